@@ -1,4 +1,4 @@
-//! System calls that no safe wrapper offers, made as they are. An abuse is shown by doing it.
+//! Raw system calls that no safe wrapper offers.
 
 #![expect(
     unsafe_code,
@@ -15,7 +15,7 @@ pub(crate) enum Arg<'a> {
     Memory(&'a mut [u8]),
 }
 
-/// Makes a call. Whatever it is told to write must fit the memory that it is given.
+/// Makes a call. Its output must fit the memory that the caller lends.
 pub(crate) fn call(number: i64, arguments: &mut [Arg<'_>]) -> Result<i64, Errno> {
     let mut words = [0_i64; 6];
     for (word, argument) in words.iter_mut().zip(arguments) {
@@ -26,17 +26,17 @@ pub(crate) fn call(number: i64, arguments: &mut [Arg<'_>]) -> Result<i64, Errno>
         };
     }
     let [a, b, c, d, e, f] = words;
-    // SAFETY: every address is that of memory which the caller lends us for the call, and the callers below give each call
-    // as much as the kernel writes.
+    // SAFETY: every address is memory that the caller lends us for the call, and the callers below lend each call as
+    // much as the kernel writes.
     let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     Errno::result(result)
 }
 
-/// Makes a process with `clone` or `clone3` that ends at once, and returns whether there was one.
+/// Makes a process with `clone` or `clone3` that ends at once, and returns true if there was one.
 pub(crate) fn clone_and_end(number: i64, arguments: &mut [Arg<'_>]) -> Result<(), Errno> {
     match call(number, arguments)? {
         0 => {
-            // SAFETY: ends the copy of this process, of which no other thread is alive, without running anything.
+            // SAFETY: ends the copy of this process, which has no other live thread, without running anything.
             unsafe { libc::_exit(0) }
         }
         child => {
@@ -47,9 +47,9 @@ pub(crate) fn clone_and_end(number: i64, arguments: &mut [Arg<'_>]) -> Result<()
     }
 }
 
-/// Reads a word of shared memory of the System V kind.
+/// Reads a word of System V shared memory.
 pub(crate) fn shared_memory(key: i32) -> Result<u8, Errno> {
-    // SAFETY: the segment is attached where the kernel likes, one byte of it is read, and it is detached again.
+    // SAFETY: the kernel chooses where to attach the segment; one byte of it is read, and it is detached again.
     unsafe {
         let id = Errno::result(libc::shmget(key, 0, 0))?;
         let address = libc::shmat(id, std::ptr::null(), libc::SHM_RDONLY);
@@ -62,7 +62,7 @@ pub(crate) fn shared_memory(key: i32) -> Result<u8, Errno> {
     }
 }
 
-/// Makes shared memory that others of the same user can read; it stays until [`remove_shared_memory`].
+/// Makes shared memory that other processes of the same user can read. It stays until [`remove_shared_memory`].
 pub fn make_shared_memory(key: i32) -> Result<i32, Errno> {
     // SAFETY: asks for a segment; nothing is attached.
     Errno::result(unsafe { libc::shmget(key, 4096, libc::IPC_CREAT | libc::IPC_EXCL | 0o600) })

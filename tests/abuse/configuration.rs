@@ -1,4 +1,4 @@
-//! C: configuration that somebody on the host obeys: Cursor's, git's, editors' and other agents'.
+//! C: configuration that programs on the host obey: Cursor, git, editors and other agents.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -8,7 +8,7 @@ use crate::attempt::{Answer, Attempt, Evidence};
 use crate::tries::{outcome, rename, rename_over, write};
 use crate::world::World;
 
-/// What the repository's own `.cursor` has on the host.
+/// The repository's own `.cursor` on the host.
 const DOT_CURSOR: Evidence = Evidence::Intact(&["work/project/.cursor", "work/project/.old"]);
 const GIT: Evidence = Evidence::Intact(&[
     "work/project/.git/hooks",

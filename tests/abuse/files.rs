@@ -1,4 +1,4 @@
-//! F: files of the host that are nobody's business, and places where nothing may be written. W: other sessions.
+//! F: private files of the host, and places that must not be written. W: other sessions.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -84,7 +84,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         evidence: Evidence::NobodyCame,
         act: |world| {
             let socket = world.home.join(&world.neighbour.socket);
-            outcome(UnixStream::connect(socket), "somebody answered")
+            outcome(UnixStream::connect(socket), "a peer answered")
         },
     },
     Attempt {
@@ -149,7 +149,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         held_by: &["EROFS", "ETXTBSY", "EACCES"],
         evidence: Evidence::Inside,
         act: |world| {
-            // Opened only: what could be written must not be.
+            // Only opened: what could be written must not be.
             let opened = fs::OpenOptions::new().append(true).open(&world.program);
             outcome(opened, "it could be written")
         },
@@ -239,7 +239,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "F6a",
-        does: "looks for descriptors that somebody forgot to close",
+        does: "looks for descriptors that were left open",
         held_by: &[NOTHING],
         evidence: Evidence::Inside,
         act: |_| descriptors(Path::new("/proc/self/fd")),
@@ -294,7 +294,7 @@ fn store(world: &World) -> std::path::PathBuf {
     bucket.join(&world.other_session).join("store.db")
 }
 
-/// Whether any of these names is in a directory.
+/// True if a directory has any of these names.
 fn lists(directory: &Path, names: &[&str]) -> Answer {
     match fs::read_dir(directory) {
         Err(error) => Answer::refused(name_of(&error)),
@@ -317,13 +317,13 @@ fn through_link(world: &World, target: &Path) -> Answer {
     }
 }
 
-/// Another project, from a place that may be the host's root.
+/// Another project, seen from a place that may be the host's root.
 fn below(root: &Path, world: &World) -> Answer {
     let target = world.home.join("other/notes.txt");
     reveals(&root.join(target.strip_prefix("/").unwrap_or(&target)), &world.secret)
 }
 
-/// Files and directories that are open, beyond the three that everybody has.
+/// Open files and directories, beyond the three standard ones.
 fn descriptors(directory: &Path) -> Answer {
     let found = match fs::read_dir(directory) {
         Ok(found) => found,
@@ -333,7 +333,7 @@ fn descriptors(directory: &Path) -> Answer {
         let is_usual =
             entry.file_name().to_str().is_some_and(|name| ["0", "1", "2"].contains(&name));
         let Ok(target) = fs::read_link(entry.path()) else { continue };
-        // The directory that is being read is open because we read it; pipes and the like lead nowhere.
+        // The directory that we read is open because we read it. Pipes and the like lead nowhere.
         if is_usual || target.starts_with("/proc") || !target.is_absolute() {
             continue;
         }

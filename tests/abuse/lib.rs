@@ -1,16 +1,17 @@
-//! What a hostile agent tries, each attempt in one row: what it does, what it must come to, and where the host shows that
-//! it came to nothing.
+//! The attempts of a hostile agent, each in one row: what it does, which answer means that it failed, and where the
+//! host shows that it had no effect.
 //!
 //! ```text
-//!   suite ──► caretaker ──► bubblewrap ──► simulated agent ──► sandbox-probe: does the rows, prints an answer for each
+//!   suite ──► caretaker ──► bubblewrap ──► simulated agent ──► sandbox-probe: makes the attempts, prints an answer for each
 //!     ▲                                                             │
-//!     └── judges answers and looks at the host ◄────────────────────┘
-//!   suite ──► bubblewrap with one protection less, in a namespace to throw away ──► sandbox-probe: the row must escape
+//!     └── judges the answers and checks the host ◄──────────────────┘
+//!   suite ──► bubblewrap without one protection, in a temporary namespace ──► sandbox-probe: the attempt must escape
 //! ```
 //!
-//! **Invariant:** an attempt that succeeds harms nobody: it writes what was there, or what ends with the test.
+//! **Invariant:** an attempt that succeeds does no harm: it writes what was there already, or what ends with the test.
 //!
-//! **Invariant:** nothing is sent to an address beyond loopback from the machine's own network; see [`World::is_apart`].
+//! **Invariant:** from the machine's own network, nothing is sent to an address beyond loopback; see
+//! [`World::is_apart`].
 
 mod attempt;
 mod calls;
@@ -47,7 +48,7 @@ pub fn attempts() -> Vec<&'static Attempt> {
     groups.into_iter().flatten().collect()
 }
 
-/// Attempts on the way out, which need a world outside that is not the machine's.
+/// Attempts on the network, which need an outside world that is not the machine's.
 pub fn attempts_on_the_way_out() -> Vec<&'static Attempt> {
     network::ON_THE_WAY_OUT.iter().collect()
 }

@@ -1,4 +1,4 @@
-//! P4-P6: the machine itself, mounts, and files that make others act as somebody else.
+//! P4-P6: the machine itself, mounts, and files that let others act as their owner.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -285,7 +285,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
 
 const SET_USER: Mode = Mode::S_ISUID.union(Mode::S_IRWXU);
 
-/// Does something to a file in the workspace that is our own.
+/// Changes a file of our own in the workspace.
 fn on_own_file(world: &World, act: impl Fn(&Path) -> nix::Result<()>) -> Answer {
     let path = world.in_workspace("own-program");
     match own_file(&path) {
@@ -294,7 +294,7 @@ fn on_own_file(world: &World, act: impl Fn(&Path) -> nix::Result<()>) -> Answer 
     }
 }
 
-/// Writes what is there once more, so that a success changes nothing.
+/// Writes the present content again, so that a success changes nothing.
 fn same_again(path: &str) -> Answer {
     let written = fs::read(path).and_then(|value| fs::write(path, value));
     outcome(written, "it was written")

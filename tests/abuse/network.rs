@@ -1,4 +1,4 @@
-//! N: the network. What is beyond loopback is tried only where we are apart from the machine's own network.
+//! N: the network. Addresses beyond loopback are tried only where we are apart from the machine's own network.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -10,12 +10,12 @@ use crate::attempt::{Answer, Attempt, Evidence};
 use crate::tries::{NOTHING, name_of, outcome};
 use crate::world::World;
 
-/// What the supervisor answers with, if it does.
+/// The supervisor's address, if it answers.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PROXY: u16 = 3128;
 const TLS: u16 = 443;
 const DNS: u16 = 53;
-/// How a proxy and a TLS peer say no.
+/// How a proxy and a TLS peer refuse.
 const FORBIDDEN: &str = "403";
 const ALERT: &str = "an alert";
 const NO_SUCH_NAME: &str = "no such name";
@@ -96,7 +96,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         act: |world| {
             let address = UnixAddress::from_abstract_name(&world.neighbour.abstract_name);
             let stream = address.and_then(|address| UnixStream::connect_addr(&address));
-            outcome(stream, "somebody answered")
+            outcome(stream, "a peer answered")
         },
     },
     Attempt {
@@ -115,7 +115,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
 ];
 
-/// Through the supervisor, in a world with an outside of its own: see `suite/network/outside.sh`.
+/// Through the supervisor, in a world with its own outside: see `tests/suite/sandbox/network/outside.sh`.
 pub(crate) const ON_THE_WAY_OUT: &[Attempt] = &[
     Attempt {
         id: "N2a",
@@ -208,10 +208,10 @@ pub(crate) const ON_THE_WAY_OUT: &[Attempt] = &[
     },
 ];
 
-/// Tries a name in every way in which a name can be said.
+/// Tries a name in every way in which a client can send a name.
 pub fn smuggle(name: &str) -> Answer {
     let by_proxy = connect(&[name.as_bytes(), b":443"].concat());
-    // A dot at the end cannot be said in a question: it is the end of every name.
+    // A DNS question cannot say a final dot: every name ends with it.
     let by_question = lookup(if name.ends_with('.') { "denied.test" } else { name });
     let answers = [by_proxy, hello(name.as_bytes()), by_question];
     let is_held = |answer: &Answer| {
@@ -225,7 +225,7 @@ pub fn smuggle(name: &str) -> Answer {
     }
 }
 
-/// Does something that may send packets, unless they would be the machine's.
+/// Does something that may send packets, unless they would go to the machine's network.
 fn apart<T>(world: &World, act: impl FnOnce() -> io::Result<T>) -> Answer {
     match world.is_apart() {
         true => outcome(act(), "it was reached"),
@@ -243,13 +243,13 @@ fn apart_answer(world: &World, act: impl FnOnce() -> Answer) -> Answer {
 fn dial(world: &World, address: IpAddr, port: u16) -> Answer {
     let connect = || TcpStream::connect_timeout(&SocketAddr::new(address, port), PATIENCE);
     if address.is_loopback() {
-        outcome(connect(), "somebody answered")
+        outcome(connect(), "a peer answered")
     } else {
         apart(world, connect)
     }
 }
 
-/// What a peer on loopback says to these bytes until it hangs up or has said enough.
+/// The answer of a peer on loopback to these bytes, until it hangs up or has said enough.
 fn exchange(port: u16, bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -283,15 +283,16 @@ fn proxy_answer(answer: io::Result<Vec<u8>>) -> Answer {
     }
 }
 
-/// Says whom one wants to speak to, as TLS begins.
+/// Names the wanted host, as TLS begins.
 fn hello(name: &[u8]) -> Answer {
     match exchange(TLS, &client_hello(name)) {
-        // An alert, fatal, "access denied"; of a peer who understood us but does not like us, any other.
+        // An alert, fatal, "access denied". A peer that understood us and refuses for another reason sends another
+        // alert.
         Ok(answer) if answer.first() == Some(&0x15) && answer.ends_with(&[2, 49]) => {
             Answer::refused(ALERT)
         }
         Ok(answer) if answer.is_empty() => Answer::refused("it hung up"),
-        Ok(_) => Answer::done("somebody answered"),
+        Ok(_) => Answer::done("a peer answered"),
         Err(error) => Answer::refused(name_of(&error)),
     }
 }

@@ -32,14 +32,14 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
             let number = Pid::from_raw(world.neighbour.pid);
             let own = Path::new("/proc").join(number.to_string()).exists();
             let mut targets = neighbours();
-            // Inside, the number may be one of our own.
+            // Inside, the number may be one of our own processes.
             if !own {
                 targets.push(number);
             }
             let answers =
                 targets.into_iter().map(|pid| called(kill(pid, Signal::SIGKILL), "it was killed"));
             match first_done(answers) {
-                // Nobody to kill is as good as nobody of that number.
+                // "No such process" also means that the neighbour is out of reach.
                 Answer::Refused(why) if why == NOTHING => Answer::refused("ESRCH"),
                 answer => answer,
             }

@@ -1,4 +1,4 @@
-//! D: the run's own socket, by which the supervisor's tools are reached.
+//! D: the run's own socket, which leads to the supervisor's tools.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
@@ -70,7 +70,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "D1i",
-        does: "holds a thousand connections to the run's socket, so that nobody is answered",
+        does: "holds a thousand connections to the run's socket, so that no client gets an answer",
         held_by: &["it still answers"],
         evidence: Evidence::Inside,
         act: |_| crowd().unwrap_or_else(|error| Answer::NotHere(name_of(&error))),
@@ -107,7 +107,7 @@ fn connect() -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Sends the end of a pipe along; whoever keeps it keeps the pipe open.
+/// Sends the end of a pipe along. A receiver that keeps it keeps the pipe open.
 fn hand_over_descriptor() -> io::Result<Answer> {
     let stream = connect()?;
     let (ours, theirs) = UnixStream::pair()?;
@@ -119,7 +119,7 @@ fn hand_over_descriptor() -> io::Result<Answer> {
     let bytes = [IoSlice::new(line.as_bytes())];
     sendmsg(&stream, &bytes, &mut ancillary, SendFlags::NOSIGNAL)?;
     drop(theirs);
-    // The answer says that the line, and what came with it, was read.
+    // The answer shows that the line, and the descriptor with it, was read.
     BufReader::new(&stream).read_line(&mut String::new())?;
     ours.set_read_timeout(Some(PATIENCE))?;
     Ok(match (&ours).read(&mut [0]) {
@@ -128,18 +128,18 @@ fn hand_over_descriptor() -> io::Result<Answer> {
     })
 }
 
-/// Whether a newcomer is answered while many others are connected and say nothing.
+/// Checks that a new client gets an answer while many others are connected and silent.
 fn crowd() -> io::Result<Answer> {
     let crowd: Vec<UnixStream> = (0..1_000).map(|_| connect()).collect::<io::Result<_>>()?;
     let mut stream = connect()?;
-    // A supervisor that hangs up answers nobody.
+    // A supervisor that hangs up answers no client.
     stream.write_all(format!("{INITIALIZE}\n").as_bytes()).ok();
     let mut answer = String::new();
     BufReader::new(&stream).read_line(&mut answer).ok();
     drop(crowd);
     Ok(match answer.contains("serverInfo") {
         true => Answer::refused("it still answers"),
-        false => Answer::done("nobody is answered"),
+        false => Answer::done("no client gets an answer"),
     })
 }
 
@@ -157,7 +157,7 @@ fn endless_line() -> io::Result<Answer> {
     Ok(Answer::done("sixteen megabytes were taken"))
 }
 
-/// Asks who it is, and says another name with the question.
+/// Asks who it is, and adds another name to the question.
 fn say_another_name() -> io::Result<Answer> {
     const ANOTHER: &str = "00000000-0000-7000-8000-000000000001";
     let mut stream = connect()?;
@@ -168,14 +168,14 @@ fn say_another_name() -> io::Result<Answer> {
     let mut lines = BufReader::new(&stream).lines();
     lines.next().transpose()?;
     let answer = lines.next().transpose()?.unwrap_or_default();
-    // Refused for what it does not know, or answered with what is true.
+    // Refused as an unknown field, or answered with the truth.
     Ok(match answer.contains(&format!("\\\"run\\\":\\\"{ANOTHER}")) || answer.is_empty() {
         true => Answer::done(answer),
         false => Answer::refused("it is who it is"),
     })
 }
 
-/// Every field of a person's request that a child's request has not.
+/// Every field of a user's request that a child's request does not have.
 const NOT_FOR_CHILDREN: &[(&str, &str)] = &[
     ("account", r#""work""#),
     ("after", r#"["x"]"#),

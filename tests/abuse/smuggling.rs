@@ -1,15 +1,15 @@
-//! N3: names that are not on the list, in a dress that some reader somewhere would take for one that is.
+//! N3: names that are not on the list, in forms that a careless reader would take for one that is.
 //!
-//! `allowed.test` and everything below `below.test` are on the list; `denied.test` is not. Each row also says which careless
-//! reader would let it through: a row that fools nobody would prove nothing.
+//! `allowed.test` and everything below `below.test` are on the list; `denied.test` is not. Each row also says which
+//! careless reader would let it through: a row that fools no reader would prove nothing.
 
-/// A name in a dress.
+/// A disguised name.
 #[derive(Debug)]
 pub struct Smuggled {
     pub id: &'static str,
     pub does: &'static str,
     pub name: &'static str,
-    /// What the careless reader makes of it.
+    /// The careless reader's result.
     pub read_as: fn(&str) -> String,
 }
 
@@ -18,7 +18,7 @@ pub const SMUGGLED: &[Smuggled] = &[
         id: "N3a",
         does: "hides a denied name before a NUL",
         name: "denied.test\0.below.test",
-        // Looks at the end of the whole; dials what C takes for the string.
+        // Checks the end of the whole text; connects to what C takes for the string.
         read_as: str::to_owned,
     },
     Smuggled {
@@ -74,7 +74,7 @@ pub const SMUGGLED: &[Smuggled] = &[
         id: "N3j",
         does: "asks for what a star stands before, itself",
         name: "below.test",
-        // Takes a star for "any number of labels, none included".
+        // Takes a star for "any number of labels, also none".
         read_as: |name| format!("any.{name}"),
     },
     Smuggled {

@@ -1,5 +1,5 @@
-//! L1, L3: room. Each of the memory file systems is filled until it says that it is full, and what the kernel counts for
-//! the whole user is taken.
+//! L1, L3: space. Fills each memory file system until it is full, and uses up what the kernel counts for the whole
+//! user.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -56,7 +56,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
 ];
 
-/// Others need some meanwhile, so no more than half are taken, for a moment.
+/// Other programs need some meanwhile, so this takes no more than half, for a moment.
 fn take_inotify_instances(world: &World) -> Answer {
     if !world.has_writable_settings {
         return Answer::NotHere("the settings of the kernel cannot be written here".to_owned());
@@ -72,7 +72,7 @@ fn take_inotify_instances(world: &World) -> Answer {
     }
 }
 
-/// Writes twice as much as there is to be room for.
+/// Writes twice as much as should fit.
 fn fill(directory: &Path, world: &World) -> Answer {
     let path = directory.join("filler");
     let result = write_until_full(&path, 2 * world.space_bytes);

@@ -1,4 +1,4 @@
-//! S: parts of the kernel that past escapes were made of, and the terminal.
+//! S: parts of the kernel that past escapes used, and the terminal.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -41,7 +41,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         held_by: &["ENOSYS"],
         evidence: Evidence::Inside,
         act: |_| {
-            // flags, and the signal at its end; the other nine fields are zero.
+            // Flags, and the signal at its end; the other nine fields are zero.
             let mut fields = [0_u64; 11];
             fields[0] = u64::from(libc::CLONE_NEWUSER.cast_unsigned());
             fields[4] = u64::from(libc::SIGCHLD.cast_unsigned());
@@ -124,7 +124,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         does: "handles page faults itself, to win races in the kernel",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
-        // For faults of its own code alone, which everybody may.
+        // Only for faults of its own code, which every process may handle.
         act: |_| called(call(libc::SYS_userfaultfd, &mut [Arg::Number(1)]), "it handles them"),
     },
     Attempt {
@@ -202,7 +202,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         does: "watches what others do with files, by fanotify",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
-        // FAN_REPORT_FID, which everybody may.
+        // FAN_REPORT_FID, which every process may use.
         act: |_| {
             let mut arguments = [0x200, 0].map(Arg::Number);
             called(call(libc::SYS_fanotify_init, &mut arguments), "it watches")
@@ -325,7 +325,7 @@ fn socket(family: i64, kind: i64, protocol: i64) -> Answer {
     called(call(libc::SYS_socket, &mut [family, kind, protocol].map(Arg::Number)), "it is open")
 }
 
-/// Whether a command does what it says; the namespace that it may make ends with it.
+/// True if a command succeeds. A namespace that it makes ends with it.
 fn in_child(command: &str) -> Answer {
     match Command::new("sh").args(["-c", command]).stderr(Stdio::piped()).output() {
         Ok(output) if output.status.success() => Answer::done("it was made"),
@@ -351,12 +351,13 @@ fn with_child(act: impl FnOnce(i64) -> Result<i64, Errno>) -> Answer {
     called(result, "it was done")
 }
 
-/// Reads or writes eight bytes at the same address of both processes: the child's may not be mapped, which is an answer too.
+/// Reads or writes eight bytes at the same address of both processes. The child's address may not be mapped, which is
+/// an answer too.
 fn memory_of(number: i64, child: i64) -> Result<i64, Errno> {
     let mut local = [0_u8; 8];
     let address = local.as_mut_ptr().addr() as u64;
     let mut own = [address, 8].map(u64::to_ne_bytes).as_flattened().to_vec();
-    // An address that nothing is mapped at: who gets as far as looking for it was let through.
+    // An address with no mapping: if the call gets as far as looking for it, it was allowed.
     let mut other = [8_u64, 8].map(u64::to_ne_bytes).as_flattened().to_vec();
     let mut arguments = [
         Arg::Number(child),
@@ -372,21 +373,21 @@ fn memory_of(number: i64, child: i64) -> Result<i64, Errno> {
     }
 }
 
-/// Types a letter into a terminal of its own; whoever may do that may do it to any that is open to it.
+/// Types a letter into its own terminal. A process that may do this may do it to any terminal that it has open.
 fn on_terminal(request: i64) -> Answer {
     let (master, terminal) = match own_terminal() {
         Ok(pair) => pair,
         Err(error) => return Answer::NotHere(format!("no terminal: {error}")),
     };
-    // Where it became ours, its end would be ours too.
+    // If it became our terminal, its end would be ours too.
     std::mem::forget(master);
-    // For TIOCLINUX the same byte is a request that asks for something harmless.
+    // For TIOCLINUX the same byte is a harmless request.
     let mut letter = *b"\x07EVIL\n";
     let mut arguments =
         [Arg::Number(terminal.as_raw_fd().into()), Arg::Number(request), Arg::Memory(&mut letter)];
     match call(libc::SYS_ioctl, &mut arguments) {
-        // A kernel on which nobody can type for others.
-        Err(Errno::EIO) => Answer::NotHere("this kernel lets nobody type".to_owned()),
+        // On this kernel, no process can type for others.
+        Err(Errno::EIO) => Answer::NotHere("this kernel allows no typing".to_owned()),
         result => called(result, "it was typed"),
     }
 }
@@ -399,7 +400,7 @@ fn own_terminal() -> std::io::Result<(OwnedFd, File)> {
     unlockpt(&master)?;
     let name = ptsname(&master, Vec::new())?;
     let name = name.to_str().map_err(std::io::Error::other)?;
-    // Without O_NOCTTY: it becomes ours if we have none, and only to one's own may everybody type.
+    // Without O_NOCTTY: it becomes ours if we have none, and a process may type only into its own.
     let terminal = File::options().read(true).write(true).open(name)?;
     Ok((master, terminal))
 }

@@ -1,4 +1,4 @@
-//! What many attempts have in common.
+//! Helpers of many attempts.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -8,10 +8,10 @@ use nix::errno::Errno;
 
 use crate::attempt::Answer;
 
-/// What is written wherever it can be.
+/// The text that attempts write.
 pub(crate) const EVIL: &str = "EVIL\n";
 
-/// Nothing of what was looked for was there.
+/// Nothing of the wanted files exists.
 pub(crate) const NOTHING: &str = "nothing";
 
 /// An error by its name.
@@ -37,12 +37,12 @@ pub(crate) fn called<T>(result: Result<T, Errno>, done: &str) -> Answer {
     }
 }
 
-/// Whether a file can be read.
+/// Tries to read a file.
 pub(crate) fn read(path: &Path) -> Answer {
     outcome(fs::read(path), "it was read")
 }
 
-/// Whether a file tells the secret.
+/// Tries to find the secret in a file.
 pub(crate) fn reveals(path: &Path, secret: &str) -> Answer {
     match fs::read(path) {
         Ok(bytes) if contains(&bytes, secret) => Answer::done("it was read"),
@@ -55,7 +55,7 @@ pub(crate) fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// Writes into a file, which is made if it is not there.
+/// Writes into a file, and creates it if necessary.
 pub(crate) fn write(path: &Path) -> Answer {
     let written = OpenOptions::new()
         .append(true)
@@ -65,17 +65,17 @@ pub(crate) fn write(path: &Path) -> Answer {
     outcome(written, "it was written")
 }
 
-/// Renames, and puts back what could be renamed when `back` says so.
+/// Renames, and renames back if `back` says so.
 pub(crate) fn rename(from: &Path, to: &Path) -> Answer {
     outcome(fs::rename(from, to), "it was moved")
 }
 
-/// A file of ours, to be put in the place of another.
+/// One of our own files, to replace another.
 pub(crate) fn own_file(path: &Path) -> io::Result<()> {
     fs::write(path, EVIL)
 }
 
-/// Puts a file of ours in the place of another by renaming it.
+/// Renames the attempt's own file over another file.
 pub(crate) fn rename_over(own: &Path, target: &Path) -> Answer {
     if let Err(error) = own_file(own) {
         return Answer::NotHere(format!("nothing could be prepared: {error}"));
@@ -83,7 +83,7 @@ pub(crate) fn rename_over(own: &Path, target: &Path) -> Answer {
     rename(own, target)
 }
 
-/// The first of some answers that shows that something was done, else the last.
+/// The first answer that shows a success, or else the last.
 pub(crate) fn first_done(answers: impl IntoIterator<Item = Answer>) -> Answer {
     let mut last = Answer::refused(NOTHING);
     for answer in answers {

@@ -1,4 +1,4 @@
-//! What a hostile agent is told of the host, so that it knows where to look.
+//! The hostile agent's knowledge of the host.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The word on the command line of the process next door.
+/// The word on the command line of the neighbour.
 pub const NEIGHBOUR: &str = "neighbour";
 
-/// A directory of the host's is open under this number where descriptors are not closed.
+/// A directory of the host is open under this number if descriptors are not closed.
 pub const LEAKED_DESCRIPTOR: i32 = 200;
 
 /// Paths are the same inside and outside.
@@ -19,28 +19,28 @@ pub struct World {
     pub workspace: PathBuf,
     /// Caretaker's own directory.
     pub state: PathBuf,
-    /// Where the sockets of all runs are.
+    /// The directory of the sockets of all runs.
     pub sockets: PathBuf,
-    /// The supervisor's program.
+    /// The shim's program.
     pub program: PathBuf,
-    /// A word that is in every file of the host that is nobody's business, and in the supervisor's environment.
+    /// A word in every private file of the host, and in the shim's environment.
     pub secret: String,
-    /// The agent's own key: it may have it, and no command line may.
+    /// The agent's own key: the agent may have it, but no command line may.
     pub key: String,
-    /// The bucket of the workspace's sessions, and one of them that is not the run's.
+    /// The bucket of the workspace's sessions, and one session that is not the run's.
     pub bucket: String,
     pub other_session: String,
     pub host_name: String,
     /// The identity of the machine's network namespace.
     pub machine_network: u64,
-    /// Whether the host's `/proc/sys` can be written, by whoever may.
+    /// True if the host's `/proc/sys` can be written at all.
     pub has_writable_settings: bool,
     /// How much may be written to each of the memory file systems.
     pub space_bytes: u64,
     pub neighbour: Neighbour,
 }
 
-/// A process of the same user on the host, with what others can reach of it.
+/// A process of the same user on the host, with everything that others can reach of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Neighbour {
     pub pid: i32,
@@ -65,13 +65,13 @@ impl World {
         self.workspace.join(path)
     }
 
-    /// Whether we are in another network than the machine's. Where not, nothing may be sent anywhere.
+    /// True if we are in another network than the machine's. If not, nothing may be sent anywhere.
     pub fn is_apart(&self) -> bool {
         network_namespace().is_ok_and(|own| own != self.machine_network)
     }
 }
 
-/// The identity of the network namespace that we are in.
+/// The identity of our network namespace.
 pub fn network_namespace() -> io::Result<u64> {
     Ok(std::fs::metadata("/proc/self/ns/net")?.ino())
 }

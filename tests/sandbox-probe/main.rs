@@ -1,4 +1,4 @@
-//! The hostile agent's hands.
+//! The program that makes a hostile agent's attempts.
 //!
 //! ```text
 //!   sandbox-probe try WORLD ID…     makes the attempts and prints a line of JSON for each
@@ -51,7 +51,7 @@ fn try_them(world: &Path, ids: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-// One write for a line, and nothing held back: whoever ends us must not end what was found.
+// One write for a line, without a buffer: if we are killed, the results so far must survive.
 fn print(id: &str, answer: Answer) -> io::Result<()> {
     let mut line = serde_json::to_vec(&Line { id: id.to_owned(), answer })?;
     line.push(b'\n');
@@ -60,7 +60,7 @@ fn print(id: &str, answer: Answer) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Offers what a process of the same user can reach, says what it is, and writes down who came.
+/// Offers everything that a process of the same user can reach, describes it, and records who came.
 fn be_a_neighbour(home: &Path) -> io::Result<()> {
     let pid = std::process::id().cast_signed();
     let socket = PathBuf::from("agent.sock");

@@ -1,5 +1,5 @@
 // Writes stores with Cursor's own SDK, through its public API and without key or network, for
-// `crates/cursor-stores/src/sdk/real_sdk_tests.rs` to read. Neither the SDK nor what it writes is part of the project.
+// `crates/cursor-stores/src/sdk/real_sdk_tests.rs` to read. Neither the SDK nor its stores are part of the project.
 //
 //   mkdir /tmp/sdk && cd /tmp/sdk && npm install @cursor/sdk@1.0.18
 //   unshare -rn node tests/sdk/make-stores.mjs /tmp/sdk /tmp/sdk-stores/1.0.18
@@ -21,7 +21,7 @@ const home = join(out, 'home');
 process.env.HOME = home;
 
 const sdk = require('@cursor/sdk');
-// An entry of its own since 1.0.19, and not there at all in 1.0.9.
+// A separate entry since 1.0.19. Version 1.0.9 does not have it at all.
 const isPublic = (name) => { try { return require.resolve(name); } catch { return false; } };
 const { SqliteLocalAgentStore } = isPublic('@cursor/sdk/sqlite') ? require('@cursor/sdk/sqlite') : sdk;
 const model = { id: 'gpt-5.5', params: [{ id: 'reasoning', value: 'high' }] };
@@ -48,7 +48,7 @@ function promptMessages(turns) {
   return messages;
 }
 
-// --- what is said ---
+// --- messages ---
 
 const message = (agentId, runId, fields) => ({ agent_id: agentId, run_id: runId, ...fields });
 const text = (role, words) => ({ type: role, message: { role, content: [{ type: 'text', text: words }] } });
@@ -128,7 +128,7 @@ function expect(store, agent, activity, shelf, turns) {
   });
 }
 
-// --- the platform: what an application of the SDK uses, in all versions ---
+// --- the platform, which applications of the SDK use in all versions ---
 
 async function writePlatform(workspaceRef, agentSuffix, ending) {
   const platform = await sdk.createAgentPlatform({ workspaceRef });
@@ -241,7 +241,7 @@ async function writeStore(store, root, cwd, suffix) {
   expect(root, agent, 'idle', 'shown', turns.map((turn) => ({ state: 'finished', turn })));
 }
 
-// --- all of it ---
+// --- everything ---
 
 if (onlyKilled) {
   await writePlatform('/home/dev/killed', 'killed', 'KILLED');

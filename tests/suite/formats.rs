@@ -1,6 +1,6 @@
-//! A home of version 1, read by today's binary: `fixtures/formats/v1`, whose README says how it was written.
+//! A home of version 1, read by today's binary: `fixtures/formats/v1`. Its README says how it was written.
 //!
-//! The files name `/home/ada`, so the commands run where that is the home directory: in a mount namespace of their own, on a
+//! The files name `/home/ada`, so the commands run where that is the home directory: in a new mount namespace, on a
 //! copy. No byte of a fixture is changed to suit a test.
 
 use std::fs::{self, Permissions};
@@ -11,10 +11,10 @@ use std::process::{Command, Stdio};
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
-use crate::daemon_stage::DaemonStage;
-use crate::programs::{checkout, program};
 use crate::snapshots::Shown;
-use crate::stage::{Stage, stderr};
+use crate::stage::daemon_stage::DaemonStage;
+use crate::stage::programs::{checkout, program};
+use crate::stage::{Stage, assert_exit, stderr};
 
 const FIXTURES: &str = "fixtures/formats/v1";
 
@@ -37,7 +37,7 @@ fn copy(from: &Path, to: &Path) {
             copy(&entry.path(), &to);
         } else {
             fs::copy(entry.path(), &to).unwrap();
-            // Git makes files with the umask of this machine; the snapshots need fixed modes.
+            // Git makes files with the umask of this machine, but the snapshots need fixed modes.
             let is_program = entry.metadata().unwrap().permissions().mode() & 0o100 != 0;
             let mode = if is_program { 0o755 } else { 0o644 };
             fs::set_permissions(&to, Permissions::from_mode(mode)).unwrap();
@@ -120,7 +120,7 @@ fn a_journal_with_every_kind_of_event_is_printed_whole() {
 }
 
 #[test]
-fn letters_queue_groups_logins_and_pins_of_version_1_are_read() {
+fn messages_queue_groups_logins_and_pins_of_version_1_are_read() {
     let stage = adas();
     let shown = Shown::of(&stage);
     shown.command("formats-v1/inbox", &["inbox"]);
@@ -128,7 +128,7 @@ fn letters_queue_groups_logins_and_pins_of_version_1_are_read() {
     shown.command("formats-v1/groups", &["group", "ls"]);
     shown.command("formats-v1/group", &["group", "show", "release"]);
     shown.command("formats-v1/logins", &["login", "ls"]);
-    // What a file takes on a disk is the file system's to say.
+    // The size of a file on a disk depends on the file system.
     let shown = Shown::of(&stage).also(r#"("bytes": ?)\d+"#, "${1}<size>");
     shown.json("formats-v1/gc", &["gc", "--keep", "3", "--older-than", "none"]);
 }
@@ -145,12 +145,12 @@ fn a_daemon_remembers_what_the_queue_of_version_1_was() {
 }
 
 #[test]
-fn what_was_kept_of_workspaces_by_version_1_is_compared_and_put_back() {
+fn snapshots_of_workspaces_by_version_1_are_compared_and_restored() {
     let stage = adas();
     let shown = Shown::of(&stage);
     shown.command("formats-v1/diff", &["diff", "tidy"]);
     shown.command("formats-v1/diff-worktree", &["diff", "side"]);
-    // An undo was interrupted when all of it was done but the last line of its record.
+    // An undo was interrupted when everything was done but the last line of its record.
     shown.once("formats-v1/undo-interrupted", &["undo", "other"]);
     assert_eq!(fs::read_to_string(stage.home().join("other/one.txt")).unwrap(), "one\n");
     shown.once("formats-v1/undo-again", &["undo", "scribble"]);
@@ -202,20 +202,20 @@ fn an_index_of_any_version_and_none_at_all_list_the_same_runs() {
     assert_eq!(list(), expected);
 }
 
-/// The version that a database says to be of: four bytes of its first page, at a place that never changes.
+/// The version that a database declares: four bytes of its first page, at a fixed place.
 fn set_version(database: &Path, version: i32) {
     let file = fs::OpenOptions::new().write(true).open(database).unwrap();
     file.write_all_at(&version.to_be_bytes(), 60).unwrap();
 }
 
 #[test]
-fn a_configuration_and_a_profile_of_version_1_are_taken() {
+fn a_configuration_and_a_profile_of_version_1_are_accepted() {
     let stage = Stage::of_fixed_width();
     let from = checkout().join(FIXTURES).join("home/.config/caretaker");
     copy(&from, &stage.home().join(".config/caretaker"));
     let explained = stage.output(&["sandbox", "explain", "--agent", "simulated"]);
-    assert!(explained.status.success(), "{}", stderr(&explained));
-    // What stands there because of the two files, whatever this machine has.
+    assert_exit(&explained, 0);
+    // The values that come from the two files, whatever this machine has.
     let is_of_files = |line: &&str| {
         let is_of_machine = line.contains(" /etc/") || line.contains("/run/caretaker");
         let is_named = line.starts_with("ada.toml") || line.starts_with("config or flag");

@@ -1,7 +1,7 @@
-//! What a child may have: what its parent has, or less. Whatever would be more is refused by its name.
+//! Child runs. A child may do what its parent may do, or less. A request for more is refused, and the refusal names it.
 //!
-//! A child's spec is its parent's, narrowed: so mounts, secrets, variables, the agent and whatever else is not named here
-//! are the parent's own, as they were accepted, and not what the configuration says by now.
+//! A child's spec is its parent's spec, narrowed. So mounts, secrets, variables, the agent and everything else come from
+//! the parent, and not from the present configuration.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -10,17 +10,17 @@ use egress::AllowedHost;
 use ground::now_ms;
 use run_journal::{RunDirectory, RunFilter, Which};
 use run_protocol::{
-    AgentMode, ChildRequest, ExitCode, Lineage, McpChoice, NetworkMode, PromptCheck, QueueTerms,
-    RunId, RunLimits, RunName, RunSpec, SessionStart,
+    AgentMode, ChildOrder, ChildRequest, ExitCode, Lineage, McpChoice, NetworkMode, PromptCheck,
+    QueueTerms, RunId, RunLimits, RunName, RunSpec, SessionStart,
 };
 use run_shim::{SocketPaths, check_run};
 use sandbox_plan::{Profile, builtin_profiles};
 use uuid::Uuid;
 
-use crate::admit::place;
-use crate::brought::{ChildOrder, Submitted};
+use crate::admit::create_run_directory;
 use crate::command_error::{CommandError, OrFail};
 use crate::config::ChildrenConfig;
+use crate::credentials::QueuedRun;
 use crate::host::{Host, list_runs};
 use crate::inheritance::{sentence, wider_than};
 use crate::request::name_claim;
@@ -29,28 +29,28 @@ use crate::worktrees::{Fresh, origin_of};
 
 const MEBIBYTE: u64 = 1024 * 1024;
 
-/// Why there is no child.
+/// Why no child was created.
 #[derive(Debug)]
-pub enum NotMade {
-    /// It would be more than its parent may, or one more than there may be.
+pub enum NoChild {
+    /// The child would do more than its parent may, or there are too many children.
     Forbidden(String),
     Failed(CommandError),
 }
 
-impl From<CommandError> for NotMade {
+impl From<CommandError> for NoChild {
     fn from(error: CommandError) -> Self {
         Self::Failed(error)
     }
 }
 
-/// Makes the child's worktree and directory, queued.
-pub fn submit(
+/// Creates the child's worktree and its directory, queued.
+pub fn queue_child(
     host: &Host,
     caps: &ChildrenConfig,
     parent: &RunSpec,
     order: ChildOrder,
-) -> Result<Submitted, NotMade> {
-    let ChildOrder { request, left_ms, brought } = order;
+) -> Result<QueuedRun, NoChild> {
+    let ChildOrder { request, left_ms, credentials } = order;
     PromptCheck::whole(request.prompt.as_bytes()).map_err(CommandError::from)?;
     let name = request
         .name
@@ -89,13 +89,13 @@ pub fn submit(
             queue: Some(QueueTerms {
                 priority: before.priority,
                 account: before.account,
-                keys: brought.keys.keys().cloned().collect(),
+                keys: credentials.keys.keys().cloned().collect(),
                 ..QueueTerms::default()
             }),
             lineage: Some(Lineage { run: parent.run, session: parent.session, depth }),
             delivers: Vec::new(),
             widened: Vec::new(),
-            // Its lineage says what is off for its parent.
+            // The parent's choice applies to the child through its lineage.
             mcp_choice: McpChoice::default(),
             ..narrowed
         };
@@ -104,61 +104,64 @@ pub fn submit(
             return Err(CommandError::new(ExitCode::Usage, what));
         }
         check_run(&host.state, &spec)?;
-        place(host, &spec, request.prompt.as_bytes())
+        create_run_directory(host, &spec, request.prompt.as_bytes())
     };
     let made = make();
     fresh.settle(made.is_ok());
-    Ok(Submitted { run: made?.run_id(), brought })
+    Ok(QueuedRun { run: made?.run_id(), credentials, warnings: Vec::new() })
 }
 
-/// How far below a run that a person started.
-fn depth_of(parent: &RunSpec, caps: &ChildrenConfig) -> Result<u32, NotMade> {
+/// The child's generation, counted from a run that a person started.
+fn depth_of(parent: &RunSpec, caps: &ChildrenConfig) -> Result<u32, NoChild> {
     let depth = parent.lineage.as_ref().map_or(0, |lineage| lineage.depth) + 1;
     if depth <= caps.depth {
         return Ok(depth);
     }
     let what = match caps.depth {
-        0 => "runs have no children here".to_owned(),
-        most => format!("there may be {most} generations of children and no more"),
+        0 => "the configuration allows no children".to_owned(),
+        most => format!("the configuration allows {most} generations of children"),
     };
     Err(forbidden(what))
 }
 
-/// Whether the parent may have one more.
-fn check_room(host: &Host, parent: &RunSpec, caps: &ChildrenConfig) -> Result<(), NotMade> {
+/// Refuses the child if the parent has too many.
+fn check_room(host: &Host, parent: &RunSpec, caps: &ChildrenConfig) -> Result<(), NoChild> {
     let every = RunFilter { which: Which::All, ..RunFilter::default() };
     let all = list_runs(&host.state, &every).map_err(CommandError::from)?;
     let is_child = |lineage: &Lineage| lineage.session == parent.session;
     let children = || all.iter().filter(|run| run.lineage.as_ref().is_some_and(is_child));
     let n_underway = children().filter(|run| run.state.is_unfinished()).count();
     if n_underway >= caps.at_once as usize {
-        let what = format!("{n_underway} children are under way, and there may be no more");
+        let what = format!("{n_underway} children are under way, which is the limit");
         return Err(CommandError::new(ExitCode::Conflict, what)
-            .hint("wait until one is over")
+            .hint("wait until a child has ended")
             .into());
     }
     if children().count() >= caps.in_all as usize {
-        return Err(forbidden(format!("a session has {} children and no more", caps.in_all)));
+        return Err(forbidden(format!(
+            "the session has had {} children, which is the limit",
+            caps.in_all
+        )));
     }
     Ok(())
 }
 
-fn forbidden(what: impl Into<String>) -> NotMade {
-    NotMade::Forbidden(what.into())
+fn forbidden(what: impl Into<String>) -> NoChild {
+    NoChild::Forbidden(what.into())
 }
 
-fn exceeds(what: &str, asked: impl Display, has: impl Display) -> NotMade {
+fn exceeds(what: &str, asked: impl Display, has: impl Display) -> NoChild {
     forbidden(format!("a child may not have the {what} `{asked}`: its parent has `{has}`"))
 }
 
-/// The parent's spec with what the request takes away, or the name of what it would add.
+/// The parent's spec, narrowed by the request. Refuses whatever the request would add.
 fn narrow(
     parent: &RunSpec,
     request: &ChildRequest,
     left_ms: Option<u64>,
-) -> Result<RunSpec, NotMade> {
+) -> Result<RunSpec, NoChild> {
     if parent.profile == OFF {
-        return Err(forbidden("a run without a sandbox has no children"));
+        return Err(forbidden("a run without a sandbox cannot have children"));
     }
     let mut spec = parent.clone();
     if let Some(asked) = &request.profile {
@@ -185,7 +188,7 @@ fn narrow(
     spec.resources.processes = most("processes", request.processes, 1, has.processes)?;
     spec.resources.disk_bytes = most("disk_mb", request.disk_mb, MEBIBYTE, has.disk_bytes)?;
     spec.mode = match request.mode.as_deref() {
-        // A parent that only reads has children that only read.
+        // If the parent only reads, its children only read.
         None => parent.mode,
         Some("plan") => Some(AgentMode::Plan),
         Some("ask") => Some(AgentMode::Ask),
@@ -196,8 +199,8 @@ fn narrow(
     Ok(spec)
 }
 
-/// The parent's own profile, or the strict one where it is known to be stricter.
-fn profile(parent: &RunSpec, asked: &str) -> Result<(String, String), NotMade> {
+/// The parent's own profile, or `strict` if the parent has the built-in `default`.
+fn profile(parent: &RunSpec, asked: &str) -> Result<(String, String), NoChild> {
     if asked == parent.profile {
         return Ok((parent.profile.clone(), parent.profile_text.clone()));
     }
@@ -223,7 +226,7 @@ fn parsed_profile(spec: &RunSpec) -> Result<Profile, CommandError> {
         .or_fail(|| format!("the profile `{}` of the parent cannot be used", spec.profile))
 }
 
-fn network(parent: &RunSpec, asked: Option<&str>) -> Result<Option<NetworkMode>, NotMade> {
+fn network(parent: &RunSpec, asked: Option<&str>) -> Result<Option<NetworkMode>, NoChild> {
     let Some(asked) = asked else { return Ok(parent.network) };
     let has = mode_of(parent)?;
     let mode = match asked {
@@ -241,7 +244,7 @@ fn network(parent: &RunSpec, asked: Option<&str>) -> Result<Option<NetworkMode>,
     Ok(Some(mode))
 }
 
-fn allow_hosts(parent: &RunSpec, asked: &[String]) -> Result<Vec<String>, NotMade> {
+fn allow_hosts(parent: &RunSpec, asked: &[String]) -> Result<Vec<String>, NoChild> {
     let profile = parsed_profile(parent)?;
     let own = parent.allow_hosts.iter().filter_map(|host| host.parse::<AllowedHost>().ok());
     let has: Vec<AllowedHost> = own.chain(profile.allowed_hosts().cloned()).collect();
@@ -251,7 +254,7 @@ fn allow_hosts(parent: &RunSpec, asked: &[String]) -> Result<Vec<String>, NotMad
             text.parse::<AllowedHost>().or_fail_as(ExitCode::Usage, || "a host cannot be used")?;
         if !has.iter().any(|has| has.covers(&host)) {
             return Err(forbidden(format!(
-                "a child may not reach the host `{host}`: its parent may not either"
+                "a child may not reach the host `{host}`: its parent may not reach it"
             )));
         }
         allowed.push(host.to_string());
@@ -263,8 +266,8 @@ fn limits(
     parent: &RunSpec,
     timeout_seconds: Option<u64>,
     left_ms: Option<u64>,
-) -> Result<RunLimits, NotMade> {
-    // What the parent has left is what it can give; where it has no limit there is none.
+) -> Result<RunLimits, NoChild> {
+    // The parent can give the time that it has left. A parent without a limit can give any time.
     let has_ms = left_ms.or_else(|| (parent.limits.wall_ms > 0).then_some(parent.limits.wall_ms));
     let wall_ms = match (timeout_seconds, has_ms) {
         (None, None) => 0,

@@ -36,8 +36,8 @@ fn child(parent: &RunSpec, request: Value) -> Result<RunSpec, String> {
     }
     let request: ChildRequest = serde_json::from_value(whole).unwrap();
     narrow(parent, &request, Some(500_000)).map_err(|error| match error {
-        NotMade::Forbidden(what) => what,
-        NotMade::Failed(error) => panic!("{}", error.text()),
+        NoChild::Forbidden(what) => what,
+        NoChild::Failed(error) => panic!("{}", error.text()),
     })
 }
 
@@ -106,7 +106,7 @@ fn a_parent_without_a_sandbox_or_without_time_has_no_children_and_one_that_reads
     assert!(child(&off, json!({})).unwrap_err().contains("without a sandbox"));
     let request = ChildRequest { prompt: "x".to_owned(), ..ChildRequest::default() };
     let late = narrow(&parent(json!({})), &request, Some(0));
-    assert!(matches!(late, Err(NotMade::Forbidden(_))));
+    assert!(matches!(late, Err(NoChild::Forbidden(_))));
     let reader = parent(json!({"mode": "plan"}));
     assert_eq!(child(&reader, json!({})).unwrap().mode, Some(AgentMode::Plan));
 }
@@ -122,7 +122,7 @@ fn generations_end_somewhere() {
         }})
     };
     assert_eq!(depth_of(&parent(lineage(1)), &caps).unwrap(), 2);
-    assert!(matches!(depth_of(&parent(lineage(2)), &caps), Err(NotMade::Forbidden(_))));
+    assert!(matches!(depth_of(&parent(lineage(2)), &caps), Err(NoChild::Forbidden(_))));
 }
 
 /// A field that is added to what people may ask for is none that an agent may ask for.

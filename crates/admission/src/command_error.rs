@@ -1,4 +1,4 @@
-//! How a command fails: what is wrong, because of what, and one thing to try.
+//! The error of a command: what is wrong, because of what, and one thing to try.
 
 mod conversions;
 
@@ -10,25 +10,27 @@ use run_protocol::ExitCode;
 
 use crate::words::safe_text::{on_lines, on_one_line};
 
-/// A failure of a command, ready to be printed.
+/// The error of a command, ready to be printed.
 #[derive(Debug)]
 pub struct CommandError {
     ending: Ending,
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
     hint: Option<String>,
+    is_caused_by_request: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Failure(ExitCode),
-    /// The reader of our output went away. Nothing to say, and nobody to say it to: exit 0.
+    /// The reader of stdout went away. There is nothing to report: exit 0.
     ReaderGone,
 }
 
 impl CommandError {
     pub fn new(code: ExitCode, message: impl Into<String>) -> Self {
-        Self { ending: Ending::Failure(code), message: message.into(), source: None, hint: None }
+        let (ending, message) = (Ending::Failure(code), message.into());
+        Self { ending, message, source: None, hint: None, is_caused_by_request: false }
     }
 
     pub fn because(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
@@ -41,7 +43,24 @@ impl CommandError {
         self
     }
 
-    /// Says in which line of the user's file it is.
+    pub fn hint_if_any(self, hint: Option<impl Into<String>>) -> Self {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
+    }
+
+    /// Marks a failure that the user can repair by another request, although its exit code does not say so.
+    pub fn caused_by_request(mut self) -> Self {
+        self.is_caused_by_request = true;
+        self
+    }
+
+    pub fn is_caused_by_request(&self) -> bool {
+        self.is_caused_by_request
+    }
+
+    /// Adds the number of the line in the user's file.
     pub fn in_line(mut self, line: usize) -> Self {
         self.message = format!("line {line}: {}", self.message);
         self
@@ -54,12 +73,12 @@ impl CommandError {
         if reader_gone { Self { ending: Ending::ReaderGone, ..failed } } else { failed }
     }
 
-    /// Whether it is only that nobody reads our output any more.
+    /// True if the only problem is that the reader of stdout went away.
     pub fn is_reader_gone(&self) -> bool {
         self.ending == Ending::ReaderGone
     }
 
-    /// The exit code it stands for.
+    /// The exit code of the command.
     pub fn exit_code(&self) -> ExitCode {
         match self.ending {
             Ending::Failure(code) => code,
@@ -67,16 +86,16 @@ impl CommandError {
         }
     }
 
-    /// Prints the failure and gives the exit code it stands for.
+    /// Prints the error and returns the exit code.
     pub fn report(&self) -> ExitCode {
         if self.ending != Ending::ReaderGone {
-            // With stderr gone too there is no one left to tell.
+            // If stderr is closed too, the error is lost.
             write!(anstream::stderr(), "{}", self.text()).ok();
         }
         self.exit_code()
     }
 
-    /// What is wrong and because of what, on one line.
+    /// The error and its causes on one line.
     pub fn message_with_causes(&self) -> String {
         let causes = self.causes().map(|cause| format!(": {cause}"));
         on_one_line(&std::iter::once(self.message.clone()).chain(causes).collect::<String>())
@@ -98,16 +117,16 @@ impl CommandError {
             writeln!(text, "  because {}", on_one_line(&cause.to_string())).ok();
         }
         if let Some(hint) = &self.hint {
-            // A hint may be a few commands, one a line.
+            // A hint may have several commands, one per line.
             writeln!(text, "\nhint: {}", on_lines(hint)).ok();
         }
         text
     }
 }
 
-/// A failed step of a command: says what could not be done, with the step's own error as the reason.
+/// Turns the error of a step into the error of a command, with the step's error as its cause.
 pub trait OrFail<T> {
-    /// With the exit code that says no more than that it failed.
+    /// With the exit code `Failed`.
     fn or_fail<What: Into<String>>(self, what: impl FnOnce() -> What) -> Result<T, CommandError>;
 
     fn or_fail_as<What: Into<String>>(
@@ -132,28 +151,5 @@ impl<T, E: Into<Box<dyn Error + Send + Sync>>> OrFail<T> for Result<T, E> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failure_says_what_why_and_what_to_try_without_control_characters() {
-        let error = CommandError::new(ExitCode::NotFound, "`a\u{1b}[2J` cannot be read")
-            .because(io::Error::other("no such file"))
-            .hint("look for it");
-        assert_eq!(
-            error.text(),
-            "error: `a␛[2J` cannot be read\n  because no such file\n\nhint: look for it\n"
-        );
-    }
-
-    #[test]
-    fn a_failed_step_is_the_reason_of_the_failure() {
-        let step = || Err::<(), _>(io::Error::other("no such file"));
-        let failed = step().or_fail(|| "the log cannot be read").unwrap_err();
-        assert_eq!(failed.text(), "error: the log cannot be read\n  because no such file\n");
-        assert_eq!(failed.exit_code(), ExitCode::Failed);
-        let refused = step().or_fail_as(ExitCode::Usage, || "name another").unwrap_err();
-        assert_eq!(refused.exit_code(), ExitCode::Usage);
-        assert_eq!(Ok::<_, io::Error>(7).or_fail(|| "never said").unwrap(), 7);
-    }
-}
+#[path = "command_error_tests.rs"]
+mod tests;

@@ -1,11 +1,11 @@
-//! Continuing what was cut off: one run per session, each started as the run was that it continues.
+//! Continues interrupted and suspended runs: one run per session, with the settings of the run that it continues.
 //!
 //! ```text
-//!   cut_off_runs: of each session the last run, if it was cut off ─► Continuation::admit ─► launched, or queued
+//!   cut_off_runs: each session's last run, if it was interrupted ─► Continuation::admit ─► launched, or queued
 //! ```
 //!
-//! `caretaker resume --interrupted` launches each and prints what comes of it; the daemon queues those that were started
-//! with `--restart`.
+//! `caretaker resume --interrupted` launches each run and prints the result. The daemon queues those that were started with
+//! `--restart`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,27 +14,26 @@ use run_journal::{RunDirectory, RunFilter, RunOverview, RunState};
 use run_protocol::{ExitCode, PendingTool, RunName, RunOutcome, RunRequest, RunSpec};
 use uuid::Uuid;
 
-use crate::admit::{Admission, Admitted, Conversation, Errand, Way};
+use crate::admit::{Admission, Admitted, Conversation, RunContext, StartMode};
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::host::{Host, list_runs};
 use crate::request::name_claim;
 use crate::resumption::refusal::Refusal;
 use crate::resumption::{Question, WhenHeld};
-use crate::sandbox::profiles::warn_of_no_sandbox;
 
-/// Which runs are to be continued.
+/// The runs to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CutOff {
-    /// Those whose agent, supervisor or machine died, or whose supervisor was told to end.
+    /// Runs whose agent, shim or machine died, or whose shim was told to end.
     pub interrupted: bool,
-    /// Those that a user suspended.
+    /// Runs that a user suspended.
     pub suspended: bool,
-    /// Of these only the ones that were started with `--restart`.
+    /// Only runs that were started with `--restart`.
     pub only_restart: bool,
 }
 
-/// Of each session its last run, if that was cut off. The oldest comes first.
+/// Each session's last run, if it was cut off. The oldest comes first.
 pub fn cut_off_runs(host: &Host, which: CutOff) -> Result<Vec<RunOverview>, CommandError> {
     let all = list_runs(&host.state, &RunFilter::default())?;
     let is_wanted = |run: &RunOverview| {
@@ -47,7 +46,7 @@ pub fn cut_off_runs(host: &Host, which: CutOff) -> Result<Vec<RunOverview>, Comm
     Ok(last_of_each_session(all).into_iter().filter(is_wanted).collect())
 }
 
-/// A session that was continued since is not cut off any more. Ids of runs are in the order of their making.
+/// Each session's last run: a session that was continued is not cut off any more. Run ids are in order of creation.
 pub fn last_of_each_session(runs: Vec<RunOverview>) -> Vec<RunOverview> {
     let mut last: HashMap<String, RunOverview> = HashMap::new();
     for run in runs {
@@ -69,21 +68,21 @@ fn spec_of(host: &Host, run: &RunOverview) -> Option<RunSpec> {
 pub struct Continuation<'a> {
     pub host: &'a Host,
     pub config: &'a Config,
-    /// Our own program.
+    /// Caretaker's own program.
     pub program: &'a Path,
-    /// What is to be otherwise than it was.
+    /// The changes to the settings of the earlier run.
     pub request: &'a RunRequest,
     pub when_held: WhenHeld,
 }
 
-/// The run that is to go on, and that nothing speaks against.
+/// A run that can be continued.
 pub struct Continuable<'a> {
     pub admitted: Admitted<'a>,
-    /// What the agent was doing, and will be told was interrupted.
+    /// The tool calls that were interrupted. Cursor tells the agent.
     pub pending: Vec<PendingTool>,
 }
 
-/// Why a run does not go on.
+/// Why a run is not continued.
 #[derive(Debug)]
 pub enum NotContinued {
     Refused(Refusal),
@@ -106,9 +105,13 @@ impl From<CommandError> for NotContinued {
 }
 
 impl<'a> Continuation<'a> {
-    /// Admits a run, for the background, that continues the session of one that was cut off: with its profile, its model,
-    /// its limits and whatever else was said about it.
-    pub fn admit(&self, run: &RunOverview, way: Way) -> Result<Continuable<'a>, NotContinued> {
+    /// Admits a background run that continues the session of an interrupted run, with its profile, model, limits and other
+    /// settings.
+    pub fn admit(
+        &self,
+        run: &RunOverview,
+        start_mode: StartMode,
+    ) -> Result<Continuable<'a>, NotContinued> {
         let Self { host, config, program, request, when_held } = *self;
         let unknown = |what: &str| {
             let what = format!("{what} of run {} is not known", run.run);
@@ -121,14 +124,14 @@ impl<'a> Continuation<'a> {
         let pending = resumption.pending();
         let conversation = Conversation::Resumed(Box::new(resumption));
         let request = &RunRequest { name: self.name(&spec), ..request.clone() };
-        // The list of runs is older than the lease, which decides.
-        let errand = Errand { continues: Some(run.run), ..Errand::new(conversation, way) };
-        let admitted = Admission::new(host, config, program, request, errand)?.admit()?;
-        warn_of_no_sandbox(&admitted.spec);
+        // The list of runs may be outdated; the shim decides under the session's lease.
+        let context =
+            RunContext { continues: Some(run.run), ..RunContext::new(conversation, start_mode) };
+        let admitted = Admission::new(host, config, program, request, context)?.admit_silently()?;
         Ok(Continuable { admitted, pending })
     }
 
-    /// The name of the run before, unless somebody else has it by now.
+    /// The name of the earlier run, unless another run has it now.
     fn name(&self, spec: &RunSpec) -> Option<RunName> {
         let name = spec.name.as_ref()?.parse().ok()?;
         name_claim::check_free(&self.host.state, &name).ok().map(|()| name)

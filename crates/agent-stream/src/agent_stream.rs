@@ -1,24 +1,24 @@
 //! Chunks of bytes in, numbered lines with their events out.
 
 use crate::event::{AgentEvent, EventKind};
-use crate::line_parser::LineParser;
-use crate::line_splitter::{LineSplitter, RawLine};
-use crate::open_calls::{OpenCall, OpenCalls};
-use crate::tool_call::ToolCall;
+use crate::lines::line_parser::LineParser;
+use crate::lines::line_splitter::{LineSplitter, RawLine};
+use crate::tools::open_calls::{OpenCall, OpenCalls};
+use crate::tools::tool_call::ToolCall;
 
-/// One line of the stream and what it says.
+/// One line of the stream, and its event.
 #[derive(Debug)]
 pub struct StreamLine<'a> {
-    /// Counted from one, as editors do.
+    /// Counted from one, as in editors.
     pub number: u64,
     pub raw: RawLine<'a>,
-    /// A completed tool call has its arguments here even where its line lacks them.
+    /// A completed tool call has its arguments here even if its own line lacks them.
     pub event: AgentEvent<'a>,
-    /// On a completed tool call: its start, if there was one.
+    /// For a completed tool call: its start, if there was one.
     pub started: Option<&'a OpenCall>,
 }
 
-/// The whole way from bytes to events.
+/// All steps from bytes to events.
 #[derive(Debug, Default)]
 pub struct AgentStream {
     splitter: LineSplitter,
@@ -31,19 +31,19 @@ impl AgentStream {
         Self { splitter: LineSplitter::with_ceiling(ceiling), ..Self::default() }
     }
 
-    /// Takes the next chunk and hands on every line that ends in it.
+    /// Takes the next chunk, and passes on every line that ends in it.
     pub fn feed(&mut self, chunk: &[u8], mut on_line: impl FnMut(StreamLine<'_>)) {
         let Self { splitter, reader } = self;
         splitter.feed(chunk, |raw| on_line(reader.read(raw)));
     }
 
-    /// Hands on the last line, if the stream ended without a line feed.
+    /// Passes on the last line, if the stream ended without a line feed.
     pub fn finish(&mut self, mut on_line: impl FnMut(StreamLine<'_>)) {
         let Self { splitter, reader } = self;
         splitter.finish(|raw| on_line(reader.read(raw)));
     }
 
-    /// Reads a line that somebody else has cut out of a stream. Not to be mixed with [`Self::feed`] within a line.
+    /// Reads a line that the caller has already split off. Do not mix this with [`Self::feed`] within a line.
     pub fn read_line<'a>(&'a mut self, raw: RawLine<'a>) -> StreamLine<'a> {
         self.reader.read(raw)
     }
@@ -54,7 +54,7 @@ impl AgentStream {
     }
 }
 
-/// Reads lines in order, and remembers of them what a later line needs.
+/// Reads lines in order, and remembers what later lines need.
 #[derive(Debug, Default)]
 struct LineReader {
     parser: LineParser,

@@ -1,33 +1,33 @@
-//! The events of a stream, typed, borrowing from the line they were read from.
+//! The typed events of a stream. They borrow from the line.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::interaction::Interaction;
-use crate::lenient::{lenient, shape_of_object};
-use crate::oversized::OversizedLine;
-use crate::tool_call::ToolCall;
+use crate::lines::lenient::{lenient, shape_of_object};
+use crate::lines::oversized::OversizedLine;
+use crate::tools::interaction::Interaction;
+use crate::tools::tool_call::ToolCall;
 
-/// What one line of agent output says.
+/// The content of one line of agent output.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct AgentEvent<'a> {
-    /// What kind of line it is, and what it carries.
+    /// The kind of line, and its fields.
     #[serde(flatten)]
     pub kind: EventKind<'a>,
     /// The session that the agent names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<Cow<'a, str>>,
-    /// The agent's own wall clock; absent on some kinds.
+    /// The agent's own clock. Some kinds of line lack it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp_ms: Option<u64>,
-    /// Set when the line had to be mended before it could be read.
+    /// Set if the line had to be repaired before it could be parsed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repaired: Option<Repair>,
 }
 
-/// How a line was mended.
+/// How a line was repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Repair {
@@ -37,120 +37,120 @@ pub enum Repair {
     LoneSurrogate,
 }
 
-/// Every kind of line there is, the unreadable ones included.
+/// Every kind of line, with those that cannot be parsed.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EventKind<'a> {
     /// `system/init`: the first line of a healthy run.
     Init {
-        /// Where the agent has its key from.
+        /// The source of the agent's key.
         api_key_source: Option<Cow<'a, str>>,
-        /// The directory that it works in.
+        /// The agent's working directory.
         cwd: Option<Cow<'a, str>>,
         /// The display name, never the slug that `--model` takes.
         model: Option<Cow<'a, str>>,
-        /// How it treats permissions.
+        /// The permission mode.
         permission_mode: Option<Cow<'a, str>>,
     },
-    /// The prompt, echoed.
+    /// The prompt, repeated by the agent.
     User {
         /// The prompt.
         text: Cow<'a, str>,
     },
     /// A piece of the answer.
     Assistant {
-        /// Which piece it is.
+        /// The form of the piece.
         form: AssistantForm,
-        /// The words.
+        /// The text.
         text: Cow<'a, str>,
-        /// The call of the model that gave it.
+        /// The id of the model call that produced it.
         model_call_id: Option<Cow<'a, str>>,
     },
-    /// A piece of what the model thinks.
+    /// A piece of the model's thinking.
     ThinkingDelta {
-        /// The words.
+        /// The text.
         text: Cow<'a, str>,
     },
-    /// The model has thought.
+    /// The model has finished thinking.
     ThinkingCompleted,
-    /// A tool was called.
+    /// A tool call has started.
     ToolStarted(ToolCall<'a>),
-    /// A tool has come back.
+    /// A tool call has ended.
     ToolCompleted(ToolCall<'a>),
     /// The agent asks for a permission.
     QueryRequest(Interaction<'a>),
-    /// The answer to that.
+    /// The answer to that request.
     QueryResponse(Interaction<'a>),
     /// The agent lost its connection.
     Reconnecting {
-        /// Which attempt it is.
+        /// The number of the attempt.
         attempt: Option<u64>,
-        /// Where it connects to.
+        /// The address that it connects to.
         endpoint_url: Option<Cow<'a, str>>,
     },
     /// The connection is back.
     Reconnected,
-    /// The agent tries a turn again.
+    /// The agent retries a turn.
     Retry {
-        /// How far it is with that.
+        /// The phase of the retry.
         phase: RetryPhase,
-        /// Which attempt it is.
+        /// The number of the attempt.
         attempt: Option<u64>,
-        /// Whether it goes on from a checkpoint.
+        /// True if the retry continues from a checkpoint.
         is_resume: Option<bool>,
-        /// Turns that the checkpoint holds from which the agent goes on; only when resuming.
+        /// The turns in that checkpoint. Only when resuming.
         #[serde(skip_serializing_if = "Option::is_none")]
         checkpoint_turn_count: Option<u64>,
     },
-    /// A background task or shell finished. Its fields are not known, so the line is kept as it came.
+    /// A background task or shell has finished. Its fields are unknown, so the line is kept unchanged.
     TaskNotification {
-        /// The line as it came.
+        /// The line, unchanged.
         #[schema(value_type = serde_json::Value)]
         raw: &'a RawValue,
     },
-    /// Background shells were ended with the run.
+    /// The agent ended background shells at the end of the run.
     BackgroundShellTimeout {
-        /// How many.
+        /// The number of shells.
         aborted_count: Option<u64>,
-        /// How long they were waited for.
+        /// How long the agent waited for them.
         timeout_ms: Option<u64>,
     },
     /// The turn is over.
     Result(ResultEvent<'a>),
-    /// A top-level `error`: never captured from a real agent, tolerated all the same.
+    /// A top-level `error`. No real agent has printed one yet.
     Error {
-        /// What it says.
+        /// The message.
         message: Option<Cow<'a, str>>,
-        /// The line as it came.
+        /// The line, unchanged.
         #[schema(value_type = serde_json::Value)]
         raw: &'a RawValue,
     },
-    /// Valid JSON of a kind this build does not know. Newer agents send these.
+    /// Valid JSON of a kind that this build does not know. Newer agents print such lines.
     Unknown {
         /// The line's `type`.
         #[serde(rename = "type")]
         kind: Option<Cow<'a, str>>,
         /// The line's `subtype`.
         subtype: Option<Cow<'a, str>>,
-        /// The line as it came.
+        /// The line, unchanged.
         #[schema(value_type = serde_json::Value)]
         raw: &'a RawValue,
     },
-    /// Not JSON: a warning of node's, a stray print, half a line.
+    /// Not JSON: a warning from node, a stray print, half a line.
     Noise {
-        /// Why it could not be read.
+        /// Why the line could not be parsed.
         reason: NoiseReason,
         /// The line.
         text: Cow<'a, str>,
     },
-    /// Longer than the ceiling: only its head was kept.
+    /// A line over the ceiling: only its beginning was kept.
     Oversized(OversizedLine),
-    /// A line with nothing on it.
+    /// An empty line.
     Blank,
 }
 
 impl EventKind<'_> {
-    /// The kind without what it carries.
+    /// The name of the kind.
     pub fn name(&self) -> EventName {
         match self {
             Self::Init { .. } => EventName::Init,
@@ -177,7 +177,7 @@ impl EventKind<'_> {
     }
 }
 
-/// The kinds by name, as `--json` and the summary print them.
+/// The names of the kinds, as `--json` and the summary print them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventName {
@@ -203,8 +203,8 @@ pub enum EventName {
     Blank,
 }
 
-/// What the envelope alone says of an assistant event. A delta and a segment before a query look alike:
-/// the [`TextReducer`](crate::TextReducer) tells them apart by what surrounds them.
+/// The form of an assistant event, as far as its envelope shows. A delta and a segment before a query look alike: the
+/// [`TextReducer`](crate::TextReducer) tells them apart by the events around them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AssistantForm {
@@ -223,12 +223,12 @@ pub enum RetryPhase {
     Resuming,
 }
 
-/// Why a line could not be read as JSON.
+/// Why a line could not be parsed as JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NoiseReason {
     NotJson,
-    /// Not JSON, and not UTF-8 either.
+    /// Neither JSON nor UTF-8.
     InvalidUtf8,
     /// The stream ended in the middle of the line.
     CutOff,
@@ -244,39 +244,39 @@ impl NoiseReason {
     }
 }
 
-/// The protocol's end of a turn.
+/// The end of a turn.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct ResultEvent<'a> {
-    /// `success`, or a word for what went wrong.
+    /// `success`, or a word for the error.
     pub subtype: Option<Cow<'a, str>>,
-    /// Absent counts as "not an error" only together with `subtype: success`; the caller decides.
+    /// If it is absent, the turn counts as "no error" only together with `subtype: success`; the caller decides.
     pub is_error: Option<bool>,
     /// All text of the turn, joined without a separator.
     pub text: Option<Cow<'a, str>>,
-    /// How long the turn took.
+    /// The duration of the turn.
     pub duration_ms: Option<u64>,
-    /// How much of that the server took.
+    /// The server's part of that.
     pub duration_api_ms: Option<u64>,
     /// The server's id of the turn.
     pub request_id: Option<Cow<'a, str>>,
-    /// Tokens, where the agent says them.
+    /// Tokens, if the agent reports them.
     pub usage: Option<Usage>,
 }
 
-/// Tokens of the whole turn. A count the agent did not give is `None`, never zero. The agent writes `inputTokens`; our
-/// own `input_tokens` is read as well.
+/// Tokens of the whole turn. A count that the agent does not give is `None`, never zero. The agent writes
+/// `inputTokens`; our own `input_tokens` is read as well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Usage {
-    /// What the model read.
+    /// Tokens that the model read.
     #[serde(default, alias = "inputTokens", deserialize_with = "lenient")]
     pub input_tokens: Option<u64>,
-    /// What the model wrote.
+    /// Tokens that the model wrote.
     #[serde(default, alias = "outputTokens", deserialize_with = "lenient")]
     pub output_tokens: Option<u64>,
-    /// What came from a cache.
+    /// Tokens that came from a cache.
     #[serde(default, alias = "cacheReadTokens", deserialize_with = "lenient")]
     pub cache_read_tokens: Option<u64>,
-    /// What went to a cache.
+    /// Tokens that went to a cache.
     #[serde(default, alias = "cacheWriteTokens", deserialize_with = "lenient")]
     pub cache_write_tokens: Option<u64>,
 }

@@ -1,50 +1,43 @@
-//! What cursor-agent prints in `stream-json` mode: bytes → lines → events.
+//! Turns what cursor-agent prints in `stream-json` mode into events: bytes → lines → events.
 //!
 //! ```text
 //!   pipe ──► LineSplitter ──► LineParser ──► AgentEvent ──┬─► TextReducer    the answer, each piece once
 //!           cuts at '\n',     borrows from                ├─► OpenCalls      tool calls under way, their arguments
-//!           bounded           the line                    └─► StreamSummary  what a whole stream amounted to
+//!           bounded           the line                    └─► StreamSummary  the sums of a whole stream
 //! ```
 //!
-//! [`AgentStream`] ties the first three together for callers that have chunks of bytes and want events.
+//! [`AgentStream`] joins the first three, for callers that have chunks of bytes and want events.
 //!
 //! **Invariant:** parsing never fails. A line we cannot read is an event too, and reading goes on.
 //!
-//! **Invariant:** no line is lost, and where the pipe cuts does not matter.
+//! **Invariant:** no line is lost, wherever the pipe cuts.
 //!
-//! **Invariant:** memory is bounded by the line ceiling, whatever arrives and for however long.
+//! **Invariant:** memory stays below a bound set by the line ceiling, whatever arrives and however long it lasts.
 //!
 //! **Invariant:** nothing here does I/O, reads the environment, or knows what a run is.
 
 mod agent_stream;
 mod event;
-mod hindsight;
-mod interaction;
-mod lenient;
-mod line_parser;
-mod line_splitter;
-mod open_calls;
-mod oversized;
+mod lines;
 mod stream_summary;
-mod text_reducer;
-mod token_line;
-mod tool_call;
-mod tool_details;
+mod text;
+mod tools;
 
 pub use agent_stream::{AgentStream, StreamLine};
 pub use event::{
     AgentEvent, AssistantForm, EventKind, EventName, NoiseReason, Repair, ResultEvent, RetryPhase,
     Usage,
 };
-pub use interaction::{Interaction, QueryAnswer};
-pub use line_parser::LineParser;
-pub use line_splitter::{DEFAULT_LINE_CEILING, LineSplitter, RawLine};
-pub use open_calls::{OpenCall, OpenCalls};
-pub use oversized::OversizedLine;
+pub use lines::line_parser::LineParser;
+pub use lines::line_splitter::{DEFAULT_LINE_CEILING, LineSplitter, RawLine};
+pub use lines::oversized::OversizedLine;
 pub use stream_summary::{MalformedLine, StreamSummary, TextDifference};
-pub use text_reducer::{TextMode, TextReducer, TextVerdict};
-pub use tool_call::{Outcome, OutcomeClass, OutcomeKind, ToolCall, is_known_tool};
-pub use tool_details::{
+pub use text::text_reducer::{TextMode, TextReducer, TextVerdict};
+pub use tools::interaction::{Interaction, QueryAnswer};
+pub use tools::open_calls::{OpenCall, OpenCalls};
+pub use tools::tool_call::{Outcome, OutcomeClass, OutcomeKind, ToolCall, is_known_tool};
+pub use tools::tool_details::{
     EditSuccess, FileArgs, McpArgs, McpSuccess, ReadSuccess, RejectedCall, ShellArgs, ShellOutput,
     TaskArgs,
 };
+pub use tools::tool_subject::{few_words, tool_subject};

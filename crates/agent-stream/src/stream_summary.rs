@@ -1,4 +1,4 @@
-//! What a whole stream amounted to, in bounded memory.
+//! The summary of a whole stream, in bounded memory.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,19 @@ use serde::Serialize;
 
 use crate::agent_stream::StreamLine;
 use crate::event::{EventKind, EventName, ResultEvent, Usage};
-use crate::line_splitter::RawLine;
-use crate::open_calls::OpenCalls;
-use crate::text_reducer::{TextMode, TextReducer, TextVerdict};
-use crate::tool_call::{OutcomeKind, ToolCall};
-use crate::tool_details::{McpArgs, McpSuccess};
+use crate::lines::line_splitter::RawLine;
+use crate::text::text_reducer::{TextMode, TextReducer, TextVerdict};
+use crate::tools::open_calls::OpenCalls;
+use crate::tools::tool_call::{OutcomeKind, ToolCall};
+use crate::tools::tool_details::{McpArgs, McpSuccess};
 
-/// Different names counted in one table; more are counted together, so that a hostile stream cannot grow it.
+/// How many different names one table holds. Further names are counted together, so that a hostile stream cannot grow
+/// it.
 const MOST_NAMES: usize = 200;
 const OTHER_NAMES: &str = "(others)";
-/// Malformed lines listed one by one; more are only counted.
+/// How many malformed lines are listed. Further lines are only counted.
 const MOST_MALFORMED: usize = 50;
-/// Characters kept of a name or of a malformed line.
+/// How many characters of a name or of a malformed line are kept.
 const PREVIEW_CHARS: usize = 120;
 
 /// The summary of a stream, in the shape that `--summary --json` prints.
@@ -29,50 +30,50 @@ pub struct StreamSummary {
     pub cwd: Option<String>,
     pub lines: u64,
     pub bytes: u64,
-    /// How many lines of each kind there were.
+    /// The number of lines of each kind.
     pub events: BTreeMap<EventName, u64>,
-    /// Tool → outcome → how often.
+    /// Tool → outcome → count.
     pub tools: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Calls that were started and never completed.
+    /// Calls that started and never completed.
     pub open_tools: Vec<String>,
     pub completed_without_started: u64,
     /// Bytes of assembled answer text, over all turns.
     pub text_length: u64,
     pub thinking_length: u64,
     pub results: u64,
-    /// The last result's verdict on itself; `null` without a result.
+    /// The error flag of the last result; `null` without a result.
     pub is_error: Option<bool>,
     pub duration_ms: Option<u64>,
-    /// Summed over the results that have it; `null` where the agent gave none.
+    /// The sum over all results that report tokens; `null` if none does.
     pub usage: Option<Usage>,
-    /// Whether the assembled text equals `result.result`, for every result; `null` where there was nothing to compare.
+    /// True if the assembled text equals `result.result`, for every result; `null` if there was nothing to compare.
     pub text_agrees: Option<bool>,
-    /// Results that agree only once repetitions are left out, which the assembled text has.
+    /// Results that agree only without the repetitions that the assembled text has.
     pub repeated_results: u64,
     /// Results whose text could not be compared: the line, or the answer before it, was too long to keep.
     pub uncompared_results: u64,
-    /// The first disagreement, when there is one.
+    /// The first difference, if there is one.
     pub text_difference: Option<TextDifference>,
-    /// `type/subtype` → how often.
+    /// `type/subtype` → count.
     pub unknown_kinds: BTreeMap<String, u64>,
     pub malformed_count: u64,
     pub malformed_lines: Vec<MalformedLine>,
     pub oversized_lines: u64,
-    /// Lines that had to be mended (invalid UTF-8, half a surrogate pair) before they could be read.
+    /// Lines that had to be repaired (invalid UTF-8, half a surrogate pair) before they could be parsed.
     pub repaired_lines: u64,
 
     #[serde(skip)]
     text: Option<TextReducer>,
 }
 
-/// Where the assembled text and the agent's own part ways.
+/// The place where the assembled text and the agent's own differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TextDifference {
-    /// Line of the result.
+    /// The line of the result.
     pub line: u64,
     pub assembled_length: u64,
     pub result_length: u64,
-    /// Bytes that both begin with.
+    /// The number of bytes before the difference.
     pub common_prefix: u64,
 }
 
@@ -86,7 +87,7 @@ pub struct MalformedLine {
 }
 
 impl StreamSummary {
-    /// Takes the next line, and emits what text it adds to the answer.
+    /// Takes the next line, and emits the text that it adds to the answer.
     pub fn observe(&mut self, line: &StreamLine<'_>, emit: &mut dyn FnMut(&str)) {
         let event = &line.event;
         self.lines += 1;
@@ -155,8 +156,8 @@ impl StreamSummary {
         }
     }
 
-    /// Closes the books: call once, after the last line, with the calls that are still open. Emits what text was held
-    /// back for a result that did not come.
+    /// Ends the summary: call this once, after the last line, with the calls that are still open. Emits text that was
+    /// held back for a result that did not come.
     pub fn finish(&mut self, open_calls: &OpenCalls, emit: &mut dyn FnMut(&str)) {
         let text_length = &mut self.text_length;
         if let Some(reducer) = &mut self.text {
@@ -168,7 +169,7 @@ impl StreamSummary {
         self.open_tools = open_calls.iter().map(|call| call.name.clone()).collect();
     }
 
-    /// MCP tools are told apart, and one whose server reports an error is no plain success.
+    /// Names each MCP tool separately. A call whose server reports an error is no plain success.
     fn count_call(&mut self, call: &ToolCall<'_>) {
         let outcome = match &call.outcome {
             None => "(no result)",

@@ -120,7 +120,7 @@ fn a_result_too_long_to_keep_is_a_result_that_was_not_compared() {
 }
 
 #[test]
-fn mcp_tools_are_told_apart_and_an_error_of_the_server_is_seen() {
+fn mcp_tools_are_counted_separately_and_a_servers_error_is_seen() {
     let summary = summarise(concat!(
         r#"{"type":"tool_call","subtype":"completed","call_id":"a","tool_call":{"mcpToolCall":{"args":{"providerIdentifier":"caretaker","toolName":"whoami"},"result":{"success":{"isError":false}}}}}"#,
         "\n",

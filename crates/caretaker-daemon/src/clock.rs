@@ -1,10 +1,10 @@
-//! What time it is.
+//! Time until a deadline.
 
 use std::time::Duration;
 
 use ground::now_ms;
 
-/// From now to then.
+/// The time from now to `then_ms`; zero if it has passed.
 pub(crate) fn until(then_ms: u64) -> Duration {
     Duration::from_millis(then_ms.saturating_sub(now_ms()))
 }

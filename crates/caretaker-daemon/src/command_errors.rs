@@ -1,4 +1,4 @@
-//! How a command words the daemon's errors.
+//! The daemon's errors as errors of a command.
 
 use std::error::Error;
 
@@ -6,8 +6,8 @@ use admission::command_error::CommandError;
 use run_journal::InboxError;
 use run_protocol::ExitCode;
 
-use crate::letters::LetterError;
-use crate::serve::ServeError;
+use crate::messages::MessageError;
+use crate::server::serve::ServeError;
 
 impl From<ServeError> for CommandError {
     fn from(error: ServeError) -> Self {
@@ -20,22 +20,22 @@ impl From<ServeError> for CommandError {
     }
 }
 
-impl From<LetterError> for CommandError {
-    fn from(error: LetterError) -> Self {
+impl From<MessageError> for CommandError {
+    fn from(error: MessageError) -> Self {
         let (code, hint) = match &error {
-            LetterError::NoQuestion(_) | LetterError::Inbox(InboxError::NoSuchQuestion(_)) => {
+            MessageError::NoQuestion(_) | MessageError::Inbox(InboxError::NoSuchQuestion(_)) => {
                 (ExitCode::NotFound, "see what is asked with `caretaker inbox`".to_owned())
             }
-            LetterError::AsksNothing(_) => {
+            MessageError::AsksNothing(_) => {
                 (ExitCode::NotFound, "write to it with `caretaker send`".to_owned())
             }
-            LetterError::AsksMore { questions, .. } => {
+            MessageError::AsksMore { questions, .. } => {
                 (ExitCode::Usage, format!("name the one you mean: {}", questions.join(", ")))
             }
-            LetterError::Inbox(InboxError::Answered(_)) => {
+            MessageError::Inbox(InboxError::Answered(_)) => {
                 (ExitCode::Conflict, "say more with `caretaker send`".to_owned())
             }
-            LetterError::Inbox(InboxError::Full) => {
+            MessageError::Inbox(InboxError::Full) => {
                 (ExitCode::Conflict, "see what waits there with `caretaker inbox`".to_owned())
             }
             _ => (ExitCode::Failed, "see what `caretaker doctor` says".to_owned()),

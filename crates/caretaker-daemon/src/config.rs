@@ -1,4 +1,4 @@
-//! What the binary tells the daemon at its start, beside the host.
+//! The settings that the binary passes to the daemon, beside the host.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -8,35 +8,35 @@ use admission::config::caps::Caps;
 use admission::config::hooks::Hook;
 use run_protocol::Budget;
 
-/// The version of what is said over the socket. A client of another version is refused by name; raised when a client
-/// that was not changed with it would misunderstand.
+/// The version of the protocol on the socket. The daemon refuses a client of another version. Raise it when an older client
+/// would misunderstand the daemon.
 pub const PROTOCOL: u32 = 1;
 
 /// The settings that the binary passes to a daemon at its start.
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
-    /// An address of this machine's own to listen on as well.
+    /// A loopback address to listen on as well.
     pub listen: Option<SocketAddr>,
-    /// Our own program, which is the supervisor of each run.
+    /// Caretaker's own program, which is also the shim of each run.
     pub program: PathBuf,
-    /// The user's caps; those set at run time win.
+    /// The caps of the configuration; caps that were set at run time win.
     pub caps: Caps,
-    /// What all runs of a day may spend together.
+    /// The budget of all runs of a day.
     pub day_budget: Budget,
-    /// What the runs of each group may spend together that was given no budget of its own.
+    /// The budget of each group that has no budget of its own.
     pub group_budget: Budget,
-    /// What is called when something happens to a run.
+    /// The user's hooks.
     pub hooks: Vec<Hook>,
-    /// How long a run waits to make up for one point of priority.
+    /// How long a run must wait to make up for one point of priority.
     pub ageing_ms: u64,
-    /// Nothing is started when the state directory's disk has less room. Zero: never mind.
+    /// The daemon starts no run if the disk of the state directory has less room. Zero: it does not check.
     pub min_free_bytes: u64,
     /// [`PROTOCOL`], except in tests.
     pub protocol: u32,
     /// The version of the program, for people.
     pub version: String,
-    /// How many sockets were inherited, from descriptor 3 on.
+    /// The number of sockets inherited from systemd, from descriptor 3 on.
     pub n_inherited: u32,
-    /// Where to say that we are ready, as systemd names it.
+    /// The socket on which systemd waits for the news that the daemon is ready.
     pub notify_socket: Option<OsString>,
 }

@@ -1,4 +1,4 @@
-//! What is counted since the daemon's start, for `/metrics`.
+//! Counters since the daemon's start, for `/metrics`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

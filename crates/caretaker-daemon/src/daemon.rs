@@ -1,38 +1,45 @@
-//! The daemon's parts, and what they share.
+//! The daemon's parts and their shared state.
 
 use std::sync::Mutex;
 
 use admission::host::Host;
 use run_journal::{RunDirectory, StateRoot};
-use run_protocol::RunId;
+use run_protocol::{Credentials, RunId};
 
 use crate::api::{BodyRoom, PromptRoom};
 use crate::config::DaemonConfig;
 use crate::counters::Counters;
-use crate::instance::DaemonNote;
-use crate::ledger::Ledger;
 use crate::queue::Queue;
+use crate::queue::spending::SpentByRuns;
 use crate::run_watch::RunWatch;
+use crate::server::instance::DaemonNote;
 
 pub(crate) struct Daemon {
     pub(crate) config: DaemonConfig,
     pub(crate) host: Host,
-    /// Taken while a child is made: one after the other, so that none is one too many.
+    /// Held while the daemon creates a child run, so that two requests at once cannot exceed the limit on children.
     pub(crate) children: Mutex<()>,
     pub(crate) note: DaemonNote,
     pub(crate) watch: RunWatch,
     pub(crate) queue: Queue,
-    pub(crate) ledger: Ledger,
+    pub(crate) spent: SpentByRuns,
     pub(crate) counters: Counters,
     pub(crate) bodies: BodyRoom,
     pub(crate) prompts: PromptRoom,
-    /// What a client on TCP has to show; `None` where none is listened for.
+    /// The token that a client on loopback must send; `None` if the daemon does not listen there.
     pub(crate) token: Option<String>,
 }
 
 impl Daemon {
     pub(crate) fn state(&self) -> &StateRoot {
         &self.host.state
+    }
+
+    /// Takes over a run that was just created. Call it where the run is made: a client that hangs up ends its handler, and a
+    /// run whose keys are lost can never start.
+    pub(crate) fn take_over(&self, run: RunId, credentials: Credentials) {
+        self.queue.keep_credentials(run, credentials);
+        self.watch.look(run);
     }
 
     pub(crate) fn directory(&self, run: RunId) -> Option<RunDirectory> {

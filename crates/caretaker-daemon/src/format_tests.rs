@@ -3,8 +3,8 @@
 use format_fixtures::{Layout, check};
 
 use crate::hooks::HookRecord;
-use crate::instance::DaemonNote;
-use crate::queue_file::QueueMemory;
+use crate::queue::queue_file::QueueMemory;
+use crate::server::instance::DaemonNote;
 
 #[test]
 fn what_the_queue_remembers_is_read_whole() {

@@ -1,60 +1,46 @@
-//! The daemon: one process per state directory that schedules runs, tells how they stand, and can be killed at any time.
+//! The daemon: one process per state directory. It schedules runs, reports their state, and can be killed at any time.
 //!
 //! ```text
-//!   caretaker run ─┐                       ┌─► starting ─► `caretaker shim`, a process and session of its own
+//!   caretaker run ─┐                       ┌─► queue::start ─► `caretaker shim`, its own process and session
 //!   HTTP client ───┼─► api ─► queue ─► schedule (pure)
 //!   the files ─────┘           ▲
-//!   run_watch (inotify, pidfd) ┼──► postman ─► messages, as the next turn of sessions that are not at work
-//!                              └──► mailboxes ─► event streams, each reading the journal from its own place
+//!   run_watch (inotify, pidfd) ┼──► messages ─► delivery as the next turn of sessions whose agent is not running
+//!                              └──► subscribers ─► event streams, each reads the journal from its own position
 //! ```
 //!
-//! **Invariant:** it owns no pipe and no journal. A queued run is a directory whose journal says so; what is in memory
-//! can be found out again from the files, except keys, which are on no disk on purpose.
+//! **Invariant:** the daemon owns no pipe and no journal. A queued run is a directory whose journal says so. Everything in
+//! memory can be read again from the files, except keys, which no disk may hold.
 //!
-//! **Invariant:** nothing is polled: it wakes when something happens, or when a deadline is due that somebody waits for.
+//! **Invariant:** the daemon polls nothing. It wakes when something happens, or when a deadline passes.
 //!
-//! **Invariant:** nothing starts twice. The supervisor claims a run under the run's lock; here it is only asked to.
+//! **Invariant:** no run starts twice. The shim claims a run under the run's lock; the daemon only starts the shim.
 //!
-//! **Invariant:** it reads no environment: the binary passes a `Host` and a [`DaemonConfig`] in at its start.
+//! **Invariant:** the daemon reads no environment: the binary passes a `Host` and a [`DaemonConfig`].
 
 mod api;
 mod clock;
 mod command_errors;
 mod config;
-mod connections;
 mod counters;
 mod daemon;
-mod delivery;
 #[cfg(test)]
 mod format_tests;
 mod hooks;
-mod inotify;
-mod instance;
-mod ledger;
-mod letters;
-mod lobby;
-mod lock_holder;
-mod mailbox;
-mod pollable;
-mod postman;
+mod messages;
 mod queue;
-mod queue_file;
 mod run_watch;
 mod schedule;
-mod serve;
-mod starting;
-mod systemd;
-mod why;
+mod server;
 
 pub use config::{DaemonConfig, PROTOCOL};
-pub use delivery::Delivery;
 pub use hooks::{Claimer, HookOutcome, HookRecord, HookStanding, records_of};
-pub use instance::{DaemonNote, Presence, Stopped, lock_path, presence, stop};
-pub use letters::{
-    Left, LetterError, OpenLetters, OpenQuestion, WaitingMessage, answer_question, answer_run,
-    leave_message, open_letters, turn_prompt,
+pub use messages::delivery::Delivery;
+pub use messages::{
+    MessageError, OpenInboxes, OpenQuestion, PostedMessage, WaitingMessage, answer_question,
+    answer_run, open_inboxes, post_message, turn_prompt,
 };
-pub use queue_file::QueueGate;
+pub use queue::queue_file::QueueGate;
+pub use queue::why::{QueueWord, why};
 pub use schedule::{Batch, BatchRun, Turn, Waiting};
-pub use serve::{ServeError, serve, token_path};
-pub use why::{QueueWord, why};
+pub use server::instance::{DaemonNote, Presence, Stopped, lock_path, presence, stop};
+pub use server::serve::{ServeError, serve, token_path};

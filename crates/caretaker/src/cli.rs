@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line.
 
 use admission::command_error::CommandError;
 use clap::builder::styling::{AnsiColor, Styles};
@@ -15,11 +15,11 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default())
     .placeholder(AnsiColor::Green.on_default());
 
-/// Supervises Cursor's headless agent: sandboxed, resumable, readable.
+/// Run Cursor's headless agent: sandboxed, supervised, resumable, readable.
 #[derive(Debug, Parser)]
 #[command(name = "caretaker", version, styles = STYLES, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// When to colour the output. `NO_COLOR` is honoured by `auto`.
+    /// When to use colours. `auto` respects `NO_COLOR`.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
     #[command(subcommand)]
@@ -48,8 +48,12 @@ pub(crate) enum Command {
     Apply(commands::apply::Args),
     Discard(commands::discard::Args),
     Gc(commands::gc::Args),
-    Pin(commands::pin::PinArgs),
-    Unpin(commands::pin::UnpinArgs),
+    /// Keep runs: `caretaker gc` never removes a pinned run.
+    ///
+    /// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
+    Pin(commands::pin::Args),
+    /// Allow `caretaker gc` to remove runs that were pinned.
+    Unpin(commands::pin::Args),
     Sessions(commands::sessions::Args),
     Parse(commands::parse::Args),
     Sandbox(commands::sandbox::Args),
@@ -62,13 +66,13 @@ pub(crate) enum Command {
 }
 
 impl Cli {
-    /// Reads the command line, or ends the process with what is wrong.
+    /// Reads the command line, or ends the process with an error.
     pub(crate) fn read() -> Self {
         Self::try_parse().unwrap_or_else(|error| without_value(error).exit())
     }
 }
 
-/// A refused `NAME=VALUE` may hold a secret that the user gave in the wrong place, so the refusal names only NAME.
+/// A refused `NAME=VALUE` may hold a secret in the wrong place, so the error names only NAME.
 fn without_value(mut error: clap::Error) -> clap::Error {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -85,7 +89,7 @@ fn without_value(mut error: clap::Error) -> clap::Error {
 
 impl Command {
     pub(crate) fn run(&self) -> Result<ExitCode, CommandError> {
-        // Those that need no home and no working directory do not ask for one.
+        // A command that needs no home and no working directory gets no helper.
         let helper = CommandHelper::of_process;
         match self {
             Self::Run(args) => commands::run::run(&helper()?, args),

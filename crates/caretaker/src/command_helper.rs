@@ -1,4 +1,4 @@
-//! What every command begins with: the host it works on, the user's configuration, our own program.
+//! The things that every command needs: the host, the user's configuration, the path of this program.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -9,8 +9,8 @@ use admission::host::Host;
 
 use crate::surroundings;
 
-/// Made once per process, by the entry point, and handed to the command. The configuration and the program are looked up
-/// when a command first asks: one that needs neither works even where they are broken.
+/// The entry point makes it once per process. It looks up the configuration and the program only when a command asks, so a
+/// command that needs neither works even if they are broken.
 #[derive(Debug)]
 pub(crate) struct CommandHelper {
     pub(crate) host: Host,
@@ -29,7 +29,7 @@ impl CommandHelper {
         known_or(&self.config, || self.host.load_config())
     }
 
-    /// Our own program, as its links lead to it.
+    /// The path of this program, without links.
     pub(crate) fn program(&self) -> Result<&Path, CommandError> {
         known_or(&self.program, surroundings::own_program).map(PathBuf::as_path)
     }

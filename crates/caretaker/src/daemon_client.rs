@@ -1,4 +1,4 @@
-//! Speaks to the daemon over its socket: one request a connection, JSON both ways.
+//! Talks to the daemon over its socket: one request per connection, JSON both ways.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -13,38 +13,38 @@ use run_shim::http_exchange::exchange;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// A daemon that lives answers within this.
+/// A live daemon answers within this time.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long one that has its lock may take until it listens.
+/// How long a daemon with its lock may take until it listens.
 const COMING_UP: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// A daemon that answers and speaks as we do.
+/// A daemon that answers and speaks our protocol.
 #[derive(Debug)]
 pub(crate) struct DaemonClient {
     socket: PathBuf,
 }
 
-/// What a daemon says that it does not do something.
+/// The daemon's refusal.
 #[derive(Debug, Deserialize)]
 struct RefusalBody {
     error: String,
     hint: Option<String>,
 }
 
-/// Where only a daemon can help.
+/// The error of a command that needs the daemon.
 pub(crate) fn no_queue() -> CommandError {
-    CommandError::new(ExitCode::DaemonUnavailable, "there is no daemon, and so no queue")
+    CommandError::new(ExitCode::DaemonUnavailable, "daemon not running")
         .hint("start it: caretaker daemon start")
 }
 
 impl DaemonClient {
-    /// The daemon of our state directory; `None` if there is none. One that speaks another protocol is refused by name.
+    /// The daemon of this state directory; `None` if there is none. Refuses a daemon with another protocol.
     pub(crate) fn find(host: &Host) -> Result<Option<Self>, CommandError> {
         let deadline = Instant::now() + COMING_UP;
         loop {
             let note = match daemon_presence(host)? {
-                // Where systemd listens for it, a daemon comes when somebody knocks.
+                // If systemd listens on the socket, a connection starts the daemon.
                 Presence::None => return Self::activate(&host.places.daemon_socket()),
                 Presence::Held(note) => note,
             };
@@ -57,9 +57,9 @@ impl DaemonClient {
                     return Ok(Some(Self { socket }));
                 }
             }
-            // It comes up, or went just now: its lock will tell.
+            // The daemon is starting or has just ended: its lock will tell.
             if Instant::now() > deadline {
-                let what = "the daemon holds its lock and does not answer";
+                let what = "the daemon is running but does not answer";
                 return Err(CommandError::new(ExitCode::DaemonUnavailable, what)
                     .hint("restart it: caretaker daemon restart"));
             }
@@ -97,7 +97,7 @@ impl DaemonClient {
         self.ask("POST", path, &body)
     }
 
-    /// Whether it is there not only by name.
+    /// True if the daemon answers.
     pub(crate) fn answers(&self) -> bool {
         self.get::<serde_json::Value>("/v1/version").is_ok()
     }
@@ -125,7 +125,7 @@ impl DaemonClient {
             return serde_json::from_slice(&answer).map_err(|error| broke_off(error.into()));
         }
         let refusal: RefusalBody = serde_json::from_slice(&answer).unwrap_or(RefusalBody {
-            error: format!("the daemon refused with {status}"),
+            error: format!("the daemon refused with status {status}"),
             hint: None,
         });
         let code = match status {
@@ -135,32 +135,28 @@ impl DaemonClient {
             426 | 503 => ExitCode::DaemonUnavailable,
             _ => ExitCode::Failed,
         };
-        let error = CommandError::new(code, refusal.error);
-        Err(match refusal.hint {
-            Some(hint) => error.hint(hint),
-            None => error,
-        })
+        Err(CommandError::new(code, refusal.error).hint_if_any(refusal.hint))
     }
 }
 
-/// Whether a daemon runs.
+/// Looks if a daemon is running.
 pub(crate) fn daemon_presence(host: &Host) -> Result<Presence, CommandError> {
-    presence(&host.state).or_fail(|| "whether a daemon runs cannot be found out")
+    presence(&host.state).or_fail(|| "cannot find out if a daemon is running")
 }
 
 fn broke_off(error: io::Error) -> CommandError {
     CommandError::new(ExitCode::DaemonUnavailable, "the daemon does not answer").because(error)
 }
 
-/// One of them has to give way, and which is for the user to say.
+/// The user decides which of the two programs to replace.
 pub(crate) fn other_protocol(theirs: u32, version: &str) -> CommandError {
     let what = format!(
-        "the daemon that runs is caretaker {version} with protocol {theirs}, and this caretaker speaks protocol {PROTOCOL}"
+        "the running daemon is caretaker {version} with protocol {theirs}, but this caretaker speaks protocol {PROTOCOL}"
     );
     let hint = if theirs < PROTOCOL {
-        "replace it: caretaker daemon restart; the runs go on meanwhile"
+        "replace it: caretaker daemon restart; runs continue meanwhile"
     } else {
-        "use the newer caretaker; commands that only read work with this one too"
+        "use the newer caretaker; this one can still run commands that only read"
     };
     CommandError::new(ExitCode::DaemonUnavailable, what).hint(hint)
 }

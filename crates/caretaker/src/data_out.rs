@@ -1,4 +1,4 @@
-//! Where data goes that was asked for in a form for programs.
+//! stdout for data: JSON and text.
 
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
@@ -7,7 +7,10 @@ use admission::words::safe_text;
 use anstream::AutoStream;
 use serde::Serialize;
 
-/// Where data goes: byte for byte to a program, and without anything that a terminal would obey to a terminal.
+use crate::view::table::table;
+use crate::view::width::Width;
+
+/// Writes data byte for byte to a program, and without control characters to a terminal.
 pub(crate) struct Data {
     out: io::BufWriter<io::StdoutLock<'static>>,
     is_terminal: bool,
@@ -66,13 +69,13 @@ impl Write for Data {
     }
 }
 
-/// Prints one JSON value and is done.
+/// Prints one JSON value.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CommandError> {
     let mut out = Data::of_stdout();
     out.json(value).and_then(|()| out.flush()).map_err(CommandError::writing)
 }
 
-/// Prints something for a person and is done.
+/// Prints for a person, with colours if the terminal wants them.
 pub(crate) fn print_view(
     print: impl FnOnce(&mut AutoStream<StdoutLock<'static>>) -> io::Result<()>,
 ) -> Result<(), CommandError> {
@@ -80,7 +83,15 @@ pub(crate) fn print_view(
     print(&mut out).and_then(|()| out.flush()).map_err(CommandError::writing)
 }
 
-/// Prints a text and is done.
+/// Prints a table, as wide as the terminal.
+pub(crate) fn print_table<R: AsRef<[String]>>(
+    header: &[&str],
+    rows: impl IntoIterator<Item = R>,
+) -> Result<(), CommandError> {
+    print_text(&format!("{}\n", table(header, rows, Width::of_stdout())))
+}
+
+/// Prints a text.
 pub(crate) fn print_text(text: &str) -> Result<(), CommandError> {
     let mut out = Data::of_stdout();
     out.text(text).and_then(|()| out.flush()).map_err(CommandError::writing)

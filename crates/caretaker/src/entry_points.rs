@@ -1,26 +1,23 @@
-//! What this program is when it is not a command: the supervisor of a run, the relay inside a sandbox, the stand-in for
-//! the agent. They are started by ourselves, not by people, and come before the command line is parsed.
+//! The other processes of this program: the shim of a run, the relay inside a sandbox, the simulated agent. Caretaker starts
+//! them, not the user, so they are handled before the command line.
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use admission::host::agent_discovery::SIMULATED_ENTRY;
-use simulated_agent::children::Reentry;
 
-/// Where the relay finds its socket; set in the generated `mcp.json`.
+/// Names the relay's socket. The generated `mcp.json` sets it.
 const SOCKET_VARIABLE: &str = "CARETAKER_SOCKET";
 
-/// Becomes what the arguments name, if they name an entry point.
+/// Runs the entry point that the arguments name, if they name one.
 pub(crate) fn enter(arguments: &[OsString]) -> Option<ExitCode> {
     let (first, rest) = arguments.split_first()?;
     match (first.to_str()?, rest) {
         ("shim", [run_dir]) => Some(run_shim::shim_main(Path::new(run_dir))),
         ("gate", [_, ..]) => Some(run_shim::gate_main(rest)),
         ("keeper", [_, _, ..]) => Some(run_shim::keeper_main(rest)),
-        ("launch-guard", [_]) => Some(run_shim::launch_guard_main(rest)),
-        ("enter-sandbox", []) => Some(run_shim::enter_sandbox_main()),
         (run_shim::RELAY_ENTRY, []) => Some(relay()),
         (SIMULATED_ENTRY, _) => Some(simulated(rest.to_vec())),
         _ => None,
@@ -30,7 +27,7 @@ pub(crate) fn enter(arguments: &[OsString]) -> Option<ExitCode> {
 #[expect(clippy::disallowed_methods, reason = "the agent hands its servers nothing but variables")]
 fn relay() -> ExitCode {
     let Some(socket) = std::env::var_os(SOCKET_VARIABLE) else {
-        return complain(&format!("`{SOCKET_VARIABLE}` does not name a socket"));
+        return complain(&format!("`{SOCKET_VARIABLE}` is not set"));
     };
     match run_shim::mcp_relay::relay(Path::new(&socket)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -38,10 +35,18 @@ fn relay() -> ExitCode {
     }
 }
 
+#[cfg(feature = "simulated-agent")]
 fn simulated(arguments: Vec<OsString>) -> ExitCode {
-    let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("caretaker"));
-    let reentry = Reentry { program, leading_arguments: vec![SIMULATED_ENTRY.into()] };
+    let program = std::env::current_exe().unwrap_or_else(|_| std::path::PathBuf::from("caretaker"));
+    let leading_arguments = vec![SIMULATED_ENTRY.into()];
+    let reentry = simulated_agent::process::helpers::Reentry { program, leading_arguments };
     simulated_agent::main_with(reentry, arguments)
+}
+
+#[cfg(not(feature = "simulated-agent"))]
+fn simulated(_: Vec<OsString>) -> ExitCode {
+    writeln!(anstream::stderr(), "caretaker: this build has no simulated agent").ok();
+    ExitCode::FAILURE
 }
 
 fn complain(what: &str) -> ExitCode {

@@ -7,14 +7,13 @@
 //!                                   └──► running: launching (run-journal, run-shim) ──► following
 //! ```
 //!
-//! `cli` says what can be typed, `commands` has one module per command, `view` turns typed values into something to
-//! read. stdout is data, stderr is talk.
+//! `cli` defines the command line, `commands` has one module per command, `view` turns typed values into text for people.
+//! stdout is data, stderr is talk.
 //!
-//! **Invariant:** whatever came from an agent, a workspace or a store passes `admission::words::safe_text` before a
-//! terminal sees it.
+//! **Invariant:** text of an agent, a workspace or a store passes `admission::words::safe_text` before a terminal gets it.
 //!
-//! **Invariant:** only this crate (and the programs of ours that stand in for others) reads environment, home directory
-//! and terminal; in it, only `surroundings` does, and the entry points that are processes of their own.
+//! **Invariant:** only this crate and the simulated agent read environment, home directory and terminal. In this crate only
+//! `surroundings` does, and the entry points that are processes of their own.
 
 mod batch;
 mod cli;

@@ -1,4 +1,4 @@
-//! The `caretaker` binary; everything it does is in the library of the same name.
+//! The `caretaker` binary. All code is in the library of the same name.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The one place where this process reads what surrounds it: its environment, its working directory, its streams.
+//! The one place where this process reads its environment, its working directory and its streams.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -10,7 +10,7 @@ use admission::host::environment::Environment;
 use nix::unistd::geteuid;
 use run_protocol::ExitCode;
 
-/// The host as this process finds it.
+/// The host of this process.
 pub(crate) fn host() -> Result<Host, CommandError> {
     environment().map(Host::new)
 }
@@ -18,21 +18,21 @@ pub(crate) fn host() -> Result<Host, CommandError> {
 #[expect(clippy::disallowed_methods, reason = "the one place where the environment is read")]
 fn environment() -> Result<Environment, CommandError> {
     let working_directory = std::env::current_dir().map_err(|error| {
-        CommandError::new(ExitCode::Failed, "the working directory cannot be read")
+        CommandError::new(ExitCode::Failed, "cannot read the working directory")
             .because(error)
             .hint("change to a directory that exists")
     })?;
     Environment::new(std::env::vars_os(), working_directory, geteuid())
 }
 
-/// Our own program, as its links lead to it.
+/// The path of this program, without links.
 pub(crate) fn own_program() -> Result<PathBuf, CommandError> {
     std::env::current_exe()
         .and_then(fs::canonicalize)
-        .or_fail_as(ExitCode::SupervisorFailed, || "our own program cannot be found")
+        .or_fail_as(ExitCode::SupervisorFailed, || "cannot find the caretaker program")
 }
 
-/// Whether a person sits in front of a stream.
+/// Who reads or writes the other end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Audience {
     Person,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::json_file;
 
-/// The settings we decide. The agent adds its own when it rewrites the file.
+/// The settings that we decide. The agent adds its own when it rewrites the file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CliConfig {
     /// Permission entries such as `Shell(ls)` or `Mcp(server:tool)`.
@@ -15,22 +15,22 @@ pub struct CliConfig {
     pub agent_http: AgentHttp,
 }
 
-/// What happens to a tool call that no entry mentions.
+/// The treatment of a tool call that no entry mentions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ApprovalMode {
-    /// Only what is allowed runs; headless, the rest is rejected at once.
+    /// Runs only what is allowed. In headless mode, the agent rejects everything else at once.
     #[default]
     Allowlist,
-    /// Everything runs that is not denied.
+    /// Runs everything that is not denied.
     Unrestricted,
 }
 
-/// Which HTTP the agent speaks to its server.
+/// The version of HTTP between the agent and its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AgentHttp {
     #[default]
     AgentDecides,
-    /// For proxies that do not carry HTTP/2.
+    /// For proxies that do not support HTTP/2.
     Http1,
 }
 
@@ -46,9 +46,9 @@ impl CliConfig {
             "editor": { "vimMode": false },
             "permissions": { "allow": self.allow, "deny": self.deny },
             "approvalMode": approval_mode,
-            // Cursor's sandbox cannot start inside ours, and every shell call would die of it.
+            // Cursor's sandbox cannot start inside ours, and every shell call would fail.
             "sandbox": { "mode": "disabled" },
-            // Commits are the user's, so nobody signs them unasked.
+            // Commits belong to the user, so the agent must not add its name unasked.
             "attribution": { "attributeCommitsToAgent": false, "attributePRsToAgent": false },
         });
         if self.agent_http == AgentHttp::Http1 {
@@ -63,7 +63,7 @@ pub fn every_tool_of(server: &str) -> String {
     format!("Mcp({server}:*)")
 }
 
-/// Returns the bytes of `agent-cli-state.json`, which spare the agent a migration on its first start.
+/// Returns the bytes of `agent-cli-state.json`, which save the agent a migration on its first start.
 pub fn agent_cli_state_json() -> Vec<u8> {
     let state: Value = json!({ "version": 1, "hasClearedLegacyStatsigFields": true });
     json_file::to_bytes(&state)

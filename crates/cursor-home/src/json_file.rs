@@ -1,4 +1,4 @@
-//! The one shape in which we write JSON files: indented, so that a person can read them, with a final newline.
+//! The form in which we write JSON files: indented for people, with a final newline.
 
 use serde_json::Value;
 

@@ -1,58 +1,51 @@
-//! What cursor-agent expects on disk and on its command line: where its files live, what we write for it, how it is started.
+//! Everything that cursor-agent expects on disk and on its command line.
 //!
-//! Everything here is pure: paths and bytes in, paths and bytes out. The caller reads and writes the files, resolves the
-//! symlinks and starts the program.
+//! Everything here is pure: paths and bytes in, paths and bytes out. The caller reads and writes the files, resolves
+//! the symlinks and starts the program.
 //!
 //! ```text
 //!  environment ──► CursorRoots ─┐
-//!                               ├──► SessionDir, ProjectDir        where things are
+//!                               ├──► SessionDir, ProjectDir        where its files are
 //!  workspace ──► WorkspacePath ─┘
 //!  McpServers ──► mcp.json, mcp-approvals.json ─┐
-//!  CliConfig, trust marker, RulesFile           ├──► bytes          what is written for the agent
-//!  AgentCommand, ExtraFlags, AgentEnvironment ──┴──► argv, env      how it is started
+//!  CliConfig, trust marker, RulesFile           ├──► bytes          the files that we write for it
+//!  AgentCommand, ExtraFlags, AgentEnvironment ──┴──► argv, env      how we start it
 //! ```
 //!
 //! **Invariant:** no file system, no environment, no clock: the same input gives the same bytes.
 //!
 //! **Invariant:** a prompt never enters the argument vector, and no flag of the user can change what we read back.
 //!
-//! **Invariant:** what the user's own MCP files say is kept, refused with a reason or reported; nothing is dropped in silence.
+//! **Invariant:** we keep, refuse with a reason, or report everything in the user's own MCP files. We drop nothing
+//! silently.
 
-mod agent_binary;
-mod agent_environment;
-mod approvals;
 mod cli_config;
-mod command_line;
-mod extra_flags;
 mod json_file;
 mod login;
-mod mcp_server;
-mod mcp_servers;
+mod mcp;
 mod roots;
 mod rules;
-mod server_secrets;
-mod tool_budget;
+mod start;
 mod trust;
-mod user_mcp;
 mod workspace;
 
-pub use agent_binary::{
-    AgentCheck, AgentSearch, AgentVersion, Candidate, Exposure, FoundBy, NotAProgramPath,
-    PinnedAgent, candidates, parse_version, says_it_is_cursor,
-};
-pub use agent_environment::{AgentEnvironment, is_stripped};
-pub use approvals::{approval_id, approvals_json};
 pub use cli_config::{AgentHttp, ApprovalMode, CliConfig, agent_cli_state_json, every_tool_of};
-pub use command_line::{
-    AgentCommand, AgentMode, ModelSlug, ModelSlugError, PartialOutput, ServerApproval, ToolApproval,
-};
-pub use extra_flags::{ExtraFlagError, ExtraFlags};
 pub use login::{LOGIN_TOKENS, LONGEST_TOKEN, Login, LoginError};
-pub use mcp_server::{McpServer, McpServerError, Transport};
-pub use mcp_servers::{McpServers, Merged, NameClash, NameTaken};
+pub use mcp::approvals::{approval_id, approvals_json};
+pub use mcp::server::{McpServer, McpServerError, Transport};
+pub use mcp::server_list::{McpServers, Merged, NameClash, NameTaken};
+pub use mcp::tool_budget::{TOOL_LIMIT, ToolBudget};
+pub use mcp::user_files::{DisabledServers, McpFile, McpFileError, UserServers};
 pub use roots::{CursorRoots, HostEnvironment, RootsError, without_dots};
 pub use rules::{RulesFile, RulesNameError};
-pub use tool_budget::{TOOL_LIMIT, ToolBudget};
+pub use start::agent_binary::{
+    AgentCheck, AgentSearch, AgentVersion, Candidate, Exposure, FoundBy, NotAProgramPath,
+    PinnedAgent, SIMULATED_VERSION, candidates, parse_version, says_it_is_cursor,
+};
+pub use start::command_line::{
+    AgentCommand, ModelSlug, ModelSlugError, PartialOutput, ServerApproval,
+};
+pub use start::environment::{AgentEnvironment, is_stripped};
+pub use start::extra_flags::{ExtraFlagError, ExtraFlags};
 pub use trust::trust_marker_json;
-pub use user_mcp::{DisabledServers, McpFile, McpFileError, UserServers};
 pub use workspace::{ProjectDir, SessionDir, WorkspacePath, WorkspacePathError};

@@ -1,15 +1,15 @@
-//! The login file (`auth.json`): which of it are tokens, and what a refresh changes in it.
+//! The login file (`auth.json`): its tokens, and how a refresh changes them.
 
 use serde_json::{Map, Value};
 
 use crate::json_file;
 
-/// The fields that are secret and that a refresh replaces.
+/// The secret fields. A refresh replaces them.
 pub const LOGIN_TOKENS: [&str; 2] = ["accessToken", "refreshToken"];
-/// No token is longer; real ones have some hundred characters.
+/// The longest token. Real ones have some hundred characters.
 pub const LONGEST_TOKEN: usize = 16 * 1024;
 
-/// A login file with a token to log in with.
+/// A login file that has a token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Login(Map<String, Value>);
 
@@ -36,9 +36,9 @@ impl Login {
         LOGIN_TOKENS.into_iter().filter_map(|name| self.token(name))
     }
 
-    /// This file with the tokens of another, and nothing else of it; `None` where that changes nothing.
+    /// Returns this file with the tokens of another one, or `None` if that changes nothing.
     ///
-    /// The other comes out of a sandbox: what is no token does not get out.
+    /// The other file comes out of a sandbox, so nothing but its tokens may get out.
     pub fn refreshed_by(&self, other: &Self) -> Option<Vec<u8>> {
         let mut refreshed = self.0.clone();
         for name in LOGIN_TOKENS {
@@ -52,12 +52,12 @@ impl Login {
         Some(json_file::to_bytes(&Value::Object(refreshed)))
     }
 
-    /// Everything in the file, tokens included.
+    /// The whole file, with its tokens.
     pub fn fields(&self) -> &Map<String, Value> {
         &self.0
     }
 
-    /// One of [`LOGIN_TOKENS`], if it is there and could be a token.
+    /// One of [`LOGIN_TOKENS`], if the file has it and it could be a token.
     pub fn token(&self, name: &str) -> Option<&str> {
         let token = self.0.get(name)?.as_str()?;
         let is_plausible = !token.is_empty()

@@ -1,9 +1,9 @@
-//! Where cursor-agent keeps its files: the config root, the data root and `$HOME/.cursor`.
+//! The directories of cursor-agent: the config root, the data root and `$HOME/.cursor`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-/// The values that decide the roots, as the caller found them in the environment.
+/// The variables that decide the roots, as the caller found them in the environment.
 #[derive(Debug, Clone, Default)]
 pub struct HostEnvironment {
     pub home: Option<OsString>,
@@ -26,7 +26,7 @@ pub enum RootsError {
     RelativeWithoutCwd { variable: &'static str, value: PathBuf },
 }
 
-/// The three directories below which all of Cursor's files are found.
+/// The three directories that contain all of Cursor's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CursorRoots {
     home: PathBuf,
@@ -49,7 +49,7 @@ impl CursorRoots {
         Ok(Self { home, config, data: data_override.unwrap_or(dot_cursor), xdg_config_home })
     }
 
-    /// Returns the roots inside a sandbox, where both are `$HOME/.cursor` because we set the variables to it.
+    /// Returns the roots inside a sandbox, where we set the variables so that both are `$HOME/.cursor`.
     pub fn in_sandbox(home: &Path) -> Self {
         let dot_cursor = home.join(".cursor");
         Self {
@@ -89,7 +89,7 @@ impl CursorRoots {
         self.data.join("projects")
     }
 
-    /// Returns the user's own MCP servers: always below HOME, whatever the other variables say.
+    /// Returns the user's own MCP file. It is always below HOME, whatever the other variables say.
     pub fn user_mcp_json(&self) -> PathBuf {
         self.dot_cursor().join("mcp.json")
     }
@@ -98,17 +98,17 @@ impl CursorRoots {
         self.dot_cursor().join("agent-cli-state.json")
     }
 
-    /// Returns where sessions of `agent acp` may be, likeliest first.
-    // They were only ever seen below `~/.cursor`; whether an overridden config root moves them is not known.
+    /// Returns where sessions of `agent acp` may be, the likeliest place first.
+    // We have only seen them below `~/.cursor`. An overridden config root may or may not move them.
     pub fn acp_sessions(&self) -> Vec<PathBuf> {
         without_repeats(
             [self.dot_cursor(), self.config.clone()].map(|root| root.join("acp-sessions")),
         )
     }
 
-    /// Returns where the login file may be, likeliest first.
-    // `~/.config/cursor` is what Linux builds use. Whether `XDG_CONFIG_HOME` moves it is not known, so both are tried;
-    // `~/.cursor` is the file store of macOS.
+    /// Returns where the login file may be, the likeliest place first.
+    // Linux builds use `~/.config/cursor`. `XDG_CONFIG_HOME` may or may not move it, so both count. `~/.cursor` is the
+    // place on macOS.
     pub fn auth_files(&self) -> Vec<PathBuf> {
         let xdg = self.xdg_config_home.as_deref().map(|xdg| xdg.join("cursor"));
         let fixed = [self.home.join(".config/cursor"), self.dot_cursor()];
@@ -117,7 +117,7 @@ impl CursorRoots {
 }
 
 impl HostEnvironment {
-    /// Resolves one variable as node does: empty is unset, relative is below the working directory.
+    /// Resolves a variable as node does: an empty one is unset, a relative one is below the working directory.
     fn directory(
         &self,
         variable: &'static str,
@@ -139,7 +139,7 @@ impl HostEnvironment {
     }
 }
 
-/// Removes `.`, `..` and repeated slashes by text alone, which is what node's `path.resolve` and `path.join` do.
+/// Removes `.`, `..` and repeated slashes from the text, as node's `path.resolve` and `path.join` do.
 #[must_use]
 pub fn without_dots(absolute: &Path) -> PathBuf {
     let mut plain = PathBuf::new();

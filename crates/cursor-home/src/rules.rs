@@ -1,4 +1,4 @@
-//! A rules file: the way to give the agent standing instructions, since its server refuses a system prompt of ours.
+//! A rules file. It gives the agent standing instructions, because Cursor's server accepts no system prompt from us.
 
 /// One `.cursor/rules/<name>.mdc` that applies to every request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl RulesFile {
         format!("{}.mdc", self.name)
     }
 
-    /// Returns the bytes of the file. The text is in it as it was given.
+    /// Returns the bytes of the file, with the text unchanged.
     pub fn to_bytes(&self) -> Vec<u8> {
         let description = yaml_line(&self.description);
         let head = format!("---\ndescription: {description}\nalwaysApply: true\n---\n\n");
@@ -36,8 +36,8 @@ impl RulesFile {
 }
 
 /// Writes text as a double-quoted YAML scalar of one line.
-// What a line cannot hold becomes a space instead of an escape, for the agent's reader of front matter may be simpler
-// than YAML.
+// Characters that a line cannot hold become spaces, not escapes: the agent's parser of front matter may be simpler than
+// YAML.
 fn yaml_line(text: &str) -> String {
     let unprintable = |c: char| {
         c.is_control()
@@ -84,7 +84,7 @@ mod tests {
             prop_assert_eq!(rest, format!("alwaysApply: true\n---\n\n{text}"));
             let quoted = quoted.strip_suffix('"').unwrap();
             prop_assert!(!quoted.contains(char::is_control));
-            // With the escapes taken out, no quote and no backslash is left to end the scalar early.
+            // Without the escapes, no quote and no backslash is left that could end the scalar early.
             let bare = quoted.replace("\\\\", "").replace("\\\"", "");
             prop_assert!(!bare.contains(['"', '\\']));
         }

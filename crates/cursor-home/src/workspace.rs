@@ -1,4 +1,4 @@
-//! How a workspace path becomes the names under which Cursor keeps its sessions and project files.
+//! Turns a workspace path into the names under which Cursor keeps its sessions and project files.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -38,7 +38,7 @@ impl WorkspacePath {
         &self.0
     }
 
-    /// Returns the path as text, which everything that is written as JSON needs.
+    /// Returns the path as text, as JSON needs it.
     pub fn as_utf8(&self) -> Result<&str, WorkspacePathError> {
         self.0.to_str().ok_or_else(|| WorkspacePathError::NotUtf8(self.0.clone()))
     }
@@ -48,10 +48,12 @@ impl WorkspacePath {
         hex::encode(Md5::digest(self.0.as_os_str().as_encoded_bytes()))
     }
 
-    /// Returns the directory name below `projects/`: the path with every run of other characters than `A-Za-z0-9` as one dash.
+    /// Returns the directory name below `projects/`: the path, with one dash for every run of characters other than
+    /// `A-Za-z0-9`.
     ///
-    /// Different paths may share a slug (`/a/b-c` and `/a/b/c`), and a path without any such character has an empty one.
-    // Cursor replaces UTF-16 units and we replace bytes; a run of either collapses into one dash, so the result is the same.
+    /// Different paths may share a slug (`/a/b-c` and `/a/b/c`), and a path without any such character has an empty
+    /// slug.
+    /// Cursor replaces UTF-16 units and we replace bytes. Each run becomes one dash, so the result is the same.
     pub fn slug(&self) -> String {
         let bytes = self.0.as_os_str().as_encoded_bytes();
         let words =
@@ -73,12 +75,12 @@ impl SessionDir {
         &self.0
     }
 
-    /// Returns the database. It exists only once there is a conversation.
+    /// Returns the database. It exists as soon as there is a conversation.
     pub fn store_db(&self) -> PathBuf {
         self.0.join("store.db")
     }
 
-    /// Returns the small description beside it. Older builds and subagents have none.
+    /// Returns the small description beside the database. Older builds and subagents write none.
     pub fn meta_json(&self) -> PathBuf {
         self.0.join("meta.json")
     }
@@ -118,7 +120,7 @@ impl ProjectDir {
         self.0.join("worker.log")
     }
 
-    /// Returns where shell output over the threshold is spilled to.
+    /// Returns the directory for shell output over the threshold.
     pub fn agent_tools(&self) -> PathBuf {
         self.0.join("agent-tools")
     }
@@ -150,11 +152,11 @@ impl CursorRoots {
         SessionDir(self.chats_of(workspace).join(session.to_string()))
     }
 
-    /// Returns the project directory. Approvals and trust go by the project root (the top of the git tree, else the
-    /// workspace), transcripts by the workspace itself: where the two differ, look in both.
+    /// Returns the project directory. Approvals and trust follow the project root (the top of the git tree, or else the
+    /// workspace), but transcripts follow the workspace itself: if the two differ, look in both.
     pub fn project_dir(&self, root: &WorkspacePath) -> ProjectDir {
         let slug = root.slug();
-        // Joining an empty name would add a slash; node's `path.join` does not, and uses `projects` itself.
+        // Joining an empty name would add a slash. Node's `path.join` does not, and uses `projects` itself.
         ProjectDir(if slug.is_empty() { self.projects() } else { self.projects().join(slug) })
     }
 }

@@ -1,14 +1,16 @@
-//! The decoders by themselves, for fuzzing them: built only with the feature `fuzzing`, which only the targets ask for.
+//! The decoders by themselves, for the fuzz targets. Built only with the feature `fuzzing`.
 //!
-//! A whole home takes milliseconds to write and to read; a value takes none, so that these get a thousand times as far.
+//! A whole home takes milliseconds to write and read. A single value takes almost no time, so these targets try a
+//! thousand times as many inputs.
 
+use crate::database::salvage;
 use crate::search::{Case, Matcher, Pattern, search_bytes, search_json};
+use crate::text::{editor_text, prompt_time, user_text};
 use crate::{
-    chat, editor_text, export, ide, ide_old, lenient_json, mending, prompt_time, raw_record, sdk,
-    transcript, user_text, workspace_json,
+    chat, export, ide, ide_old, lenient_json, raw_record, sdk, transcript, workspace_json,
 };
 
-/// One decoder, or a few that are given the same.
+/// One decoder, or a few that take the same input.
 type Decoder = fn(&[u8]);
 
 const DECODERS: [Decoder; 10] = [
@@ -21,15 +23,15 @@ const DECODERS: [Decoder; 10] = [
     transcript::fuzz_lines,
     export::fuzz_file,
     texts,
-    mending::fuzz_page,
+    salvage::fuzz_page,
 ];
 
-/// Has one of them decode anything. None may panic, hang or take the memory that there is.
+/// Runs one decoder. No input may make it panic, hang or use up the memory.
 pub fn decode(which: u8, bytes: &[u8]) {
     DECODERS[usize::from(which) % DECODERS.len()](bytes);
 }
 
-/// What stands inside of values.
+/// The decoders of texts inside values.
 fn texts(bytes: &[u8]) {
     drop(raw_record::RawContent::of_bytes(bytes));
     let text = String::from_utf8_lossy(bytes);

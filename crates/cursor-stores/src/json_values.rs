@@ -1,4 +1,4 @@
-//! Values of JSON that was written over years: a field of the wrong type is a field that is not there.
+//! Reads values of JSON that many versions of Cursor wrote. A field of the wrong type counts as missing.
 
 use std::borrow::Cow;
 
@@ -7,11 +7,11 @@ use serde_json::Value as Json;
 
 use crate::lenient_json;
 
-/// Milliseconds before this are no times but counters of a clock that began with the computer.
+/// Smaller numbers are not times, but counters of a clock that started with the computer.
 const EARLIEST_MS: i64 = 100_000_000_000;
 const LATEST_MS: i64 = 100_000_000_000_000;
 
-/// A value that may be JSON in a string.
+/// The value, unpacked if it is JSON in a string.
 pub(crate) fn unpack(json: &Json) -> Cow<'_, Json> {
     match json {
         Json::String(text) if text.trim_start().starts_with(['{', '[']) => {
@@ -24,12 +24,12 @@ pub(crate) fn unpack(json: &Json) -> Cow<'_, Json> {
     }
 }
 
-/// A string with something in it.
+/// A string that is not empty.
 pub(crate) fn text(json: &Json) -> Option<&str> {
     json.as_str().filter(|text| !text.is_empty())
 }
 
-/// The first of these fields that is a string with something in it.
+/// The first of these fields that is a string and not empty.
 pub(crate) fn text_of<'a>(json: &'a Json, names: &[&str]) -> Option<&'a str> {
     names.iter().find_map(|name| text(json.get(name)?))
 }
@@ -47,7 +47,7 @@ pub(crate) fn is_true(json: &Json) -> bool {
     json.as_bool().unwrap_or_else(|| json.as_i64().is_some_and(|number| number != 0))
 }
 
-/// Tells whether a value says nothing.
+/// True if a value holds nothing.
 pub(crate) fn is_blank(json: &Json) -> bool {
     match json {
         Json::Null => true,
@@ -81,7 +81,7 @@ pub(crate) fn is_time(at_ms: &i64) -> bool {
     (EARLIEST_MS..LATEST_MS).contains(at_ms)
 }
 
-/// A count of tokens; none are not known to be none.
+/// A count of tokens. Zero means that the store does not know.
 pub(crate) fn tokens(json: &Json) -> Option<u64> {
     json.as_u64().filter(|count| *count > 0)
 }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_json_in_a_text_is_unpacked_also_with_half_a_character_in_it() {
+    fn json_in_a_string_is_unpacked_even_with_half_a_character_in_it() {
         assert_eq!(*unpack(&json!("{\"a\":\"\\ud83d\"}")), json!({"a": "\u{fffd}"}));
         assert_eq!(*unpack(&json!("{no")), json!("{no"));
         assert_eq!(*unpack(&json!("7")), json!("7"));

@@ -1,4 +1,4 @@
-//! JSON as JavaScript writes it, which is not always JSON as others read it.
+//! Parses JSON as JavaScript writes it. Strict parsers reject some of it.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,13 @@ use ground::surrogates;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
-/// Parses JSON, also where it holds half of a surrogate pair or bytes that are no UTF-8: both become the replacement
-/// character. A text that was cut between the two halves of an emoji has the former, and programs like to cut texts.
+/// Parses JSON, even if it holds half of a surrogate pair or bytes that are not UTF-8. Both become the replacement
+/// character. Programs that cut a text in the middle of an emoji write half a pair.
 pub(crate) fn parse(json: &[u8]) -> Result<Json, serde_json::Error> {
     parse_as(json)
 }
 
-/// As [`parse`], for anything.
+/// Like [`parse`], for any type.
 pub(crate) fn parse_as<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
     match serde_json::from_slice(json) {
         Ok(value) => Ok(value),
@@ -20,7 +20,7 @@ pub(crate) fn parse_as<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json
     }
 }
 
-/// Returns the text without what makes a strict reader give up, or `None` if there is nothing of that kind.
+/// Returns the text without what makes a strict parser fail, or `None` if it holds nothing of that kind.
 pub(crate) fn repair(json: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(json);
     match (surrogates::mend(&text), text) {
@@ -60,7 +60,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_json_stays_what_it_is(text: String) {
+        fn valid_json_stays_unchanged(text: String) {
             let json = json!({ "text": text });
             prop_assert_eq!(parse(json.to_string().as_bytes()).unwrap(), json);
         }

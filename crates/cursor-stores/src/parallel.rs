@@ -1,12 +1,13 @@
-//! Doing many small things on all cores.
+//! Does many small things on all cores.
 
 use std::num::NonZero;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 /// Calls `work` for every item, on as many threads as there are cores, and returns the answers in the order of the
-/// items. Items are handed out one by one, so a large one delays nobody.
+/// items. Each thread takes the next item when it is free, so a large item
+/// does not delay the others.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let n_threads = n_cores().min(items.len());
     if n_threads <= 1 {
@@ -38,8 +39,13 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
     numbered.into_iter().map(|(_, answer)| answer).collect()
 }
 
+/// Locks a mutex. A panic in another thread does not make its content wrong.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 pub(crate) fn n_cores() -> usize {
-    // Asked once: it costs the reading of several files of the system.
+    // Asked once: the answer costs reading several system files.
     static N_CORES: OnceLock<usize> = OnceLock::new();
     *N_CORES.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
 }

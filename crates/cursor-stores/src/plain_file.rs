@@ -1,6 +1,7 @@
-//! Opening a file only if it is a plain one, because a FIFO would hang the reader and a symlink lead it astray.
+//! Opens a file only if it is a plain one: a FIFO would hang the reader, and a symlink could lead anywhere.
 
 use std::fs::{self, File, FileType, Metadata};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ pub(crate) fn inspect(path: &Path) -> Result<Metadata, PlainFileError> {
     }
 }
 
-/// Opens a plain file for reading and makes sure that it is the one that was examined.
+/// Opens a plain file for reading. Fails if another file took its place after the check.
 pub(crate) fn open(path: &Path) -> Result<File, PlainFileError> {
     let expected = inspect(path)?;
     let failed = |source| PlainFileError::Read { path: path.to_owned(), source };
@@ -46,10 +47,28 @@ pub(crate) fn open(path: &Path) -> Result<File, PlainFileError> {
     }
 }
 
-/// Reads a plain file whole, if it has no more than `limit` bytes.
+/// A number that changes when the file is written to or replaced. `None` if there is no plain file.
+pub(crate) fn stamp(path: &Path) -> Option<u64> {
+    let file = inspect(path).ok()?;
+    let mut hasher = DefaultHasher::new();
+    (file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec()).hash(&mut hasher);
+    Some(hasher.finish())
+}
+
+/// Opens a plain file of at most `limit` bytes.
+pub(crate) fn open_at_most(path: &Path, limit: u64) -> Result<File, PlainFileError> {
+    let file = open(path)?;
+    let failed = |source| PlainFileError::Read { path: path.to_owned(), source };
+    if file.metadata().map_err(failed)?.len() > limit {
+        return Err(PlainFileError::TooLarge { path: path.to_owned(), limit });
+    }
+    Ok(file)
+}
+
+/// Reads a whole plain file of at most `limit` bytes.
 pub(crate) fn read_at_most(path: &Path, limit: u64) -> Result<Vec<u8>, PlainFileError> {
     let mut bytes = Vec::new();
-    open(path)?
+    open_at_most(path, limit)?
         .take(limit + 1)
         .read_to_end(&mut bytes)
         .map_err(|source| PlainFileError::Read { path: path.to_owned(), source })?;

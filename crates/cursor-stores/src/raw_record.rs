@@ -1,4 +1,4 @@
-//! What a store keeps of a conversation, record by record and as it is: for those who want to see what a reader was given.
+//! The records of a conversation as its store keeps them, for users who want to see the input of a reader.
 //!
 //! **Invariant:** the value of an encryption key is in no record.
 
@@ -11,45 +11,41 @@ use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
+use crate::encryption_keys::{hide_keys, names_a_key};
 use crate::lenient_json;
-use crate::search::is_secret;
 
 /// One record: a row, a blob, a line of a file.
 #[derive(Debug, Clone, Serialize)]
 pub struct RawRecord {
-    /// Where it is in its store, such as `blobs/<id>` or `cursorDiskKV/bubbleId:<composer>:<bubble>`.
+    /// The place of the record in its store, such as `blobs/<id>` or `cursorDiskKV/bubbleId:<composer>:<bubble>`.
     pub record: String,
-    /// What another record calls it, where that alone tells what it is: `turns[3]`.
+    /// The field of another record that refers to this one, if only that says what it is: `turns[3]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     #[serde(flatten)]
     pub content: RawContent,
 }
 
-/// What a record holds.
+/// The content of a record.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RawContent {
-    /// As it was written, but for an encryption key.
+    /// The JSON as it was written, without encryption keys.
     Json(Box<RawValue>),
     Text(String),
     #[serde(serialize_with = "as_base64")]
     Base64(Vec<u8>),
-    /// Cursor deleted it and left its key.
+    /// Cursor deleted the value and left its key.
     Deleted(bool),
-    /// Says why it is not here.
+    /// The reason why the content is missing.
     LeftOut(String),
 }
 
-/// Called with each record, until it breaks.
+/// Takes each record, until it breaks.
 pub type VisitRaw<'a> = dyn FnMut(RawRecord) -> ControlFlow<()> + 'a;
 
-/// In the place of a key, as everywhere.
+/// Replaces the value of an encryption key.
 const PRESENT: &str = "present";
-/// The end of the names of fields that hold one.
-const SECRET_ENDING: &[u8] = b"EncryptionKey";
-/// JSON inside a string of JSON, as deep as a search looks.
-const MAX_NESTING: usize = 4;
 
 impl RawRecord {
     pub(crate) fn new(record: impl Into<String>, content: RawContent) -> Self {
@@ -66,11 +62,11 @@ impl RawRecord {
 }
 
 impl RawContent {
-    /// JSON if it is, else text if it is, else bytes.
+    /// JSON if the bytes are JSON, else text if they are text, else bytes.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
         let may_be_secret = names_a_key(bytes);
         if matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'[')) {
-            // A line end inside would be the end of the line that it is printed on.
+            // Each record is printed on one line, so it must not contain a line end.
             let is_one_line = !bytes.contains(&b'\n') && !bytes.contains(&b'\r');
             if is_one_line
                 && !may_be_secret
@@ -83,7 +79,7 @@ impl RawContent {
             }
         }
         if may_be_secret {
-            return Self::LeftOut("it is no JSON, and may hold a key".to_owned());
+            return Self::LeftOut("it is not JSON, and may hold a key".to_owned());
         }
         match std::str::from_utf8(bytes) {
             Ok(text) if !text.contains('\0') => Self::Text(text.to_owned()),
@@ -92,7 +88,7 @@ impl RawContent {
     }
 
     pub(crate) fn of_json(mut json: Json) -> Self {
-        hide_keys(&mut json, 0);
+        hide_keys(&mut json, Some(PRESENT));
         match serde_json::value::to_raw_value(&json) {
             Ok(json) => Self::Json(json),
             Err(err) => Self::LeftOut(err.to_string()),
@@ -100,7 +96,7 @@ impl RawContent {
     }
 }
 
-/// A value of a database as JSON; bytes that are no text in base64.
+/// A value of a database as JSON. Bytes that are not text become base64.
 pub(crate) fn json_of_sql(value: ValueRef<'_>) -> Json {
     match value {
         ValueRef::Null => Json::Null,
@@ -110,38 +106,6 @@ pub(crate) fn json_of_sql(value: ValueRef<'_>) -> Json {
             Ok(text) => text.into(),
             Err(_) => STANDARD.encode(bytes).into(),
         },
-    }
-}
-
-/// Tells whether a field is named in JSON, or in JSON that may be too broken to be read as such, or in a text of it.
-fn names_a_key(bytes: &[u8]) -> bool {
-    memchr::memmem::find_iter(bytes, SECRET_ENDING).any(|at| {
-        let mut rest = bytes[at + SECRET_ENDING.len()..].iter();
-        rest.find(|byte| **byte != b'\\') == Some(&b'"')
-    })
-}
-
-fn hide_keys(json: &mut Json, nesting: usize) {
-    match json {
-        Json::Object(fields) => {
-            for (name, value) in fields {
-                if is_secret(name) {
-                    *value = PRESENT.into();
-                } else {
-                    hide_keys(value, nesting);
-                }
-            }
-        }
-        Json::Array(values) => values.iter_mut().for_each(|value| hide_keys(value, nesting)),
-        Json::String(text) if text.contains("EncryptionKey") && nesting < MAX_NESTING => {
-            if let Ok(mut inner @ (Json::Object(_) | Json::Array(_))) =
-                lenient_json::parse(text.as_bytes())
-            {
-                hide_keys(&mut inner, nesting + 1);
-                *text = inner.to_string();
-            }
-        }
-        _ => {}
     }
 }
 
@@ -185,7 +149,7 @@ mod tests {
             let line = line(bytes.as_bytes());
             assert!(!line.contains("5ec2e7"), "{line}");
         }
-        // Who speaks of it says no secret.
+        // A text about keys holds no secret.
         let spoken = br#"{"text":"what is a blobEncryptionKey?"}"#;
         assert!(line(spoken).contains("what is a blobEncryptionKey?"));
     }

@@ -1,32 +1,38 @@
-//! Times of messages between those that are recorded.
+//! Times for messages that have none, between those that have one.
 
 use crate::model::{Message, Moment};
 
-/// Gives every message after a recorded time one of its own, spread evenly up to the next recorded time, or up to
-/// `until` after the last. Before the first recorded time nothing is known.
-pub(crate) fn spread_times(messages: &mut [Message], until: Option<Moment>) {
-    let mut start = None;
-    for number in 0..=messages.len() {
-        let known = match messages.get(number) {
-            Some(message) => message.at,
-            None => until,
-        };
-        let Some(known) = known else { continue };
-        if let Some((first, first_ms)) = start {
-            spread_between(messages, (first, first_ms), (number, known.at_ms));
+/// Gives each message without a time one of its own. The times are spread evenly between the recorded ones, beginning
+/// with `from` before the first message and ending with `until` after the last. Without `from`, messages before the first
+/// recorded time stay without one.
+pub(crate) fn spread_times<'m>(
+    messages: impl IntoIterator<Item = &'m mut Message>,
+    from: Option<i64>,
+    until: Option<i64>,
+) {
+    let mut before = from;
+    let mut waiting: Vec<&mut Message> = Vec::new();
+    for message in messages {
+        match message.at {
+            None => waiting.push(message),
+            Some(at) => {
+                spread_between(std::mem::take(&mut waiting), before, Some(at.at_ms));
+                before = Some(at.at_ms);
+            }
         }
-        start = Some((number, known.at_ms));
     }
+    spread_between(waiting, before, until);
 }
 
-fn spread_between(messages: &mut [Message], first: (usize, i64), next: (usize, i64)) {
-    let n_steps = (next.0 - first.0) as i64;
-    // Files that were copied, and clocks that were set, may run backwards.
-    let span = next.1.saturating_sub(first.1).max(0);
-    for (message, step) in messages[first.0 + 1..next.0].iter_mut().zip(1..) {
-        // Divided first: a hostile time times the number of messages is too large.
+fn spread_between(messages: Vec<&mut Message>, before: Option<i64>, after: Option<i64>) {
+    let (Some(before), Some(after)) = (before, after) else { return };
+    let n_steps = messages.len() as i64 + 1;
+    // Copied files and adjusted clocks can make time run backwards.
+    let span = after.saturating_sub(before).max(0);
+    for (message, step) in messages.into_iter().zip(1..) {
+        // Divide first: a hostile time multiplied by the number of messages would overflow.
         let passed = span / n_steps * step + span % n_steps * step / n_steps;
-        message.at = Some(Moment::interpolated(first.1.saturating_add(passed)));
+        message.at = Some(Moment::interpolated(before.saturating_add(passed)));
     }
 }
 
@@ -48,7 +54,7 @@ mod tests {
 
     fn spread(times: &[Option<i64>], until: Option<i64>) -> Vec<Option<Moment>> {
         let mut messages = messages(times);
-        spread_times(&mut messages, until.map(Moment::of_file));
+        spread_times(&mut messages, None, until);
         messages.into_iter().map(|message| message.at).collect()
     }
 

@@ -1,4 +1,4 @@
-//! What every reader of a store can do.
+//! The interface that every reader of a store implements.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -7,48 +7,41 @@ use std::path::{Path, PathBuf};
 use run_protocol::BytesPath;
 use serde::Serialize;
 
-use crate::model::{Conversation, Damage, Head, StoreKind};
+use crate::model::{Conversation, Damage, Head, Shelf, StoreKind};
 use crate::raw_record::VisitRaw;
 use crate::search::{Matcher, Snippet};
 
 /// One place where Cursor keeps conversations. Reading it never changes it.
 ///
-/// A conversation is named by its key: what its store calls it. See [`crate::model::Origin::key`].
+/// A conversation's key is its name in its store. See [`crate::model::Origin::key`].
 pub trait ConversationStore: Send + Sync {
     fn kind(&self) -> StoreKind;
 
     /// The file or directory, as a user would name it.
     fn path(&self) -> &Path;
 
-    /// Lists everything at once, and reads nothing that a list of thousands cannot afford.
+    /// Lists all conversations. Reads nothing that would make a list of thousands slow.
     fn list(&self) -> Listing;
 
-    /// Fills in what [`Self::list`] left out of a head because it costs opening a file. Called for what is shown only.
-    fn complete(&self, head: &mut Head) {
-        // Most stores know it all when they list.
-        let _complete = head;
+    /// Fills in what [`Self::list`] left out of a head because it costs opening a file. Only for heads that are shown.
+    fn complete(&self, _head: &mut Head) {
+        // Most stores know everything when they list.
     }
 
-    /// The models that are known to have answered, where neither a list nor [`Self::complete`] can afford to look for
-    /// them.
-    fn models(&self, key: &str) -> Vec<String> {
-        let _known_already = key;
+    /// The models that answered, if finding them is too slow for both [`Self::list`] and [`Self::complete`].
+    fn models(&self, _key: &str) -> Vec<String> {
         Vec::new()
     }
 
     /// Reads one conversation.
     fn read(&self, key: &str, extent: Extent) -> Result<Conversation, ReadConversationError>;
 
-    /// Calls `found` for everything that matches, from several threads and in no order, until it breaks. Reports what
-    /// could not be searched.
-    fn search(
-        &self,
-        matcher: &Matcher,
-        found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
-    ) -> Vec<Damage>;
+    /// Calls `found` for every match, from several threads and in no order, until it breaks. Returns what could not be
+    /// searched.
+    fn search(&self, matcher: &Matcher, found: Found<'_>) -> Vec<Damage>;
 
-    /// Calls `visit` with every record that the store keeps of a conversation, until it breaks. Of what was edited away or
-    /// regenerated only on request, where that can be told apart.
+    /// Calls `visit` with every record that the store keeps of a conversation, until it breaks. `branches` says whether to
+    /// include records that the user edited away, where the store can tell them apart.
     fn visit_raw(
         &self,
         key: &str,
@@ -56,35 +49,33 @@ pub trait ConversationStore: Send + Sync {
         visit: &mut VisitRaw<'_>,
     ) -> Result<(), ReadConversationError>;
 
-    /// Gives itself to an index, if it can be indexed. Others are fast enough without, or cannot tell what they hold.
+    /// The store as one that an index can cover. `None` for stores that are fast enough without an index.
     fn indexable(&self) -> Option<&dyn IndexableStore> {
         None
     }
 
-    /// Tells apart states of a conversation without reading it: as long as it is the same, nothing changed. `None` if
-    /// there is nothing now.
+    /// A number that changes with the conversation, found without reading it. `None` if the conversation is gone.
     fn stamp(&self, key: &str) -> Option<u64>;
 
-    /// As [`Self::stamp`] of each. Where that would mean reading everything, a record that was changed in its place may
-    /// be overlooked.
+    /// [`Self::stamp`] for each key. A store that would have to read everything may miss a record that changed in place.
     fn stamps(&self, keys: &[&str]) -> Vec<Option<u64>> {
         keys.iter().map(|key| self.stamp(key)).collect()
     }
 
-    /// The directories in which something changes when the conversation does; for `None`, those in which something
-    /// changes when there is a new one. Not files: logs are deleted and made anew.
+    /// The directories in which something changes when the conversation changes. For `None`, the directories in which a
+    /// new conversation would appear. Never files: SQLite deletes its logs and creates new ones.
     fn watched(&self, key: Option<&str>) -> Vec<PathBuf>;
 
-    /// Counts what is there by the store's own families of keys, and says which of them are used. Values are not read.
+    /// Counts rows by the store's own families of keys, and says which families are read. Does not read values.
     fn account(&self) -> Account;
 }
 
-/// A store that is large, and can be searched in parts.
+/// A large store that can be searched in parts.
 pub trait IndexableStore: ConversationStore {
-    /// Tells apart states of the whole store: as long as it is the same, nothing changed.
+    /// A number that changes whenever anything in the store changes.
     fn fingerprint(&self) -> Option<u64>;
 
-    /// The parts as they are now. Those without content are left out.
+    /// The current parts, without the empty ones.
     fn sections(&self) -> Result<Vec<Section>, ReadConversationError>;
 
     /// Calls `visit` with every record of a part.
@@ -94,45 +85,41 @@ pub trait IndexableStore: ConversationStore {
         visit: &mut dyn FnMut(&[u8], Encoding),
     ) -> Result<(), ReadConversationError>;
 
-    /// As [`ConversationStore::search`], in these parts and in all that is in no part.
-    fn search_sections(
-        &self,
-        names: &[String],
-        matcher: &Matcher,
-        found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
-    ) -> Vec<Damage>;
+    /// [`ConversationStore::search`] in these parts, and in everything that belongs to no part.
+    fn search_sections(&self, names: &[String], matcher: &Matcher, found: Found<'_>)
+    -> Vec<Damage>;
 }
 
 /// A part of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     pub name: String,
-    /// Tells apart states of it.
+    /// Changes with the content of the part.
     pub stamp: u64,
 }
 
-/// What a store holds.
+/// The conversations of a store.
 #[derive(Debug, Default)]
 pub struct Listing {
     pub heads: Vec<Head>,
-    /// What could not be listed.
+    /// The parts that could not be listed.
     pub damage: Vec<Damage>,
 }
 
 /// How much of a conversation to read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Only the last so many messages, without a look at what is before them.
+    /// Read only this many messages, from the end.
     pub last: Option<usize>,
     pub branches: Branches,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Branches {
-    /// What the conversation is now.
+    /// The conversation in its current form.
     #[default]
     Current,
-    /// Also what was edited away or regenerated, at the end, marked as such.
+    /// Also messages that were edited away or regenerated: at the end, and marked as orphans.
     WithOrphans,
 }
 
@@ -150,15 +137,36 @@ pub enum ReadConversationError {
     },
 }
 
+impl ReadConversationError {
+    pub(crate) fn unreadable(
+        path: impl Into<PathBuf>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Unreadable { path: path.into(), source: source.into() }
+    }
+}
+
+impl Extent {
+    /// Drops the messages that are before the wanted ones.
+    pub(crate) fn cut<T>(self, messages: &mut Vec<T>) {
+        if let Some(last) = self.last {
+            messages.drain(..messages.len().saturating_sub(last));
+        }
+    }
+}
+
+/// Takes each match of a search, from several threads, until it breaks.
+pub type Found<'a> = &'a (dyn Fn(Hit) -> ControlFlow<()> + Sync);
+
 /// A place where a pattern was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hit {
-    /// The key of the conversation in its store. Empty if it belongs to none that is known.
+    /// The key of the conversation in its store. Empty if no conversation is known to own the match.
     pub key: String,
     /// The store's own name of the message or row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
-    /// The position among the messages of the conversation, from 0, where that is known.
+    /// The position among the messages of the conversation, from 0, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<usize>,
     /// The field that holds it: `text`, `thinking.text`, `toolFormerData.result`, …
@@ -166,28 +174,54 @@ pub struct Hit {
     pub snippet: Snippet,
 }
 
-/// What the bytes of a record are.
+/// The format of a record's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     Json,
-    /// Texts between bytes that are none, such as a message of protobuf.
+    /// Text mixed with other bytes, such as a protobuf message.
     Bytes,
 }
 
-/// What was found at a place, so that "my chats are not listed" answers itself.
+/// The content of a store in numbers, so that a user can see why a chat is not listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
     pub n_conversations: u64,
-    /// Listed on request only: sub-agents, empty ones, drafts, archived ones, by what they are.
+    /// Conversations that are listed only on request, by reason: sub-agents, empty, drafts, archived.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub n_hidden: BTreeMap<String, u64>,
     /// Rows or files by family.
     pub families: Vec<Family>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<Damage>,
-    /// An older copy that Cursor made, which can be read in its stead.
+    /// An older copy that Cursor made, which can be read instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<BytesPath>,
+}
+
+impl Account {
+    /// Counts the conversations, and the hidden ones by the reason why a list hides them.
+    pub(crate) fn count(&mut self, heads: &[Head]) {
+        for head in heads {
+            match head.shelf {
+                _ if head.parent.is_some() => self.hide("sub-agents"),
+                Shelf::Archived => self.hide("archived"),
+                Shelf::Draft => self.hide("drafts"),
+                Shelf::Empty => self.hide("empty"),
+                Shelf::Shown => self.n_conversations += 1,
+            }
+        }
+    }
+
+    pub(crate) fn hide(&mut self, reason: &str) {
+        *self.n_hidden.entry(reason.to_owned()).or_default() += 1;
+    }
+
+    /// Adds a family, unless it has no rows.
+    pub(crate) fn add_family(&mut self, name: &str, n_rows: u64, treatment: Treatment) {
+        if n_rows > 0 {
+            self.families.push(Family { name: name.to_owned(), n_rows, treatment });
+        }
+    }
 }
 
 /// Rows or files of one family.
@@ -199,7 +233,7 @@ pub struct Family {
     pub treatment: Treatment,
 }
 
-/// What we do with the rows of a family.
+/// How we treat the rows of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Treatment {
@@ -207,11 +241,11 @@ pub enum Treatment {
     Read,
     /// Only counted.
     Counted,
-    /// Credentials and settings: their values are never looked at.
+    /// Credentials and settings: we never look at their values.
     NeverRead,
 }
 
-/// What is at a place where a store may be.
+/// The result of looking at a place where a store may be.
 pub enum Discovered {
     Store(Box<dyn ConversationStore>),
     Skipped(SkippedPlace),

@@ -1,4 +1,4 @@
-//! Stores made for tests as Cursor makes them, and the means to tell whether reading touched anything.
+//! Stores for tests, made like Cursor's, and helpers that show whether reading changed anything.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,19 +6,18 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use prost::Message;
-use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::chat::{BlobId, ChatMeta};
+use crate::chat::{BlobId, ChatMeta, WritableStore};
 
-/// A store whose writer is open, so that everything written is in `-wal`, until it is closed.
+/// A store with an open writer: everything is in `-wal`, until it is closed.
 pub(crate) struct TestStore {
     pub(crate) directory: TempDir,
     pub(crate) meta: ChatMeta,
-    pub(crate) writer: Connection,
+    pub(crate) writer: WritableStore,
 }
 
-/// A store whose writer ended as it should: one file, nothing in a log.
+/// A store after a clean exit of its writer: one file, and no log.
 pub(crate) struct ClosedStore {
     pub(crate) directory: TempDir,
 }
@@ -39,9 +38,7 @@ impl TestStore {
     }
 
     pub(crate) fn put(&self, data: &[u8]) -> BlobId {
-        let id = BlobId::of(data);
-        self.put_as(id, data);
-        id
+        self.writer.put(data).unwrap()
     }
 
     pub(crate) fn put_message(&self, message: &impl Message) -> BlobId {
@@ -49,12 +46,7 @@ impl TestStore {
     }
 
     pub(crate) fn put_as(&self, id: BlobId, data: &[u8]) {
-        self.writer
-            .execute(
-                "INSERT OR REPLACE INTO blobs (id, data) VALUES (?1, ?2)",
-                (id.to_string(), data),
-            )
-            .unwrap();
+        self.writer.put_as(&id.to_string(), data).unwrap();
     }
 
     pub(crate) fn put_root(&mut self, root: &impl Message) -> BlobId {
@@ -69,9 +61,7 @@ impl TestStore {
     }
 
     pub(crate) fn put_meta_value(&self, value: impl rusqlite::ToSql) {
-        self.writer
-            .execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('0', ?1)", [value])
-            .unwrap();
+        self.writer.put_meta(value).unwrap();
     }
 
     pub(crate) fn close(self) -> ClosedStore {
@@ -95,20 +85,11 @@ impl ClosedStore {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "plays Cursor, which writes")]
-pub(crate) fn open_writer(path: &Path) -> Connection {
-    let writer = Connection::open(path).unwrap();
-    writer
-        .execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA user_version = 1;
-             CREATE TABLE IF NOT EXISTS blobs (id TEXT PRIMARY KEY, data BLOB);
-             CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT);",
-        )
-        .unwrap();
-    writer
+pub(crate) fn open_writer(path: &Path) -> WritableStore {
+    WritableStore::open(path).unwrap()
 }
 
-/// What reading must not change of a file.
+/// The properties of a file that reading must not change.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FilePicture {
     pub(crate) n_bytes: usize,

@@ -1,4 +1,4 @@
-//! Which folder a workspace is: `workspace.json` and the URIs that the IDE writes, in all their shapes.
+//! Finds the folder of a workspace, from `workspace.json` and from the URIs that the IDE writes, in all their shapes.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use crate::plain_file;
 
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// Reads the `workspace.json` of a directory below `workspaceStorage`; the directory itself will do as well. `None` if
-/// it is not there, or says nothing that is understood.
+/// Reads the `workspace.json` of a directory below `workspaceStorage`. Takes the file or its directory. `None` if there
+/// is no such file, or it names no folder.
 pub(crate) fn read_workspace_json(path: &Path) -> Option<Workspace> {
     let file = if path.is_dir() { path.join("workspace.json") } else { path.to_owned() };
     let bytes = plain_file::read_at_most(&file, MAX_FILE_BYTES).ok()?;
@@ -19,7 +19,7 @@ pub(crate) fn read_workspace_json(path: &Path) -> Option<Workspace> {
     ["folder", "workspace", "configuration"].iter().find_map(|name| workspace_of_json(&json[name]))
 }
 
-/// Reads a URI that is a string, or an object as the IDE serialises its own.
+/// Reads a URI: a string, or an object as the IDE serialises its own URIs.
 pub(crate) fn workspace_of_json(json: &Json) -> Option<Workspace> {
     match json {
         Json::String(uri) => workspace_of_uri(uri),
@@ -48,7 +48,7 @@ pub(crate) fn workspace_of_json(json: &Json) -> Option<Workspace> {
 
 /// Reads a URI of a folder or of a `.code-workspace` file, or a plain path.
 ///
-/// Taken apart by hand: the `%2B` in the host of a remote one is more than a strict parser of URLs accepts.
+/// Parsed by hand: URL parsers reject the `%2B` in the host of a remote URI.
 pub(crate) fn workspace_of_uri(uri: &str) -> Option<Workspace> {
     let Some((scheme, rest)) = uri.split_once("://") else {
         return match uri.strip_prefix("file:") {
@@ -73,7 +73,7 @@ pub(crate) fn workspace_of_uri(uri: &str) -> Option<Workspace> {
         .then(|| Workspace { path, place: WorkspacePlace::Remote(remote_name(&authority)) })
 }
 
-/// A path as its own machine writes it. A path into a WSL machine, as Windows writes it, is that machine's.
+/// Reads a path of any system. A Windows path into WSL becomes the path on the WSL machine.
 fn workspace_of_path(path: &str) -> Option<Workspace> {
     if let Some(share) = path.strip_prefix(r"\\") {
         let mut steps = share.split(['\\', '/']);
@@ -91,7 +91,7 @@ fn workspace_of_path(path: &str) -> Option<Workspace> {
     is_path.then(|| Workspace::here(path))
 }
 
-/// `/c:/Users/me` of a URI as Windows writes it.
+/// `/c:/Users/me`, the path of a URI that Windows wrote.
 fn windows_path(path: &str) -> Option<String> {
     let path = path.strip_prefix('/')?;
     has_drive(path).then(|| path.replace('/', r"\"))
@@ -102,9 +102,9 @@ fn has_drive(path: &str) -> bool {
         || matches!(path.as_bytes(), [letter, b':'] if letter.is_ascii_alphabetic())
 }
 
-/// The name of a remote machine, in which a host that is written in hexadecimal is made readable.
+/// The name of a remote machine. Decodes a host that is written in hexadecimal.
 fn remote_name(authority: &str) -> String {
-    // A container on another machine: `dev-container+…@ssh-remote+…`. But a user's name may precede a host, too.
+    // A container on another machine is `dev-container+…@ssh-remote+…`. A user name before a host also has an `@`.
     for separator in ["@ssh-remote+", "@wsl+", "@tunnel+"] {
         if let Some(at) = authority.find(separator) {
             let (inner, outer) = authority.split_at(at);
@@ -119,7 +119,7 @@ fn remote_name(authority: &str) -> String {
 }
 
 fn readable_host(host: &str) -> Option<String> {
-    // Shorter ones are names that happen to have such letters only, as `cafe`.
+    // Shorter hosts are names that happen to look like hexadecimal, such as `cafe`.
     if host.len() < 8 {
         return None;
     }
@@ -137,7 +137,7 @@ fn readable_host(host: &str) -> Option<String> {
     Some(format!("{user}{name}{port}"))
 }
 
-/// Replaces `%2B` and the like; what is not such an escape stays.
+/// Decodes `%2B` and other escapes. Everything else stays.
 pub(crate) fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

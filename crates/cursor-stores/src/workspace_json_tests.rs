@@ -97,7 +97,7 @@ fn a_file_names_a_folder_a_workspace_or_nothing() {
 }
 
 #[test]
-fn a_serialised_uri_is_read_from_whichever_field_it_has() {
+fn a_serialised_uri_is_read_from_any_of_its_fields() {
     let external = json!({"$mid": 1, "fsPath": "/p", "external": "file:///p%20q", "path": "/p q", "scheme": "file"});
     assert_eq!(workspace_of_json(&external), Some(Workspace::here("/p q")));
     assert_eq!(

@@ -1,11 +1,11 @@
-//! At which addresses an allowed host may be: in the world outside, and nowhere near us.
+//! Checks the address of an allowed host: it must be on the internet, not on this machine or near it.
 //!
-//! Who answers for a name decides where it leads, and may be the very party that is not trusted. So what a name leads to
-//! is looked at before it is dialled: this machine, its neighbours and a cloud's own services are not outside.
+//! The owner of a name decides to which address it leads, and that owner may be hostile. So the shim checks every address
+//! before it dials. It refuses this machine, its local networks and a cloud's own services.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What an address is that is not dialled.
+/// The reason why the shim does not dial an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForbiddenAddress {
@@ -21,15 +21,15 @@ pub enum ForbiddenAddress {
     SharedSpace,
     #[error("it is a cloud's own service")]
     CloudService,
-    #[error("it is for groups, not for a host")]
+    #[error("it is a multicast address")]
     Multicast,
-    #[error("it is no host's address")]
+    #[error("it is reserved and belongs to no host")]
     Reserved,
-    #[error("it hides another address")]
+    #[error("it contains another address")]
     Disguised,
 }
 
-/// Looks at an address that a name led to. `own` are those of this machine's interfaces.
+/// Checks an address that a name led to. `own` has the addresses of this machine's interfaces.
 pub fn check_address(address: IpAddr, own: &[IpAddr]) -> Result<(), ForbiddenAddress> {
     match address {
         IpAddr::V4(address) => check_v4(address)?,
@@ -38,7 +38,7 @@ pub fn check_address(address: IpAddr, own: &[IpAddr]) -> Result<(), ForbiddenAdd
     if own.contains(&address) { Err(ForbiddenAddress::Own) } else { Ok(()) }
 }
 
-/// Azure's machine agent, at an address like any other.
+/// Azure's machine agent. Its address looks public.
 const AZURE_WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 
 fn check_v4(address: Ipv4Addr) -> Result<(), ForbiddenAddress> {
@@ -47,7 +47,7 @@ fn check_v4(address: Ipv4Addr) -> Result<(), ForbiddenAddress> {
         [10, ..] | [192, 168, ..] | [172, 16..=31, ..] => ForbiddenAddress::Private,
         [169, 254, ..] => ForbiddenAddress::LinkLocal,
         [100, 64..=127, ..] => ForbiddenAddress::SharedSpace,
-        // Protocols, benchmarks, an abandoned transition; none of them hosts.
+        // Protocols, benchmarks and a retired transition scheme. None of these are hosts.
         [0, ..] | [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] | [240..=255, ..] => {
             ForbiddenAddress::Reserved
         }
@@ -61,9 +61,9 @@ fn check_v4(address: Ipv4Addr) -> Result<(), ForbiddenAddress> {
 fn check_v6(address: Ipv6Addr, own: &[IpAddr]) -> Result<(), ForbiddenAddress> {
     let found = match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 1] => ForbiddenAddress::Loopback,
-        // ::, addresses of the fourth version in two obsolete dresses and the one that every kernel undoes.
+        // `::`, and the three ways to write an IPv4 address as IPv6. Kernels still undo one of them.
         [0, 0, 0, 0, ..] => ForbiddenAddress::Disguised,
-        // A gateway to the fourth version, which a network without it needs: what is behind it counts.
+        // NAT64, which networks without IPv4 need. The IPv4 address in it counts.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             let [a, b] = high.to_be_bytes();
             let [c, d] = low.to_be_bytes();
@@ -73,9 +73,9 @@ fn check_v6(address: Ipv6Addr, own: &[IpAddr]) -> Result<(), ForbiddenAddress> {
         [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => ForbiddenAddress::Private,
         [0xfe80..=0xfebf, ..] => ForbiddenAddress::LinkLocal,
         [0xff00..=0xffff, ..] => ForbiddenAddress::Multicast,
-        // 6to4 and Teredo: an address of the fourth version within.
+        // 6to4 and Teredo have an IPv4 address inside.
         [0x2002, ..] | [0x2001, 0, ..] => ForbiddenAddress::Disguised,
-        // Only this eighth of all addresses is given to hosts.
+        // Only this eighth of all addresses is for hosts.
         [0x2000..=0x3fff, ..] => return Ok(()),
         _ => ForbiddenAddress::Reserved,
     };

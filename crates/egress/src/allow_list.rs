@@ -1,13 +1,12 @@
-//! Which hosts may be reached, and at which ports.
+//! The hosts that a run may reach, and their ports.
 
 use run_protocol::{AllowedHost, HostName};
 
-/// What a list says of a name.
+/// The answer of a list about a host and a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listed {
-    /// At this port.
     Yes,
-    /// Only at other ports.
+    /// The list has the host, but only with other ports.
     AtOtherPorts,
     No,
 }
@@ -19,7 +18,7 @@ pub struct AllowList {
 }
 
 impl AllowList {
-    /// Decides on a connection.
+    /// Decides about a connection.
     pub fn decide(&self, name: &HostName, port: u16) -> Listed {
         let ports: Vec<u16> = self
             .entries
@@ -34,7 +33,7 @@ impl AllowList {
         }
     }
 
-    /// Tells whether a name may be known inside: some port of it may be reached.
+    /// Tells whether the name exists inside: the agent may reach at least one port of it.
     pub fn knows(&self, name: &HostName) -> bool {
         self.entries.iter().any(|entry| entry.has_name(name))
     }

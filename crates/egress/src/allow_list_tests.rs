@@ -49,11 +49,11 @@ fn an_empty_list_allows_nothing() {
 #[test]
 fn what_cannot_be_an_entry_is_explained() {
     let cases = [
-        ("https://api.example.org/v1", "write the host alone, as `api.example.org`"),
-        ("*", "the network mode is `host`"),
-        ("api.*.org", "only in front"),
-        ("*api.example.org", "only in front"),
-        ("*.*.example.org", "only in front"),
+        ("https://api.example.org/v1", "write only the host: `api.example.org`"),
+        ("*", "the network mode `host`"),
+        ("api.*.org", "only be the first label"),
+        ("*api.example.org", "only be the first label"),
+        ("*.*.example.org", "only be the first label"),
         ("api.example.org:0", "a port from 1 to 65535"),
         ("api.example.org:65536", "a port from 1 to 65535"),
         ("api.example.org:+443", "a port from 1 to 65535"),

@@ -1,8 +1,8 @@
-//! Whom a TLS client asks for: the server name of its first message, read without taking part in the conversation.
+//! Reads the server name in a TLS client's first message, without decrypting anything.
 
 use run_protocol::{HostName, HostNameError};
 
-/// A first message that is longer, records included, is not waited for.
+/// The longest first message, records included. The shim does not wait for a longer one.
 pub const LONGEST_HELLO: usize = 16 * 1024;
 
 const RECORD_HEADER: usize = 5;
@@ -11,32 +11,32 @@ const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
 
-/// What the bytes that have come so far say.
+/// The result of reading the bytes so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientHello {
-    /// Nothing yet; asking again is of use once there are so many bytes.
+    /// Too few bytes. Try again once there are at least this many.
     Incomplete { at_least: usize },
-    /// The name that is asked for.
+    /// The host that the client asks for.
     Asks(HostName),
 }
 
-/// Why a client is not served.
+/// The reason why the shim does not serve a client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HelloError {
-    #[error("it does not begin as TLS does")]
+    #[error("it is not TLS")]
     NotTls,
     #[error("its first message is longer than {LONGEST_HELLO} bytes")]
     TooLong,
     #[error("its first message is malformed")]
     Malformed,
-    #[error("it does not say which server it wants")]
+    #[error("it does not name the server that it wants")]
     NoServerName,
-    #[error("`{name}` is not the name of a host: {reason}")]
+    #[error("`{name}` is not a host name: {reason}")]
     Name { name: String, reason: HostNameError },
 }
 
-/// Reads what a client has sent so far, from its first byte on.
+/// Reads everything that a client has sent so far.
 pub fn server_name(received: &[u8]) -> Result<ClientHello, HelloError> {
     let mut message = Vec::new();
     let mut rest = received;
@@ -46,7 +46,7 @@ pub fn server_name(received: &[u8]) -> Result<ClientHello, HelloError> {
         }
         let consumed = received.len() - rest.len();
         let Some((header, after)) = rest.split_first_chunk::<RECORD_HEADER>() else {
-            // What is there of the header must not be something else already.
+            // The first byte alone can already rule out TLS.
             if rest.first().is_some_and(|kind| *kind != HANDSHAKE_RECORD) {
                 return Err(HelloError::NotTls);
             }
@@ -68,7 +68,7 @@ pub fn server_name(received: &[u8]) -> Result<ClientHello, HelloError> {
     }
 }
 
-/// The alert that tells a client, in its own protocol, that it may not.
+/// The TLS alert for a client that the shim refuses.
 pub fn access_denied_alert() -> [u8; 7] {
     const ALERT: u8 = 21;
     const FATAL: u8 = 2;
@@ -83,7 +83,7 @@ fn incomplete(at_least: usize) -> Result<ClientHello, HelloError> {
     Ok(ClientHello::Incomplete { at_least })
 }
 
-/// The body of the first handshake message, once all of it is there.
+/// The body of the first handshake message, if it is complete.
 fn whole_message(message: &[u8]) -> Result<Option<&[u8]>, HelloError> {
     let Some((header, body)) = message.split_first_chunk::<4>() else { return Ok(None) };
     let [kind, high, middle, low] = *header;
@@ -105,7 +105,7 @@ fn hello_name(body: &[u8]) -> Result<HostName, HelloError> {
     while !fields.0.is_empty() {
         let kind = fields.number().ok_or(HelloError::Malformed)?;
         let content = fields.long_vector().ok_or(HelloError::Malformed)?;
-        // Two of them could be read by two readers as two names.
+        // With two server names, the shim and the server could read different ones.
         if kind == SERVER_NAME && found.replace(content).is_some() {
             return Err(HelloError::Malformed);
         }
@@ -118,7 +118,7 @@ fn hello_name(body: &[u8]) -> Result<HostName, HelloError> {
     })
 }
 
-/// What follows the fixed part of the message; `Some(None)` where nothing does, as before TLS 1.2.
+/// The extensions after the fixed part of the message. `Some(None)` if there are none, as before TLS 1.2.
 fn extensions(body: &[u8]) -> Option<Option<&[u8]>> {
     let mut fields = Fields(body);
     let (_version, _random) = (fields.take(2)?, fields.take(32)?);
@@ -132,7 +132,7 @@ fn extensions(body: &[u8]) -> Option<Option<&[u8]>> {
     fields.0.is_empty().then_some(Some(extensions))
 }
 
-/// The one host name of the extension; `None` where there are several names, or something else.
+/// The host name of the extension. `None` if the extension has several names, or another kind of name.
 fn single_name(extension: &[u8]) -> Option<&[u8]> {
     let mut fields = Fields(extension);
     let mut names = Fields(fields.long_vector()?);
@@ -142,7 +142,7 @@ fn single_name(extension: &[u8]) -> Option<&[u8]> {
     (is_alone && kind == HOST_NAME).then_some(name)
 }
 
-/// Bytes that are read from the front.
+/// Reads bytes from the front.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

@@ -17,7 +17,7 @@ fn names(names: &[&[u8]]) -> Vec<u8> {
     extension(0, &vector(2, &list))
 }
 
-/// A handshake message with these extensions, and something of everything before them.
+/// A handshake message with these extensions, and an example of every field before them.
 fn hello(extensions: &[u8]) -> Vec<u8> {
     let mut body = vec![3, 3];
     body.extend_from_slice(&[7; 32]);
@@ -34,7 +34,7 @@ fn records(message: &[u8], size: usize) -> Vec<u8> {
     message.chunks(size).flat_map(record).collect()
 }
 
-/// As a client sends it that other extensions surround.
+/// A client's message with other extensions around the server name.
 fn usual(name: &[u8]) -> Vec<u8> {
     let alpn = extension(16, b"\0\x0c\x02h2\x08http/1.1");
     [extension(0x0a0a, b""), alpn, names(&[name]), extension(43, b"\x02\x03\x04")].concat()

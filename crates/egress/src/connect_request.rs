@@ -1,29 +1,29 @@
-//! What a client asks a proxy for: `CONNECT host:port`, and nothing else.
+//! Reads a client's request to a proxy. Only `CONNECT host:port` is allowed.
 
 use run_protocol::{HostName, HostNameError};
 
-/// A head that is longer is not waited for.
+/// The longest head of a request. The shim does not wait for a longer one.
 pub const LONGEST_HEAD: usize = 8 * 1024;
 
-/// Where a client wants to go.
+/// The host and port that a client wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectTarget {
     pub host: HostName,
     pub port: u16,
 }
 
-/// What the bytes that have come so far say.
+/// The result of reading the bytes so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeadState {
     Incomplete,
-    /// The head takes so many bytes; what follows is the client's own.
     Complete {
         target: ConnectTarget,
+        /// The length of the head. The bytes after it are for the host.
         length: usize,
     },
 }
 
-/// Why a client is not served.
+/// The reason why the shim does not serve a client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -31,7 +31,7 @@ pub enum ConnectError {
     TooLong,
     #[error("its request is malformed")]
     Malformed,
-    #[error("`{method}` is not passed on, only CONNECT is")]
+    #[error("`{method}` is not allowed, only CONNECT")]
     Method { method: String, host: Option<HostName> },
     #[error("`{authority}` does not name a port from 1 to 65535")]
     Port { authority: String },
@@ -39,7 +39,7 @@ pub enum ConnectError {
     Name { authority: String, reason: HostNameError },
 }
 
-/// Reads what a client has sent so far, from its first byte on.
+/// Reads everything that a client has sent so far.
 pub fn read_head(received: &[u8]) -> Result<HeadState, ConnectError> {
     let head = &received[..received.len().min(LONGEST_HEAD)];
     let Some(end) = head.windows(4).position(|window| window == b"\r\n\r\n") else {
@@ -57,7 +57,7 @@ pub fn read_head(received: &[u8]) -> Result<HeadState, ConnectError> {
     Ok(HeadState::Complete { target: target(request)?, length: end + 4 })
 }
 
-/// A field is looked at for its form only: nothing that it could say is obeyed.
+/// Checks the form of a header field. Its value has no effect.
 fn check_field(line: &[u8]) -> Result<(), ConnectError> {
     let (name, value) = match line.iter().position(|byte| *byte == b':') {
         Some(colon) => line.split_at(colon),
@@ -90,14 +90,14 @@ fn target(request: &[u8]) -> Result<ConnectTarget, ConnectError> {
     Ok(ConnectTarget { host, port: port_number(port).ok_or_else(bad_port)? })
 }
 
-/// The host that a plain request was for, to be named in the refusal.
+/// The host of a plain HTTP request, for the refusal.
 fn host_of_url(url: &[u8]) -> Option<HostName> {
     let rest = url.strip_prefix(b"http://").or_else(|| url.strip_prefix(b"https://"))?;
     let host = rest.split(|byte| matches!(byte, b'/' | b':' | b'?' | b'#')).next()?;
     HostName::read(host).ok()
 }
 
-/// A port as it is usually written: no sign, no zero in front.
+/// Reads a port. It must have no sign and no leading zero.
 fn port_number(text: &[u8]) -> Option<u16> {
     let is_plain = matches!(text, [b'1'..=b'9', ..]) && text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| is_plain)?.parse().ok()

@@ -1,47 +1,46 @@
-//! The little of DNS that a sandbox needs: one question, and an answer that leads to us or nowhere.
+//! The small part of DNS that a sandbox needs: one question, and an answer that leads to the shim or says "no such name".
 
 use run_protocol::{HostName, HostNameError};
 
-/// A question over UDP is shorter; what is longer is somebody's payload.
+/// The longest question over UDP. A longer message is not a real question, but may carry data out.
 pub const LONGEST_UDP_QUERY: usize = 1232;
 
 const HEADER: usize = 12;
-/// How long an answer may be kept, in seconds. It never changes while the sandbox lives.
+/// Programs may keep an answer for so many seconds. It never changes while the sandbox lives.
 const TIME_TO_LIVE: u32 = 60;
 const CLASS_IN: u16 = 1;
 
-/// What is asked of a name.
+/// The kind of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryKind {
-    /// Its address.
+    /// The IPv4 address of a name.
     A,
-    /// Anything else: nothing is known of it.
+    /// Anything else. The shim has no answer for it.
     Other,
 }
 
-/// One question.
+/// One DNS question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DnsQuery {
     id: u16,
     wants_recursion: bool,
-    /// Name, type and class as they came, to be sent back.
+    /// Name, type and class as received, for the answer.
     question: Vec<u8>,
     pub kind: QueryKind,
-    /// The name that is asked for, if it is one, and how it reads otherwise.
+    /// The name in the question, or its text if it is not a host name.
     pub name: Result<HostName, (String, HostNameError)>,
 }
 
-/// What is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DnsReply {
-    /// The name is known, and leads to us.
+    /// The name leads to the shim.
     Known,
     /// There is no such name.
     Unknown,
 }
 
 impl DnsQuery {
-    /// Reads a message. `None` for everything that is not plainly one question about the internet: it gets no answer.
+    /// Reads a message. `None` for everything except one question about an internet name; the shim does not answer it.
     pub fn read(message: &[u8]) -> Option<Self> {
         let (header, body) = message.split_first_chunk::<HEADER>()?;
         let number = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -90,7 +89,7 @@ impl DnsQuery {
         }
         message.extend_from_slice(&self.question);
         if has_address {
-            // The name is the one of the question, which begins behind the header.
+            // A pointer to the name in the question, which begins after the header.
             message.extend_from_slice(&[0xc0, HEADER as u8, 0, 1, 0, 1]);
             message.extend_from_slice(&TIME_TO_LIVE.to_be_bytes());
             message.extend_from_slice(&[0, 4, 127, 0, 0, 1]);
@@ -99,7 +98,7 @@ impl DnsQuery {
     }
 }
 
-/// The labels of the question's name, and how many bytes it takes. A question has nothing to point back to.
+/// The labels of the question's name, and its length in bytes. A question has no compressed names.
 fn labels(body: &[u8]) -> Option<(Vec<&[u8]>, usize)> {
     let mut labels = Vec::new();
     let mut at = 0;
@@ -119,7 +118,7 @@ fn labels(body: &[u8]) -> Option<(Vec<&[u8]>, usize)> {
 }
 
 fn host_name(labels: &[&[u8]]) -> Result<HostName, (String, HostNameError)> {
-    // A dot within a label would read as a border between two.
+    // A dot inside a label would look like the border between two labels.
     let inner_dot = labels.iter().any(|label| label.contains(&b'.'));
     let joined = labels.join(&b'.');
     let name = match inner_dot {

@@ -1,13 +1,13 @@
-//! Which fields of a fixture nobody reads: those that can be removed and nobody sees a difference.
+//! Finds unread fields of a fixture: fields whose removal makes no difference to the reader.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Of a long list only so many entries are tried.
+/// The number of entries to try in a long list.
 const MOST_ENTRIES: usize = 3;
 
-/// What a fixture is made of.
+/// The format of a fixture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Json,
@@ -15,14 +15,15 @@ pub enum Form {
     Toml,
 }
 
-/// The fields that no fixture shows to be read. `tell` says all that a reader knows of a text, or `None` where it refuses it.
+/// The fields that are unread in every fixture. `tell` returns all that a reader knows of a text, or `None` if it refuses
+/// the text.
 ///
-/// A field counts by its path, with `*` for the place in a list. One fixture in which its absence shows is enough: another
-/// may say what the reader takes for granted.
+/// A field is identified by its path, with `*` for the place in a list. One fixture in which its absence shows is enough:
+/// in another one the field may have its default value.
 ///
 /// # Panics
 ///
-/// If a fixture is not of that form, or the reader refuses it as it is.
+/// If a fixture does not have that form, or the reader refuses the whole fixture.
 pub fn unread_fields(
     form: Form,
     fixtures: impl IntoIterator<Item = String>,
@@ -32,7 +33,7 @@ pub fn unread_fields(
     for fixture in fixtures {
         let whole = form.parse(&fixture);
         let told = tell(&form.print(&whole));
-        assert!(told.is_some(), "this is refused as it is: {fixture}");
+        assert!(told.is_some(), "the reader refuses the whole fixture: {fixture}");
         for place in places_in(&whole) {
             let without = form.print(&removed(&whole, &place));
             let shows = tell(&without) != told;
@@ -65,7 +66,7 @@ impl Form {
     }
 }
 
-/// One step into a value: which of its fields or entries. Counted, because a name may be anything.
+/// The way to a field: one number per level, because a name may contain any character.
 type Place = Vec<usize>;
 
 /// All fields and list entries of a value, at any depth.
@@ -75,7 +76,7 @@ fn places_in(value: &Value) -> Vec<Place> {
         Value::Array(entries) => entries.iter().collect(),
         _ => return Vec::new(),
     };
-    // The lines of a file are a list too, and all of them are tried where they are few enough.
+    // The lines of a file are a list, too. A short list is tried completely.
     let most = if value.is_array() && inner.len() > 64 { MOST_ENTRIES } else { inner.len() };
     let mut places = Vec::new();
     for (step, inner) in inner.into_iter().enumerate().take(most) {
@@ -121,7 +122,7 @@ fn path_of(value: &Value, place: &[usize]) -> String {
             _ => (String::new(), at),
         };
         path.push_str(&format!("/{name}"));
-        // Kinds have fields of their own.
+        // Each kind has fields of its own.
         if let Some(kind) = inner.get("kind").and_then(Value::as_str) {
             path.push_str(&format!("({kind})"));
         }
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_nobody_reads_is_named_in_every_form() {
+    fn an_unread_field_is_named_in_every_form() {
         let json = r#"{"a":[1,{"x":2}],"b":{"c":3,"d":4},"e":5}"#;
         assert_eq!(unread(Form::Json, json), ["/b/d", "/e"]);
         let lines = format!("{json}\n{json}\n");

@@ -1,12 +1,12 @@
-//! The files below `fixtures/formats`, for tests alone: how a test reads them, and how it proves that it reads all of them.
+//! The files below `fixtures/formats`, for tests only: how a test reads them, and how it proves that it reads every field.
 //!
 //! ```text
-//!   fixture ─► its hash is the one in SHA256SUMS: nobody changed it
+//!   fixture ─► its hash is in SHA256SUMS: the file is unchanged
 //!      ├─────► parse ─► value ─► written again: the same bytes, so nothing is lost
 //!      └─────► each field removed in turn ─► parse: must fail, or give another value, so every field is read
 //! ```
 //!
-//! Formats that are only read (configuration, profiles) are compared with a snapshot of what was read instead.
+//! Formats that Caretaker only reads (configuration, profiles) have a snapshot of the read values instead.
 
 mod fields;
 mod files;
@@ -17,23 +17,22 @@ use serde::de::DeserializeOwned;
 pub use fields::{Form, unread_fields};
 pub use files::{Fixture, directory, fixtures};
 
-/// How a program lays out what it writes.
+/// The layout of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// One JSON value without white space.
     Compact,
     /// One JSON value, indented.
     Pretty,
-    /// One JSON value a line.
+    /// One JSON value per line.
     Lines,
 }
 
-/// Reads every fixture of the patterns as a `T` and writes it again: not a byte differs. Every field that one of them has is
-/// one that `T` reads.
+/// Reads every fixture of the patterns as a `T` and writes it again. No byte may differ, and `T` must read every field.
 ///
 /// # Panics
 ///
-/// If any of that is not so.
+/// If a byte differs or a field is unread.
 pub fn check<T: DeserializeOwned + Serialize>(patterns: &[&str], layout: Layout) {
     let fixtures: Vec<Fixture> = patterns.iter().flat_map(|pattern| fixtures(pattern)).collect();
     check_these::<T>(&fixtures, layout);
@@ -43,7 +42,7 @@ pub fn check<T: DeserializeOwned + Serialize>(patterns: &[&str], layout: Layout)
 ///
 /// # Panics
 ///
-/// If any of that is not so, or there are none.
+/// If a byte differs, a field is unread, or there is no fixture.
 pub fn check_these<T: DeserializeOwned + Serialize>(fixtures: &[Fixture], layout: Layout) {
     assert!(!fixtures.is_empty(), "there is nothing to read");
     for fixture in fixtures {
@@ -60,7 +59,7 @@ pub fn check_these<T: DeserializeOwned + Serialize>(fixtures: &[Fixture], layout
     assert!(unread.is_empty(), "nothing reads these fields: {unread:#?}");
 }
 
-/// What a program writes that has read this text.
+/// The text after reading and writing.
 fn rewrite<T: DeserializeOwned + Serialize>(text: &str, layout: Layout) -> Result<String, String> {
     let broken = |error: serde_json::Error| error.to_string();
     let one = |text: &str| serde_json::from_str::<T>(text).map_err(broken);

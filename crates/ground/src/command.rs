@@ -1,12 +1,12 @@
 //! Runs a program on the host to its end: bounded in time and in output, in a process group of its own.
 //!
 //! ```text
-//!   we ──► the guard, first of a process group: waits for the end of its stdin, which is our death, and kills the group
-//!    └───► the program, in the same group ──► whatever it starts
+//!   caller ──► the guard, first process of a new group: reads stdin until the caller dies, then kills the group
+//!    └───────► the program, in the same group ──► its children
 //! ```
 //!
-//! **Invariant:** when [`run`] returns, nothing that stayed in the program's process group is alive. The same holds when
-//! we are killed while the program runs: a group of its own does not hear the Ctrl-C of our terminal.
+//! **Invariant:** when [`run`] returns, no process of the program's group is alive. The same holds if the caller is killed
+//! while the program runs: a new process group does not get the Ctrl-C of the terminal.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// What a program may take.
+/// The limits of a program.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     pub within: Duration,
-    /// Of each of its outputs; more is cut.
+    /// The limit of stdout and of stderr; the rest is cut.
     pub most_output: u64,
 }
 
@@ -30,13 +30,13 @@ pub struct Bounds {
 const SHORT: u64 = 1 << 20;
 
 impl Bounds {
-    /// For a question whose answer is short: `--version`, `status`.
+    /// For a command with a short answer: `--version`, `status`.
     pub fn of_question(within: Duration) -> Self {
         Self { within, most_output: SHORT }
     }
 }
 
-/// What a program answered.
+/// The answer of a program.
 #[derive(Debug)]
 pub struct Answer {
     pub status: ExitStatus,
@@ -45,18 +45,18 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Its output as text; bytes that are none are replaced.
+    /// Its output as text; invalid bytes are replaced.
     pub fn stdout_text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// What it said on stderr, as text.
+    /// Its stderr as text.
     pub fn stderr_text(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 }
 
-/// Says why there is no answer.
+/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoAnswer {
@@ -74,7 +74,7 @@ enum Part {
     Exited,
 }
 
-/// Runs a command to its end. What takes longer than its bounds is killed with its process group.
+/// Runs a command to its end. Kills it with its process group if it takes too long.
 pub fn run(
     command: &mut Command,
     input: Option<Vec<u8>>,
@@ -83,7 +83,7 @@ pub fn run(
     let deadline = Instant::now() + bounds.within;
     let program = command.get_program().to_owned();
     let failed = |source| NoAnswer::Start { program: program.clone(), source };
-    // First, so that there is no moment in which our death would leave the program alone.
+    // First, so that the program is never without a guard.
     let mut guard = post_guard().map_err(failed)?;
     let group = Pid::from_child(&guard);
     let spawned = command
@@ -101,12 +101,12 @@ pub fn run(
         }
     };
     if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
-        // A program that does not read to the end says why by its exit code.
+        // If the program does not read everything, its exit code says why.
         thread::spawn(move || stdin.write_all(&input).ok());
     }
     let parts = parts_of(&mut child, bounds.most_output);
     let (mut stdout, mut stderr, mut timed_out) = (Vec::new(), Vec::new(), false);
-    // A process that left the group and still holds a pipe keeps us no longer than the bounds say.
+    // A process that left the group and still holds a pipe cannot delay this beyond the bounds.
     for _ in 0..3 {
         match parts.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(Part::Stdout(bytes)) => stdout = bytes,
@@ -115,10 +115,10 @@ pub fn run(
             Err(_) => timed_out = true,
         }
     }
-    // We have not reaped the guard yet, so the number is still its own.
+    // The guard is not reaped yet, so its pid is still its own.
     kill_process_group(group, Signal::KILL).ok();
     guard.wait().ok();
-    // It may have left the group with a session of its own.
+    // The program may have left the group.
     child.kill().ok();
     let status = child.wait().map_err(NoAnswer::Wait)?;
     if timed_out {
@@ -137,7 +137,7 @@ fn parts_of(child: &mut Child, most_output: u64) -> mpsc::Receiver<Part> {
         let sender = sender.clone();
         thread::spawn(move || {
             let mut bytes = Vec::new();
-            // A pipe that breaks off has said what it had to say.
+            // If the pipe breaks, use what was read.
             pipe.map(|pipe| pipe.take(most_output).read_to_end(&mut bytes));
             sender.send(part(bytes)).ok();
         });
@@ -149,7 +149,7 @@ fn parts_of(child: &mut Child, most_output: u64) -> mpsc::Receiver<Part> {
     parts
 }
 
-/// Starts what kills its process group when we die.
+/// Starts a process that kills its process group when the caller dies.
 fn post_guard() -> io::Result<Child> {
     Command::new("/bin/sh")
         .args(["-c", "read -r _; kill -s KILL 0"])

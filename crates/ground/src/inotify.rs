@@ -1,4 +1,4 @@
-//! The kernel's word on changes of files and directories.
+//! inotify: the kernel reports changes of files and directories.
 //!
 //! First the watch, then the look: what happens in between is seen twice, not never.
 
@@ -29,12 +29,12 @@ pub struct Inotify {
 pub struct Change {
     pub watch: Watch,
     pub what: ReadFlags,
-    /// The file in the watched directory that it happened to; `None` if it happened to the watched file or directory.
+    /// The changed file in the watched directory; `None` if the watched file or directory itself changed.
     pub name: Option<OsString>,
 }
 
 impl Change {
-    /// More happened than the kernel could keep: everything may have changed.
+    /// The kernel lost events: everything may have changed.
     pub fn is_overflow(&self) -> bool {
         self.what.contains(ReadFlags::QUEUE_OVERFLOW)
     }
@@ -50,20 +50,19 @@ impl Inotify {
         Ok(Self { fd: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)? })
     }
 
-    /// Watches a file or a directory (not what is below its directories).
+    /// Watches a file or a directory, without its subdirectories.
     pub fn add(&self, path: &Path, what: WatchFlags) -> io::Result<Watch> {
         Ok(inotify::add_watch(&self.fd, path, what)?)
     }
 
     pub fn remove(&self, watch: Watch) {
-        // It went with its file, then.
+        // If it fails, the watch ended with its file.
         inotify::remove_watch(&self.fd, watch).ok();
     }
 
-    /// Waits until there is something to read, for at most as long as `patience` (`None` is for ever) or until a signal
-    /// comes.
+    /// Waits for an event, for at most `patience` (`None`: forever) or until a signal comes. `true` if there is an event.
     pub fn wait(&self, patience: Option<Duration>) -> io::Result<bool> {
-        // A patience that no clock can hold is for ever.
+        // A time that no clock can hold means forever.
         let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
         let mut descriptors = [PollFd::new(&self.fd, PollFlags::IN)];
         match poll(&mut descriptors, patience.as_ref()) {
@@ -73,7 +72,7 @@ impl Inotify {
         }
     }
 
-    /// All that has happened; nothing if nothing has. Equal changes in a row are one.
+    /// Returns all events so far, without waiting. Equal events in a row are one.
     pub fn read(&self) -> io::Result<Vec<Change>> {
         let mut buffer = [MaybeUninit::<u8>::uninit(); 16 * 1024];
         let mut reader = Reader::new(&self.fd, &mut buffer);
@@ -107,26 +106,5 @@ impl AsRawFd for Inotify {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn changes_are_told_with_their_names_and_the_end_of_a_watch_too() {
-        let place = tempfile::tempdir().unwrap();
-        let inotify = Inotify::new().unwrap();
-        let what = WatchFlags::CREATE | WatchFlags::CLOSE_WRITE | WatchFlags::DELETE_SELF;
-        let watch = inotify.add(place.path(), what).unwrap();
-        assert!(!inotify.wait(Some(Duration::ZERO)).unwrap());
-        assert_eq!(inotify.read().unwrap(), []);
-        std::fs::write(place.path().join("a"), "1").unwrap();
-        assert!(inotify.wait(None).unwrap());
-        let change = |what| Change { watch, what, name: Some("a".into()) };
-        assert_eq!(
-            inotify.read().unwrap(),
-            [change(ReadFlags::CREATE), change(ReadFlags::CLOSE_WRITE)]
-        );
-        std::fs::remove_dir_all(place.path()).unwrap();
-        let last = inotify.read().unwrap().pop().unwrap();
-        assert!(last.is_end_of_watch() && last.watch == watch);
-    }
-}
+#[path = "inotify_tests.rs"]
+mod tests;

@@ -1,12 +1,11 @@
-//! The ground that the other crates stand on: small things about files, time, errors and commands of the host, each
-//! written once.
+//! Small helpers for files, time, errors and commands of the host. Each is written once, and every other crate may use it.
 //!
 //! | question | answer |
 //! |---|---|
 //! | What time is it? | [`now_ms`] |
 //! | What does an error say, with its causes, on one line? | [`with_causes`] |
 //! | How is a file replaced so that no reader sees half of it? | [`replace_file`], [`replace_with`] |
-//! | How is a file opened that may be a FIFO or a link by now? | [`plain_file`] |
+//! | How is a file opened that another process may replace by a FIFO or a link? | [`plain_file`] |
 //! | How do we learn that a file has changed? | [`inotify`] |
 //! | How is a program run that must end? | [`command`] |
 //! | How is JSON read that holds half a surrogate pair? | [`surrogates`] |

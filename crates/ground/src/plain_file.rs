@@ -1,5 +1,5 @@
-//! Opening files that another process can replace at any time: never through a link, never waiting on a FIFO, never
-//! readable by others when we make them.
+//! Opens files that another process can replace at any time: never through a link, and never waiting on a FIFO. New files
+//! are private.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -21,7 +21,7 @@ pub fn open_writable(path: &Path) -> io::Result<File> {
     plain(OpenOptions::new().read(true).write(true), path)
 }
 
-/// Opens a file for reading and writing; makes it when it is missing.
+/// Opens a file for reading and writing; creates it if it is missing.
 pub fn open_or_create(path: &Path) -> io::Result<File> {
     plain(
         OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(PRIVATE),
@@ -29,17 +29,17 @@ pub fn open_or_create(path: &Path) -> io::Result<File> {
     )
 }
 
-/// Makes a file that does not exist.
+/// Creates a file that must not exist.
 pub fn create_new(path: &Path) -> io::Result<File> {
     plain(OpenOptions::new().write(true).create_new(true).mode(PRIVATE), path)
 }
 
-/// Reads a file whole, if it has no more than `limit` bytes.
+/// Reads a whole file of at most `limit` bytes.
 pub fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_whole(open(path)?, limit)
 }
 
-/// Reads to the end; more than `limit` bytes are [`io::ErrorKind::FileTooLarge`].
+/// Reads to the end. Fails with [`io::ErrorKind::FileTooLarge`] after `limit` bytes.
 pub fn read_whole(from: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -50,7 +50,7 @@ pub fn read_whole(from: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Tells whether a write failed for want of room: on the disk, in a quota or under a limit.
+/// True if a write failed because the disk, a quota or a limit is full.
 pub fn is_out_of_space(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -59,7 +59,7 @@ pub fn is_out_of_space(error: &io::Error) -> bool {
 }
 
 fn plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    // Without NONBLOCK a FIFO would hold us until another process opens its other end.
+    // Without NONBLOCK, opening a FIFO waits for another process.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
     if file.metadata()?.is_file() {

@@ -1,11 +1,11 @@
-//! Mends `\ud83d` without its other half, so that the rest of such a line can be read.
+//! Repairs `\ud83d` without its other half, so that the rest of such a line can be read.
 //!
-//! JavaScript strings may hold half a surrogate pair, `JSON.stringify` writes it as an escape, and Rust's strings
-//! cannot hold it. A model that was cut in the middle of an emoji produces exactly this.
+//! A JavaScript string may contain half a surrogate pair. `JSON.stringify` writes it as an escape, and a Rust string cannot
+//! contain it. A model that was cut in the middle of an emoji produces this.
 
-/// Replaces every lone surrogate escape by `\ufffd`; `None` where there is none.
+/// Replaces every lone surrogate escape by `\ufffd`; `None` if there is none.
 ///
-/// Called on every line: one without a backslash costs a single quick pass.
+/// Called on every line: a line without a backslash costs one quick pass.
 pub fn mend(json: &str) -> Option<String> {
     let bytes = json.as_bytes();
     let mut mended = String::new();
@@ -25,7 +25,7 @@ pub fn mend(json: &str) -> Option<String> {
                 at = escape + 6;
                 copied_to = at;
             }
-            // Skips the escaped character too: the second backslash of `\\u` begins nothing.
+            // Also skips the escaped character: the second backslash of `\\u` begins no escape.
             _ => at = (escape + 2).min(bytes.len()),
         }
     }
@@ -35,7 +35,7 @@ pub fn mend(json: &str) -> Option<String> {
     })
 }
 
-/// The UTF-16 unit that `\uXXXX` at this place stands for.
+/// The UTF-16 unit of the `\uXXXX` at this position.
 fn unit_at(bytes: &[u8], at: usize) -> Option<u16> {
     // Nearly all escapes are line feeds and quotes.
     if bytes.get(at + 1) != Some(&b'u') {
@@ -48,36 +48,5 @@ fn unit_at(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::mend;
-
-    #[test]
-    fn a_lone_half_is_replaced_and_a_pair_is_left_alone() {
-        assert_eq!(mend(r#""a\ud83d""#).as_deref(), Some(r#""a\ufffd""#));
-        assert_eq!(mend(r#""\udc00\ud83dx""#).as_deref(), Some(r#""\ufffd\ufffdx""#));
-        assert_eq!(mend(r#""\ud83d\ude00""#), None);
-        assert_eq!(mend(r#""\ud83d\ud83d\ude00""#).as_deref(), Some(r#""\ufffd\ud83d\ude00""#));
-    }
-
-    #[test]
-    fn an_escaped_backslash_before_a_u_begins_no_escape() {
-        assert_eq!(mend(r#""\\ud83d""#), None);
-    }
-
-    proptest! {
-        #[test]
-        fn any_sequence_of_utf16_escapes_can_be_read_after_mending(units in proptest::collection::vec(any::<u16>(), 0..20)) {
-            let json: String = units.iter().map(|unit| format!("\\u{unit:04x}")).collect();
-            let json = format!("\"{json}\"");
-            let text: String = serde_json::from_str(mend(&json).as_deref().unwrap_or(&json)).unwrap();
-            prop_assert_eq!(text, String::from_utf16_lossy(&units));
-        }
-
-        #[test]
-        fn arbitrary_text_never_panics(text in any::<String>()) {
-            drop(mend(&text));
-        }
-    }
-}
+#[path = "surrogates_tests.rs"]
+mod tests;

@@ -107,7 +107,7 @@ fn agent_line(name: EventName) -> AgentLine<'static> {
     }
 }
 
-/// One event of ours for each kind, in the order of a run.
+/// One run event of each kind, in the order of a run.
 fn run_examples() -> Vec<RunEvent> {
     let text = |text: &str| text.to_owned();
     vec![

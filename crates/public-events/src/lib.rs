@@ -9,15 +9,15 @@
 //! | `v` | version of this form; a field may be added within a version, none is renamed, removed or changed in meaning |
 //! | `seq`, `epoch` | the event's number; `tail --since EPOCH:SEQ` goes on after it |
 //! | `at` | when it was journalled, in milliseconds since 1970 |
-//! | `kind` | `agent.…` for a line of the agent's, `run.…` for what we say of the run, `net.…` for what it tried of the network, `journal.unreadable` for damage |
-//! | `unterminated` | `true` where the agent's output ended in the middle of the line |
-//! | `redacted` | `true` where a known secret was replaced |
+//! | `kind` | `agent.…` for a line of the agent, `run.…` for an event of the run, `net.…` for an attempt to use the network, `journal.unreadable` for damage |
+//! | `unterminated` | `true` if the agent's output ended in the middle of the line |
+//! | `redacted` | `true` if a known secret was replaced |
 //!
 //! The other fields belong to the kind; `fixtures/events/schema-v1.jsonl` has an example of each. A reader must expect
-//! kinds and fields that it does not know. An event is printed the same wherever the reading began: nothing in it is
-//! derived from the events before it.
+//! unknown kinds and fields. An event looks the same wherever the reading began: nothing in it depends on the events
+//! before it.
 //!
-//! **Invariant:** one entry gives one line, whatever is in it.
+//! **Invariant:** one entry gives one line.
 
 mod schema;
 
@@ -38,16 +38,16 @@ pub const VERSION: u32 = 1;
 #[derive(Debug, Default)]
 pub struct EventWriter {
     parser: LineParser,
-    /// What all events have, reused from line to line.
+    /// The common fields. The buffer is reused from line to line.
     head: Vec<u8>,
-    /// The event without that, reused from line to line.
+    /// The event's own fields. The buffer is reused from line to line.
     body: Vec<u8>,
 }
 
 impl EventWriter {
     pub fn write(&mut self, out: &mut dyn Write, entry: &JournalEntry<'_>) -> io::Result<()> {
         match entry {
-            // Says nothing that is not in every event.
+            // Every event has its facts.
             JournalEntry::Header(_) => Ok(()),
             JournalEntry::Agent { number, at, line, ending, redaction } => {
                 self.body.clear();
@@ -87,7 +87,7 @@ impl EventWriter {
         }
     }
 
-    /// Writes what all events have, then the event's own fields, its kind first, with the family in front of the kind.
+    /// Writes the common fields, then the event's own fields. The kind comes first, after its family.
     fn write_line(
         &mut self,
         out: &mut dyn Write,
@@ -102,12 +102,12 @@ impl EventWriter {
         out.write_all(b",")?;
         match self.body.strip_prefix(b"{\"kind\":\"") {
             Some(rest) => {
-                // What is of the network has a family of its own.
+                // Network events have their own family.
                 let family = if rest.starts_with(b"net.") { "" } else { family };
                 write!(out, "\"kind\":\"{family}")?;
                 out.write_all(rest)?;
             }
-            // An event of a newer version that does not begin with its kind.
+            // An event of a newer version may not begin with its kind.
             None => {
                 let raw = serde_json::from_slice::<&RawValue>(&self.body)?;
                 write!(out, "\"kind\":\"{family}unknown\",\"raw\":{raw}}}")?;
@@ -161,7 +161,7 @@ pub(crate) struct Unreadable<'a> {
     text: &'a str,
 }
 
-/// A line of the journal as the parser of the agent's stream takes it.
+/// A line of the journal, in the form that the parser of the agent's stream takes.
 pub fn as_raw_line<'a>(line: &AgentLine<'a>, ending: LineEnding) -> RawLine<'a> {
     let bytes = match *line {
         AgentLine::Json(bytes) | AgentLine::Bytes(bytes) => bytes,
@@ -176,7 +176,7 @@ pub fn as_raw_line<'a>(line: &AgentLine<'a>, ending: LineEnding) -> RawLine<'a> 
     }
 }
 
-/// Writes the agent's line as the agent wrote it; of one that was cut, what was kept.
+/// Writes a line as the agent wrote it; of a cut line, the part that was kept.
 pub fn write_raw(out: &mut dyn Write, line: &AgentLine<'_>, ending: LineEnding) -> io::Result<()> {
     out.write_all(as_raw_line(line, ending).bytes())?;
     match ending {

@@ -1,4 +1,4 @@
-//! The public form in the words of JSON Schema, for the API's document. It is made from the types that are written.
+//! The public form as JSON Schema, for the API's document. It comes from the types that are written.
 
 use agent_stream::{AgentEvent, EventKind};
 use run_protocol::RunEvent;
@@ -74,7 +74,7 @@ impl ToSchema for PublicAgentEvent {
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         let mut of_event = Vec::new();
         AgentEvent::schemas(&mut of_event);
-        // Its kinds are listed here with their family in front.
+        // Its kinds are listed here with their family.
         of_event.retain(|(name, _)| *name != <EventKind<'_> as ToSchema>::name());
         schemas.append(&mut of_event);
         with_parts::<Envelope>(schemas);

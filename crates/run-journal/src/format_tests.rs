@@ -15,18 +15,16 @@ use run_protocol::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::index_database::tests::connection;
-use crate::index_database::{IndexDatabase, VERSION};
-use crate::line_encoding::{
-    push_agent_line, push_event, push_header, push_unterminated_agent_line,
-};
-use crate::line_parsing::{Line, parse_line};
-use crate::{JournalEntry, KernelLock, LineEnding, LockHolder, RunFilter, Which};
+use crate::index::database::tests::connection;
+use crate::index::database::{IndexDatabase, VERSION};
+use crate::journal::line_encoding::{push_agent_line, push_event, push_header};
+use crate::journal::line_parsing::{Line, parse_line};
+use crate::{JournalEntry, KernelLock, LockHolder, RunFilter, Which};
 
 /// Journals of whole runs.
-const RUNS: &str = "v1/state/runs/*/events.jsonl";
+const RUNS: &str = "*/state/runs/*/events.jsonl";
 /// One event of each kind, with all of its fields; and one with each word that a field may hold.
-const KINDS: [&str; 2] = ["v1/journal/every-kind.jsonl", "v1/journal/every-word.jsonl"];
+const KINDS: [&str; 2] = ["*/journal/every-kind.jsonl", "*/journal/every-word.jsonl"];
 
 fn journals() -> Vec<Fixture> {
     [RUNS].into_iter().chain(KINDS).flat_map(fixtures).collect()
@@ -50,18 +48,14 @@ fn told(text: &str) -> String {
     told
 }
 
-/// What a writer makes of what a reader read.
+/// Writes again what a reader read.
 fn written_again(text: &str) -> String {
     let mut buffer = Vec::new();
     for line in text.lines() {
         on_line(line, |entry| match entry {
             JournalEntry::Header(header) => push_header(&mut buffer, &header),
             JournalEntry::Agent { number, at, line, ending, redaction } => {
-                let push = match ending {
-                    LineEnding::LineFeed => push_agent_line,
-                    LineEnding::Missing => push_unterminated_agent_line,
-                };
-                push(&mut buffer, number, at, line, redaction);
+                push_agent_line(&mut buffer, number, at, line, ending, redaction);
             }
             JournalEntry::Run { number, at, event, redaction, .. } => {
                 push_event(&mut buffer, number, at, &event, redaction);
@@ -87,7 +81,7 @@ fn a_reader_reads_every_field_of_every_event() {
     assert!(unread.is_empty(), "{unread:#?}");
 }
 
-/// The words that a type knows, as serde lists them to somebody who uses another one.
+/// The words that a type knows, as serde lists them in the error about an unknown word.
 fn words<T: DeserializeOwned + Debug>(nonsense: &str) -> BTreeSet<String> {
     let error = serde_json::from_str::<T>(nonsense).unwrap_err().to_string();
     let (_, known) = error.split_once("expected ").unwrap();
@@ -148,7 +142,7 @@ fn the_fixture_has_every_word_that_a_field_may_hold() {
 #[test]
 fn notes_in_the_locks_of_runs_are_read_whole() {
     let locks = fixtures("v1/state/runs/*/run.lock");
-    // A run that nobody has supervised yet has room for a note.
+    // The lock of a run without a shim has room for a note.
     let (unheld, held): (Vec<_>, Vec<_>) =
         locks.into_iter().partition(|lock| lock.text().trim().is_empty());
     check_these::<LockHolder>(&held, Layout::Compact);
@@ -158,7 +152,7 @@ fn notes_in_the_locks_of_runs_are_read_whole() {
     }
 }
 
-/// A copy of the index, which somebody opens and changes.
+/// A copy of the index, to open and change.
 fn index_copy() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("index.db");
@@ -166,7 +160,7 @@ fn index_copy() -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-/// How many runs the index knows, once it says to be of this version.
+/// The number of runs in the index, after its version was set to this one.
 fn n_runs_known(version: i32) -> usize {
     let (_directory, path) = index_copy();
     connection(&path).pragma_update(None, "user_version", version).unwrap();

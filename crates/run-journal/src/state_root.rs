@@ -1,4 +1,4 @@
-//! Where things are under the state directory: path arithmetic only.
+//! The paths below the state directory. No I/O.
 
 use std::path::{Path, PathBuf};
 
@@ -39,17 +39,17 @@ impl StateRoot {
         self.sessions().join(session.to_string())
     }
 
-    /// What we remember of a session from run to run.
+    /// The record of a session between its runs.
     pub fn session_record(&self, session: &Uuid) -> PathBuf {
         self.session_dir(session).join("session.json")
     }
 
-    /// The spec of a session's last run, for a session whose runs are gone or that was copied from another.
+    /// The spec of a session's last run, for a session that has no runs any more or is a copy.
     pub fn session_terms(&self, session: &Uuid) -> PathBuf {
         self.session_dir(session).join("terms.json")
     }
 
-    /// Where a session is remembered that was minted before its first prompt.
+    /// The record of a session that has an id but no prompt yet.
     pub fn minted_session(&self, session: &Uuid) -> PathBuf {
         self.session_dir(session).join("minted.json")
     }
@@ -59,54 +59,53 @@ impl StateRoot {
         self.session_dir(session).join("lease.lock")
     }
 
-    /// What is written to the agents of sessions, and what they ask.
+    /// The inboxes of all sessions.
     pub fn inboxes(&self) -> PathBuf {
         self.0.join("inbox")
     }
 
-    /// Where the locks of workspaces are.
+    /// The locks of workspaces.
     pub fn workspaces(&self) -> PathBuf {
         self.0.join("workspaces")
     }
 
-    /// The lock of one workspace, by device and inode: a path may have many names.
+    /// The lock of one workspace, by device and inode: a directory may have many paths.
     pub fn workspace_lock(&self, device: u64, inode: u64) -> PathBuf {
         self.workspaces().join(format!("{device}-{inode}.lock"))
     }
 
-    /// What workspaces were before runs.
+    /// The saved states of workspaces.
     pub fn checkpoints(&self) -> PathBuf {
         self.0.join("checkpoints")
     }
 
-    /// Worktrees that were made for runs.
+    /// The worktrees that Caretaker made for runs.
     pub fn worktrees(&self) -> PathBuf {
         self.0.join("worktrees")
     }
 
-    /// What is known of groups of runs beside the runs.
+    /// The records of groups of runs.
     pub fn groups(&self) -> PathBuf {
         self.0.join("groups")
     }
 
-    /// Which hooks were called for which runs.
+    /// The records of hooks that were called for runs.
     pub fn hooks(&self) -> PathBuf {
         self.0.join("hooks")
     }
 
-    /// Which runs are never to be removed.
+    /// The runs that must not be removed.
     pub fn pins(&self) -> PathBuf {
         self.0.join("pins")
     }
 
-    /// A process that removes runs takes this lock alone, over its last look and the removal. A process that comes to need
-    /// a run (a pin, a new run) shares it, over its own look and what it writes.
+    /// A process that removes runs holds this lock alone, from its last check to the removal. A process that starts to need a
+    /// run (a pin, a new run) shares it, from its own check until its need is on disk.
     pub fn removal_lock(&self) -> PathBuf {
         self.0.join("removal.lock")
     }
 
-    /// Where the simulated agents keep their conversations that only count the tools of MCP servers, one directory for
-    /// each session.
+    /// The conversations of simulated agents that only count the tools of MCP servers, one directory per session.
     pub fn tool_counts(&self) -> PathBuf {
         self.0.join("mcp-tools")
     }

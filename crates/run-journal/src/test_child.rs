@@ -1,4 +1,4 @@
-//! This test binary, started again as a process of its own that can be killed, limited or given a small disk.
+//! Starts this test binary again as a separate process, to be killed, limited or given a small disk.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ const ROLE: &str = "CARETAKER_JOURNAL_TEST_ROLE";
 const STATE: &str = "CARETAKER_JOURNAL_TEST_STATE";
 const RUN: &str = "CARETAKER_JOURNAL_TEST_RUN";
 
-/// Says how to start this binary again, through `wrapper`, in one of the roles that [`play`] knows.
+/// The command that starts this binary again, through `wrapper`, in one of the roles that [`play`] knows.
 pub(crate) fn command(role: &str, state: &Path, run: Option<RunId>, wrapper: &[&str]) -> Command {
     let binary = std::env::current_exe().unwrap();
     let mut command = match wrapper {
@@ -35,18 +35,18 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// The child's side. In an ordinary run of the tests there is no role, and nothing to play.
+/// The child's side. In an ordinary test run there is no role.
 #[test]
 fn play() {
     let Some(role) = variable(ROLE) else { return };
     let state = StateRoot::new(variable(STATE).unwrap().into());
     let run = || RunDirectory::open(&state, variable(RUN).unwrap().parse().unwrap()).unwrap();
     match role.as_str() {
-        "write until killed" => crate::crash_tests::write_until_killed(&run()),
-        "write a little and wait" => crate::crash_tests::write_a_little_and_wait(&run()),
-        "exceed a limit" => crate::disk_full_tests::exceed_a_limit(&run()),
-        "fill a disk" => crate::disk_full_tests::fill_a_disk(&state),
-        "refresh again and again" => crate::run_index::tests::refresh_again_and_again(&state),
+        "write until killed" => crate::writer::crash_tests::write_until_killed(&run()),
+        "write a little and wait" => crate::writer::crash_tests::write_a_little_and_wait(&run()),
+        "exceed a limit" => crate::writer::disk_full_tests::exceed_a_limit(&run()),
+        "fill a disk" => crate::writer::disk_full_tests::fill_a_disk(&state),
+        "refresh again and again" => crate::index::tests::refresh_again_and_again(&state),
         other => panic!("no such role: {other}"),
     }
 }

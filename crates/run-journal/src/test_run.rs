@@ -12,11 +12,11 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::{
-    AgentLine, EventNumber, JournalEntry, JournalReader, JournalWriter, Position, Progress,
-    Redaction, RunDirectory, RunLock, StateRoot,
+    AgentLine, EventNumber, JournalEntry, JournalReader, JournalWriter, LineEnding, Position,
+    Progress, Redaction, RunDirectory, RunLock, StateRoot,
 };
 
-/// A state directory of its own.
+/// A state directory for one test.
 pub(crate) struct TestState {
     pub(crate) state: StateRoot,
     _directory: TempDir,
@@ -97,7 +97,7 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
     }
 }
 
-/// A journal entry that owns what it says.
+/// An owned journal entry.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Seen {
     Header(Epoch),
@@ -107,7 +107,7 @@ pub(crate) enum Seen {
     Unreadable(u64, Vec<u8>),
 }
 
-/// A line of the agent's that owns what it says.
+/// An owned line of the agent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum OwnedLine {
     Json(String),
@@ -202,7 +202,12 @@ pub(crate) fn writer(directory: &RunDirectory) -> (RunLock, JournalWriter) {
 }
 
 pub(crate) fn add_json(writer: &mut JournalWriter, text: &str) -> EventNumber {
-    writer.agent_line(7, AgentLine::Json(text.as_bytes()), Redaction::Untouched)
+    writer.agent_line(
+        7,
+        AgentLine::Json(text.as_bytes()),
+        LineEnding::LineFeed,
+        Redaction::Untouched,
+    )
 }
 
 pub(crate) fn ended() -> RunEvent {

@@ -1,4 +1,4 @@
-//! Paths in JSON, whatever bytes they are made of.
+//! Paths in JSON, also those that are not UTF-8.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,7 +11,7 @@ use utoipa::openapi::schema::OneOfBuilder;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// A path that is written as a string where it is UTF-8, and as `{"base64": …}` where it is not.
+/// A path. In JSON it is a string if it is UTF-8, and `{"base64": …}` if not.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BytesPath(pub PathBuf);
 
@@ -24,7 +24,7 @@ struct Encoded {
 
 impl PartialSchema for BytesPath {
     fn schema() -> RefOr<Schema> {
-        let what = "A path: a string where it is UTF-8, and its bytes in base64 where it is not.";
+        let what = "A path: a string if it is UTF-8, and its bytes in base64 if not.";
         OneOfBuilder::new()
             .description(Some(what))
             .item(String::schema())

@@ -1,24 +1,21 @@
-//! What is said over a run's control socket: one JSON object a line, in both directions.
+//! The messages on a run's control socket: one JSON object a line, in both directions.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Epoch, RunId, UserMcpFiles};
 
-/// What a client asks of a shim.
+/// A request of a client to a shim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum ControlRequest {
-    /// Tell me whenever there is more in the journal. Answered at once with how far it is now, so that nothing written
-    /// between a client's last look and this request goes unnoticed.
+    /// Tell me when the journal grows. The shim answers at once with the last event, so that the client misses nothing that
+    /// was written between its last read and this request.
     Watch,
     /// Stop the run.
-    Stop {
-        /// How.
-        manner: StopManner,
-    },
-    /// Stop the run by the ladder, so that its session can be taken up again. Asking twice is asking once.
+    Stop { manner: StopManner },
+    /// Stop the run by the ladder, so that its session can be resumed. A second request changes nothing.
     Suspend,
-    /// Change which MCP servers the session's agent gets, and write its `mcp.json` again. Answered when that is done.
+    /// Change which MCP servers the session's agent gets, and write its `mcp.json` again. The shim answers when it has done so.
     RegenerateMcp(ServerChange),
 }
 
@@ -31,7 +28,7 @@ pub struct ServerChange {
     /// Servers to switch off.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disable: Vec<String>,
-    /// Where the user's own servers are defined, for those that the run does not know yet.
+    /// The files that define the user's own servers, for servers that the run does not know yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<UserMcpFiles>,
 }
@@ -40,35 +37,29 @@ pub struct ServerChange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopManner {
-    /// Up the ladder: INT, TERM, KILL.
+    /// By the ladder: INT, TERM, KILL.
     Ladder,
-    /// Straight to the end.
+    /// KILL at once.
     Now,
 }
 
-/// What a shim answers.
+/// The answer of a shim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum ControlReply {
-    /// The first line of every connection: who speaks.
+    /// The first line of every connection.
     Hello {
-        /// The run.
         run: RunId,
-        /// The journal format it writes.
+        /// The version of the journal format that the shim writes.
         journal: u32,
     },
     /// The journal holds everything up to this event.
     Grown {
-        /// Of the writer's epoch.
         epoch: Epoch,
-        /// The last number.
         seq: u64,
     },
-    /// Done.
     Ok,
-    /// Not done.
     Refused {
-        /// Why.
         reason: String,
     },
 }

@@ -12,13 +12,13 @@ use crate::{
 pub struct JournalHeader {
     /// The format's version.
     pub journal: u32,
-    /// Whose journal it is.
+    /// The run that the journal belongs to.
     pub run: RunId,
-    /// Numbers are unique within an epoch; a new one begins when a journal is opened again after its writer died.
+    /// Numbers are unique within an epoch. A new epoch begins when a journal is opened again after its writer died.
     pub epoch: Epoch,
     /// Milliseconds since the epoch.
     pub at: u64,
-    /// The kernel's id of the machine's start; what was written before another start may have been lost with it.
+    /// The kernel's id of this boot. Lines from an earlier boot may have been lost in a power failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,
 }
@@ -26,11 +26,11 @@ pub struct JournalHeader {
 /// Counted from one.
 pub type Epoch = u32;
 
-/// What happened in a run, in our words.
+/// Something that happened in a run, as Caretaker records it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RunEvent {
-    /// The run was accepted: its directory exists, no process does.
+    /// The run was accepted: its directory exists, but no process yet.
     Created {
         /// Cursor's session.
         session: String,
@@ -40,98 +40,98 @@ pub enum RunEvent {
         profile: String,
         /// The agent's program.
         agent: BytesPath,
-        /// What the program says its version is.
+        /// The version that the program reports.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent_version: Option<String>,
-        /// The model asked for.
+        /// The model that the user asked for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
         /// The run's name, if it has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// Bytes of the prompt.
+        /// The length of the prompt in bytes.
         prompt_length: u64,
         /// The prompt's first line, cut.
         prompt_start: String,
     },
-    /// The run continues a session and may do more than the run before, because the user said so. Written together with
-    /// `created`.
+    /// The run continues a session and may do more than the session's last run, because the user allowed it. Written
+    /// together with `created`.
     Widened {
-        /// In what.
+        /// The bounds that are wider now.
         bounds: Vec<Widening>,
     },
-    /// The run waits in the daemon's queue. Written together with `created`; what it waits for is for the daemon to say.
+    /// The run waits in the daemon's queue. Written together with `created`; the daemon says what the run waits for.
     Queued {
-        /// Higher ones go first.
+        /// Runs with a higher priority start first.
         priority: i32,
     },
-    /// A supervisor took the run from the queue, under the run's lock: from here on nobody starts it again.
+    /// A shim took the run from the queue, under the run's lock: from here on no other process starts it.
     Attempt {
         /// Counted from one.
         number: u32,
     },
-    /// The run waits for a lock that another one holds.
+    /// The run waits for a lock that another run holds.
     Waiting {
-        /// What for, in a sentence.
+        /// What it waits for, in one sentence.
         reason: String,
     },
-    /// The session was looked at, under its lease, and can be resumed from here.
+    /// The shim checked the session under its lease: it can be resumed from this point.
     Resuming {
         /// The latest root, in hex.
         root: String,
-        /// Messages the model will be prompted with.
+        /// The number of messages that the model will be prompted with.
         messages: u64,
-        /// Tool calls that were under way when the agent stopped; it will be told that they were interrupted.
+        /// Tool calls that were under way when the agent stopped. Cursor tells the agent that they were interrupted.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pending: Vec<PendingTool>,
     },
-    /// The workspace was saved, so that the run can be undone.
+    /// The shim saved the workspace, so that the run can be undone.
     WorkspaceSaved {
         /// Files and links that are covered.
         files: u64,
-        /// Bytes that had to be read; the others were known.
+        /// Bytes that had to be read; the rest was known from before.
         new_bytes: u64,
         /// How long it took.
         ms: u64,
-        /// Paths that are not covered, not more than a few: what cannot be read, and repositories within the workspace.
+        /// The first few paths that are not covered: unreadable files, and repositories within the workspace.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         left_out: Vec<BytesPath>,
     },
-    /// The workspace was not saved: the run cannot be undone.
+    /// The shim did not save the workspace: the run cannot be undone.
     WorkspaceNotSaved {
-        /// Why, in a sentence.
+        /// Why, in one sentence.
         reason: String,
     },
     /// The sandbox is set up and verified; the agent is about to run.
     SandboxReady {
         /// The profile.
         profile: String,
-        /// The namespace's pid 1, as the host sees it.
+        /// The process id, on the host, of the namespace's pid 1.
         sandbox_pid: u32,
         /// How many mounts were verified.
         mounts: u32,
-        /// What of the network is inside.
+        /// The network that the sandbox has.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         network: Option<NetworkMode>,
-        /// What it may take of the machine, and what holds it to that.
+        /// The run's limits on the machine, and the mechanism that enforces them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<LimitsInForce>,
-        /// What the user should know: a guard that is off, a version with known holes.
+        /// Warnings for the user: a protection that is off, a version with known holes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,
     },
-    /// The agent was let go.
+    /// The shim let the agent start.
     Released,
-    /// The prompt was written and stdin closed.
+    /// The shim wrote the prompt and closed the agent's stdin.
     PromptSent {
-        /// Bytes.
+        /// The length in bytes.
         length: u64,
     },
-    /// Silence for a while, which is not an error.
+    /// The agent has been silent for a while. This is not an error.
     Slow {
-        /// How long.
+        /// How long it has been silent.
         silent_ms: u64,
-        /// The tool that is open, if one is.
+        /// The tool call that is under way, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
     },
@@ -140,102 +140,102 @@ pub enum RunEvent {
         /// `type/subtype`.
         event: String,
     },
-    /// A limit was reached.
+    /// The run reached a limit.
     LimitReached {
-        /// Which.
+        /// The limit.
         #[serde(flatten)]
         limit: LimitKind,
-        /// After how long.
+        /// The time since the run began.
         after_ms: u64,
     },
-    /// The answer was final and no result followed.
+    /// The agent gave its final answer, but no result.
     SettledWithoutResult {
-        /// How long nothing came.
+        /// How long the agent was silent after it.
         silent_ms: u64,
     },
-    /// Stdout was closed while the process lived.
+    /// The agent closed its stdout while its process lived.
     StreamClosed,
-    /// The process lived on after its result.
+    /// The agent's process was still alive some time after its result.
     Lingered {
-        /// For how long it was allowed to.
+        /// How long it was allowed to live on.
         ms: u64,
     },
-    /// Somebody or something wants the run to stop.
+    /// The run is to stop.
     StopRequested {
-        /// Who or what.
+        /// Who or what asked for it.
         reason: StopReason,
     },
-    /// A signal was sent.
+    /// The shim sent a signal.
     Signalled {
-        /// Which.
+        /// The signal.
         signal: SignalName,
-        /// To whom.
+        /// The process that got it.
         target: String,
     },
-    /// The agent called one of our tools.
+    /// The agent called one of Caretaker's tools.
     McpCall {
         /// The tool.
         tool: String,
-        /// How it was answered.
+        /// The answer.
         outcome: McpCallOutcome,
-        /// Why it was not done.
+        /// Why the tool did not do it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
-    /// Something that came over the agent's socket was not even a call.
+    /// The agent's socket received something that is not a call.
     McpRefused {
-        /// Why.
+        /// The reason.
         reason: McpRefusal,
-        /// How often, since the last event that says the same.
+        /// How often it happened since the last such event.
         count: u64,
     },
-    /// The user changed which MCP servers the agent gets, and its `mcp.json` was written again. Whether an agent that
-    /// runs reads it again is up to the agent; the session's next run starts with it.
+    /// The user changed which MCP servers the agent gets, and the shim wrote its `mcp.json` again. An agent that runs may
+    /// or may not read it again; the session's next run starts with it.
     McpChanged {
-        /// Switched on.
+        /// The servers that the user switched on.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         enabled: Vec<String>,
-        /// Switched off.
+        /// The servers that the user switched off.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         disabled: Vec<String>,
         /// All servers that the file names now.
         servers: Vec<String>,
     },
-    /// The agent asks a person something. The answer comes by its inbox.
+    /// The agent asks a person a question. The answer goes to the session's inbox.
     NeedsHuman {
         /// The question's id.
         question: String,
-        /// What it is about.
+        /// The subject.
         about: QuestionAbout,
-        /// In the agent's words.
+        /// The question, in the agent's words.
         text: String,
-        /// Answers that it suggests.
+        /// Answers that the agent suggests.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         options: Vec<String>,
-        /// The host that it wants to reach.
+        /// The host that the agent wants to reach.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
     },
-    /// The agent wrote to another run of its family.
+    /// The agent sent a message to its parent, a child or a sibling.
     MessageSent {
-        /// To which run.
+        /// The run that it is for.
         to: RunId,
         /// The message's id.
         message: String,
-        /// Its words, cut.
+        /// The text, shortened.
         text: String,
     },
     /// Messages reached the agent, as its own output shows.
     MessagesDelivered {
-        /// How.
+        /// How they reached it.
         by: HandOver,
-        /// Their ids.
+        /// The messages' ids.
         messages: Vec<String>,
-        /// The questions that they answer.
+        /// The questions that the messages answer.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         answers: Vec<String>,
     },
-    /// The agent has another run work for it.
+    /// The agent started a child run.
     ChildQueued {
         /// The child.
         run: RunId,
@@ -243,14 +243,14 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
-    /// The agent had a child of its own stopped.
+    /// The agent stopped one of its child runs.
     ChildStopped {
         /// The child.
         run: RunId,
     },
-    /// The workspace was saved because the agent asked for it.
+    /// The shim saved the workspace because the agent asked for it.
     WorkspaceMarked {
-        /// What the agent calls it.
+        /// The agent's name for this state.
         label: String,
         /// Counted from one.
         number: u32,
@@ -259,7 +259,7 @@ pub enum RunEvent {
         /// How long it took.
         ms: u64,
     },
-    /// The agent says how far it is.
+    /// The agent reports its progress.
     Progress {
         /// In its words.
         text: String,
@@ -267,85 +267,85 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         percent: Option<f64>,
     },
-    /// The agent says how the work came out.
+    /// The agent reports the result of its work.
     Reported {
-        /// Its own verdict; the run's outcome is another thing.
+        /// The agent's own verdict, which is not the run's outcome.
         status: ReportedStatus,
         /// In its words.
         summary: String,
-        /// Files or links it names.
+        /// Files or links that the agent names.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<String>,
     },
-    /// A host was let through to: its name answered, or a connection to it made.
+    /// The shim let the run reach a host: it answered a name, or made a connection.
     #[serde(rename = "net.allowed")]
     NetAllowed {
-        /// The host; missing where there were too many to name.
+        /// The host; missing if there were too many to name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
         /// The port; a name alone has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         port: Option<u16>,
-        /// How it was asked for.
+        /// How the run asked for the host.
         via: NetVia,
-        /// How often, since the last event that says the same.
+        /// How often it happened since the last such event.
         count: u64,
     },
-    /// Something of the network was refused.
+    /// The shim refused an attempt to use the network.
     #[serde(rename = "net.denied")]
     NetDenied {
-        /// What was asked for; missing where nothing was, or where there were too many to name.
+        /// The host that the run wanted; missing if it named none, or if there were too many to name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
         /// The port; a name alone has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         port: Option<u16>,
-        /// How it was asked for.
+        /// How the run asked for the host.
         via: NetVia,
-        /// Why not.
+        /// The reason.
         reason: NetRefusal,
-        /// More of the reason, in words.
+        /// More about the reason, in words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
-        /// How often, since the last event that says the same.
+        /// How often it happened since the last such event.
         count: u64,
     },
-    /// What a protection was mounted over was removed or replaced on the host: it holds no more.
+    /// A process on the host removed or replaced a path that a protection was mounted over. The protection is gone.
     ProtectionLost {
-        /// What.
+        /// The path.
         path: BytesPath,
     },
-    /// The agent renewed its login, and the user's login file now has the new tokens. The login before is kept.
+    /// The agent renewed its login, and the user's login file now has the new tokens. Caretaker keeps the old login.
     LoginCarriedBack {
         /// The kept login, as `caretaker login restore` names it.
         kept: String,
     },
     /// The agent changed its copy of the login, and the change did not reach the user's login file.
     LoginDropped {
-        /// Why not.
+        /// The reason.
         reason: LoginDrop,
-        /// How often, since the last event that says the same.
+        /// How often it happened since the last such event.
         count: u64,
     },
     /// The disk is full.
     DiskFull,
-    /// The agent had forgotten the conversation; the store leads to it again.
+    /// The agent had forgotten the conversation; the shim made the store point to it again.
     RootPutBack {
-        /// The root that the agent began with nothing, in hex.
+        /// The root of the empty conversation that the agent began, in hex.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<String>,
-        /// The root from before the run.
+        /// The root from before the run, in hex.
         to: String,
     },
-    /// What the run did to the workspace, as far as a careful person wants to know.
+    /// The changes to the workspace that a careful user wants to know about.
     Audit(Audit),
-    /// What the agent took, once it is gone.
+    /// What the agent used: tool calls, time, tokens. Written when the agent is gone.
     Spent(Spend),
-    /// What Cursor's store holds of the session now.
+    /// The state of the session in Cursor's store.
     Checkpoint(Checkpoint),
     /// The run is over. Always the last event.
     Ended {
-        /// How it came out.
+        /// The outcome.
         #[serde(flatten)]
         outcome: RunOutcome,
         /// Why, in one sentence.
@@ -353,9 +353,9 @@ pub enum RunEvent {
         /// The agent's own exit code.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
-        /// From creation to now.
+        /// The time from the run's creation to its end.
         duration_ms: u64,
-        /// The end of what the agent wrote to stderr.
+        /// The last part of the agent's stderr.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         stderr_tail: String,
     },
@@ -377,21 +377,21 @@ pub enum StopReason {
     Amnesia,
     /// A limit.
     Limit,
-    /// The result was given and the process lives.
+    /// The agent gave its result, but its process lives on.
     Lingering,
     /// No result will come.
     NoResult,
     /// The journal cannot be written.
     JournalFailed,
-    /// The session's lease is not the run's any more.
+    /// The run lost the session's lease.
     LeaseLost,
-    /// The agent does not continue the session it was asked to.
+    /// The agent does not continue the session that it was told to continue.
     SessionMismatch,
-    /// Something that is protected from the agent is not any more.
+    /// A protection of the sandbox was removed on the host.
     ProtectionLost,
 }
 
-/// The signals of the ladder.
+/// The signals that stop an agent, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum SignalName {
@@ -403,45 +403,45 @@ pub enum SignalName {
     Kill,
 }
 
-/// How a call of one of our tools was answered.
+/// The answer to a call of one of Caretaker's tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum McpCallOutcome {
     /// Done.
     Ok,
-    /// Too many calls.
+    /// The agent made too many calls.
     RateLimited,
-    /// The arguments were not usable, or it may not be done.
+    /// The arguments were invalid, or the agent may not do this.
     Refused,
-    /// Something of ours failed, or is not there.
+    /// Caretaker failed, or a part of it is missing.
     Failed,
 }
 
-/// Why something that came over the agent's socket was turned away.
+/// Why the shim refused what it received on the agent's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum McpRefusal {
-    /// A line longer than any request.
+    /// The line is longer than any request can be.
     Oversized,
-    /// No request of the protocol.
+    /// It is not a request of the protocol.
     Malformed,
-    /// More connections than an agent needs.
+    /// There are more connections than an agent needs.
     TooManyConnections,
 }
 
-/// What the agent says of its own work.
+/// The agent's own verdict on its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportedStatus {
     /// Done.
     Done,
-    /// It needs something from somebody; not a failure.
+    /// The agent needs something from a person. This is not a failure.
     Blocked,
-    /// It could not do it.
+    /// The agent could not do the work.
     Failed,
 }
 
-/// What `store.db` says after a run.
+/// The state of the session in `store.db` after a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Checkpoint {
     /// The session.
@@ -449,14 +449,14 @@ pub struct Checkpoint {
     /// The latest root, in hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
-    /// Messages the model would be prompted with.
+    /// The number of messages that the model would be prompted with.
     pub messages: u64,
-    /// Turns that the conversation has.
+    /// The number of turns in the conversation.
     pub turns: u64,
     /// Tool calls that were under way when the agent stopped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<PendingTool>,
-    /// Whether the session can be resumed.
+    /// Says if the session can be resumed.
     #[serde(flatten)]
     pub resumable: Resumable,
 }
@@ -464,13 +464,13 @@ pub struct Checkpoint {
 /// A tool call that was under way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PendingTool {
-    /// The tool, by the name the model knows.
+    /// The tool's name, as the model knows it.
     pub tool: String,
     /// Its arguments in a few words.
     pub subject: String,
 }
 
-/// Whether a session can be resumed, or why not.
+/// Says if a session can be resumed, and if not, why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "resumable", rename_all = "snake_case")]
 pub enum Resumable {
@@ -478,7 +478,7 @@ pub enum Resumable {
     Yes,
     /// No.
     No {
-        /// In one sentence.
+        /// Why not, in one sentence.
         reason: String,
     },
 }

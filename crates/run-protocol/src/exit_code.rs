@@ -1,6 +1,6 @@
-//! What the exit codes of `caretaker` mean. The agent's own exit code is in the JSON, never forwarded.
+//! The exit codes of `caretaker`. The agent's own exit code is in the JSON and never passed on.
 
-/// The published table.
+/// The published table of exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitCode {
@@ -8,40 +8,40 @@ pub enum ExitCode {
     Success = 0,
     /// The agent reported an error, or the command failed.
     Failed = 1,
-    /// What was typed cannot be.
+    /// The command line or the configuration is invalid.
     Usage = 2,
-    /// What was named is not there.
+    /// A run, session or file that the command names does not exist.
     NotFound = 3,
-    /// Held by another run, or the name is taken.
+    /// Another run holds the session or workspace, or the name is taken.
     Conflict = 4,
     /// The run ended without a result, or was lost.
     Unknown = 5,
     /// The session cannot be resumed.
     NotResumable = 6,
-    /// The agent did not remember the session it was to continue.
+    /// The agent did not remember the session that it continued.
     Amnesia = 7,
     /// The daemon does not answer.
     DaemonUnavailable = 69,
-    /// `wait --timeout` elapsed and the run goes on.
+    /// The time of `wait --timeout` is over, and the run goes on.
     StillRunning = 75,
-    /// Nobody is logged in.
+    /// The agent is not logged in.
     AuthenticationMissing = 77,
-    /// A time limit of the run was reached.
+    /// The run reached a time limit.
     TimedOut = 124,
-    /// The sandbox or the supervisor failed before the agent ran, the journal failed, or a protection was taken away.
+    /// The sandbox or the shim failed before the agent ran, the journal failed, or a protection was removed.
     SupervisorFailed = 125,
     /// The agent's program cannot be executed.
     AgentNotExecutable = 126,
-    /// The agent's program is not there.
+    /// The agent's program does not exist.
     AgentNotFound = 127,
-    /// The run was stopped on request.
+    /// The user stopped the run.
     Cancelled = 130,
-    /// A quota was reached.
+    /// The run exceeded a limit on the machine, on tool calls or on tokens.
     QuotaExceeded = 137,
 }
 
 impl ExitCode {
-    /// Every code there is, in the order of the table.
+    /// Every code, in the order of the table.
     pub const ALL: [Self; 17] = [
         Self::Success,
         Self::Failed,

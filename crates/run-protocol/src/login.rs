@@ -1,4 +1,4 @@
-//! What becomes of a login that an agent changed.
+//! The reasons to drop a login that an agent changed.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,34 +1,34 @@
-//! What of the network a run has, and what is said of its attempts to use it.
+//! The network of a run, and the run's attempts to use it.
 
 use serde::{Deserialize, Serialize};
 
-/// What of the network is inside a sandbox.
+/// The network that a sandbox has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NetworkMode {
-    /// A loopback of its own, and by way of the supervisor the hosts of a list.
+    /// Its own loopback, and through the shim the hosts of the allow-list.
     Allowlist,
-    /// A loopback of its own and nothing more.
+    /// Only its own loopback.
     None,
-    /// The host's own.
+    /// The host's network.
     Host,
 }
 
-/// How a host was asked for.
+/// How the run asked for a host.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum NetVia {
-    /// Its name was looked up.
+    /// It looked up the host's name.
     Dns,
-    /// A TLS connection named it.
+    /// It opened a TLS connection that named the host.
     Tls,
-    /// A proxy was told to connect to it.
+    /// It told the proxy to connect to the host.
     Connect,
 }
 
-/// Why something of the network was refused.
+/// Why the shim refused an attempt to use the network.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -36,32 +36,32 @@ pub enum NetVia {
 pub enum NetRefusal {
     /// The host is not on the list.
     NotListed,
-    /// The host is on the list, the port is not.
+    /// The host is on the list, but the port is not.
     PortNotListed,
-    /// It is not the name of a host, but something that might pass for one.
+    /// It looks like a host name but is not a valid one.
     BadName,
-    /// A connection that does not say whom it wants.
+    /// The connection names no host.
     NoName,
-    /// It is not the protocol that is spoken here.
+    /// It is not a request of the expected protocol.
     BadRequest,
-    /// A request to a proxy that is not CONNECT.
+    /// The request to the proxy is not CONNECT.
     PlainHttp,
-    /// The name leads to this machine, a private network or a cloud's own service.
+    /// The name resolves to this machine, a private network or a cloud's metadata service.
     ForbiddenAddress,
-    /// The name leads nowhere.
+    /// The name does not resolve.
     Unresolved,
-    /// Nobody answers there.
+    /// The host does not answer.
     Unreachable,
-    /// Too many connections at once.
+    /// The run has too many connections.
     TooManyConnections,
-    /// The run has moved as much as it may.
+    /// The run has transferred as much data as it may.
     TooMuchData,
     /// The first message took too long.
     TooSlow,
 }
 
 impl NetworkMode {
-    /// How much of the network it gives: more is wider.
+    /// A number to compare modes by: a larger one reaches more.
     pub fn width(self) -> u8 {
         match self {
             Self::None => 0,
@@ -70,7 +70,7 @@ impl NetworkMode {
         }
     }
 
-    /// The word for it on the command line and in profiles.
+    /// The mode's word on the command line and in profiles.
     pub fn word(self) -> &'static str {
         match self {
             Self::Allowlist => "allowlist",

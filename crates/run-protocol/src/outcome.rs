@@ -1,75 +1,75 @@
-//! How a run came out.
+//! The outcome of a run.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{BytesPath, ExitCode};
 
-/// The outcome of a run: fixed once, at `result` or at the end.
+/// The outcome of a run. It is decided once, at `result` or at the end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum RunOutcome {
-    /// The agent gave a result that is no error.
+    /// The agent gave a result, and it is not an error.
     Succeeded,
     /// The agent gave a result that is an error.
     AgentError,
-    /// The agent ended with a failure and without a result.
+    /// The agent failed and gave no result.
     Failed {
-        /// What kind of failure its stderr and exit code tell of.
+        /// The kind of failure, taken from the agent's stderr and exit code.
         class: FailureClass,
     },
-    /// Nobody can say: there was no result. Never success.
+    /// The agent gave no result, so the outcome is not known. Never a success.
     Unknown {
-        /// How it came to that. Named apart from the sentence `why` that stands beside it in `ended`.
+        /// Why there is no result. The JSON key differs from the sentence `why` beside it in `ended`.
         #[serde(rename = "no_result")]
         why: NoResult,
     },
-    /// A limit was reached and the run was stopped.
+    /// The run reached a time limit, and the shim stopped it.
     TimedOut {
-        /// Which.
+        /// The limit.
         limit: LimitKind,
     },
-    /// The run took more than it may: of the machine, or of what is counted.
+    /// The run used more than it may: of the machine, or of a counted budget.
     QuotaExceeded {
-        /// Of what.
+        /// The limit.
         limit: LimitKind,
     },
-    /// Stopped on request.
+    /// The user stopped the run.
     Cancelled,
-    /// Stopped on request, to be taken up again.
+    /// The user suspended the run; its session can be resumed.
     Suspended,
-    /// The run that it was to follow did not come out as asked. The agent did not run.
+    /// A run that had to succeed first did not. The agent did not run.
     DependencyFailed,
-    /// The run's supervisor was told to end by a signal, as at a shutdown. To be taken up again.
+    /// A signal ended the run's shim, as at a shutdown. The session can be resumed.
     Interrupted,
-    /// The session could not be resumed when its turn came. The agent did not run.
+    /// The session could not be resumed when the run's turn came. The agent did not run.
     NotResumable,
-    /// The agent began an empty conversation in the place of the one it was to continue.
+    /// The agent began an empty conversation instead of continuing the session.
     Amnesia,
-    /// The session's lease is another's, or its file is not the one that was locked: the session is not this run's to
-    /// write to any more, and the run was stopped.
+    /// Another run took the session's lease, or the lease's file was replaced. The run may not write to the session any
+    /// more, so the shim stopped it.
     LeaseLost,
-    /// The sandbox could not be set up or was not as planned. The agent did not run.
+    /// The shim could not set up the sandbox, or the sandbox was not as planned. The agent did not run.
     SandboxFailed,
-    /// Somebody on the host removed or replaced what a protection was mounted over, and the run was ended.
+    /// A process on the host removed or replaced a path that a protection was mounted over, so the shim stopped the run.
     ProtectionLost {
-        /// What.
+        /// The path.
         path: BytesPath,
     },
-    /// The agent's program could not be started inside the sandbox.
+    /// The agent's program did not start inside the sandbox.
     AgentNotStarted,
-    /// The agent answered for another session or directory than it was asked to.
+    /// The agent answered for a different session or directory.
     SessionMismatch,
-    /// The journal could not be written, so the run was stopped: the record is the product.
+    /// The shim could not write the journal, so it stopped the run: a run without a record is worth nothing.
     JournalFailed,
-    /// The supervisor of the run itself failed.
+    /// The run's shim failed.
     SupervisorFailed,
 }
 
-/// Why an agent failed, from its stderr and exit code; never from words in its stdout.
+/// Why an agent failed. Taken from its stderr and exit code, never from words in its stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
-    /// Nobody is logged in, or the key is not valid.
+    /// The agent is not logged in, or the key is not valid.
     Auth,
     /// The workspace is not trusted.
     Trust,
@@ -77,15 +77,15 @@ pub enum FailureClass {
     BadModel,
     /// Too many requests, or no capacity.
     RateLimited,
-    /// The plan's usage is spent.
+    /// The usage of the user's plan is exhausted.
     UsageLimit,
-    /// The server could not be reached or the connection was lost.
+    /// The agent could not reach the server, or lost the connection.
     Network,
     /// Another agent wrote `cli-config.json` at the same moment.
     ConfigRace,
-    /// The session is held by another agent, or its id is taken.
+    /// Another agent uses the session, or its id is taken.
     SessionInUse,
-    /// The process was killed by a signal that was not ours.
+    /// A signal that the shim did not send killed the process.
     Killed,
     /// Anything else.
     Other,
@@ -97,86 +97,86 @@ pub enum FailureClass {
 pub enum NoResult {
     /// The process ended with exit code 0 and no result.
     ExitedWithoutResult,
-    /// The answer was final, only background shells lived on, and no result came.
+    /// The agent gave its final answer and only background shells were left, but no result came.
     SettledWithoutResult,
-    /// Stdout was closed while the process lived on.
+    /// The agent closed its stdout while its process lived on.
     StreamClosed,
-    /// The supervisor died, and the sandbox with it.
+    /// The shim died, and the sandbox with it.
     Lost,
 }
 
-/// Which limit was reached.
+/// The limit that a run reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "limit", rename_all = "snake_case")]
 pub enum LimitKind {
-    /// No `init` line in time.
+    /// The agent printed no `init` line in time.
     Startup,
-    /// Silence with no tool open.
+    /// The agent was silent too long while no tool call was under way.
     Idle,
-    /// A tool did not come back.
+    /// A tool call took too long.
     Tool {
-        /// Its name.
+        /// The tool's name.
         name: String,
     },
     /// The whole run took too long.
     WallClock,
-    /// All its processes together needed more memory.
+    /// All processes of the run together needed more memory than allowed.
     Memory {
-        /// Than this.
+        /// The limit in bytes.
         bytes: u64,
     },
-    /// It started more processes and threads.
+    /// The run started more processes and threads than allowed.
     Processes {
-        /// Than this many.
+        /// The limit.
         most: u64,
     },
-    /// It added more to the workspace, to whatever else it can write on the host, and to our record of it.
+    /// The run added more than allowed to the workspace, to other writable directories of the host, and to its own record.
     Disk {
-        /// Than this.
+        /// The limit in bytes.
         bytes: u64,
     },
-    /// Its journal became longer.
+    /// The run's journal became too large.
     Journal {
-        /// Than this.
+        /// The limit in bytes.
         bytes: u64,
     },
-    /// It called more tools.
+    /// The agent called more tools than allowed.
     ToolCalls {
-        /// Than this many.
+        /// The limit.
         most: u64,
     },
-    /// It took more tokens, as it said when its turn was over: its result is there, and what it did stays done.
+    /// The agent used more tokens than allowed. It reports them at the end of its turn, so its work stays done.
     Tokens {
-        /// Than this many.
+        /// The limit.
         most: u64,
-        /// So many.
+        /// How many tokens the agent used.
         taken: u64,
     },
-    /// It went on asking for more connections at once, although it was turned away.
+    /// The run kept opening more connections than allowed, although the shim refused them.
     Connections {
-        /// Than this many.
+        /// The limit.
         most: u64,
     },
-    /// It wrote a larger file.
+    /// The run wrote a file larger than allowed.
     FileSize {
-        /// Than this.
+        /// The limit in bytes.
         bytes: u64,
     },
-    /// It filled its `/tmp`.
+    /// The run filled its `/tmp`.
     Tmp {
-        /// Which has this much room.
+        /// Its size in bytes.
         bytes: u64,
     },
-    /// It filled its private home directory.
+    /// The run filled its private home directory.
     Home {
-        /// Which has this much room.
+        /// Its size in bytes.
         bytes: u64,
     },
-    /// It filled another of the directories that it has in memory.
+    /// The run filled another of its directories in memory.
     Scratch {
-        /// Which one, as it is called inside.
+        /// The directory's path inside the sandbox.
         path: BytesPath,
-        /// Which has this much room.
+        /// Its size in bytes.
         bytes: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! The name of a run.
+//! The id of a run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A run's id: a UUIDv7, so that ids sort by the time of their making.
+/// A run's id: a UUIDv7, so that ids sort by the time they were made.
 #[derive(
     Debug,
     Clone,
@@ -29,7 +29,7 @@ pub struct RunId(Uuid);
 pub struct NotARunId(String);
 
 impl RunId {
-    /// A new id, later than all before it.
+    /// A new id, greater than all earlier ones.
     pub fn generate() -> Self {
         Self(Uuid::now_v7())
     }
@@ -52,7 +52,7 @@ impl FromStr for RunId {
     type Err = NotARunId;
 
     fn from_str(text: &str) -> Result<Self, NotARunId> {
-        // Only the form with hyphens, in lower case, is ever written: an id is also the name of a directory.
+        // Caretaker only writes the form with hyphens, in lower case: an id is also the name of a directory.
         match Uuid::try_parse(text) {
             Ok(uuid) if uuid.to_string() == text && uuid.get_version_num() == 7 => Ok(Self(uuid)),
             _ => Err(NotARunId(text.to_owned())),
@@ -61,27 +61,5 @@ impl FromStr for RunId {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_is_read_back_and_sorts_by_time() {
-        let first = RunId::generate();
-        let second = RunId::generate();
-        assert!(first < second);
-        assert_eq!(first.to_string().parse(), Ok(first));
-        assert!(first.created_ms() > 1_700_000_000_000);
-    }
-
-    #[test]
-    fn what_is_no_v7_in_plain_form_is_refused() {
-        for text in [
-            "",
-            "..",
-            "6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11",
-            "0191D0F6-0000-7000-8000-000000000000",
-        ] {
-            assert!(text.parse::<RunId>().is_err(), "{text}");
-        }
-    }
-}
+#[path = "run_id_tests.rs"]
+mod tests;

@@ -1,12 +1,12 @@
-//! What we remember of a session from run to run: `sessions/<uuid>/session.json`.
+//! The record of a session between its runs: `sessions/<uuid>/session.json`.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{BytesPath, Checkpoint, RunId, UserMcpFiles};
 
-/// Where a session is and how it stood when a run of ours let go of it. Written when a run takes the session's lease and
-/// when it ends, whole or not at all; every end of a run is a point where the session can be taken up again.
+/// The place and the state of a session. The shim replaces the whole record when a run takes the session's lease and when
+/// the run ends; after each end the session can be resumed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionRecord {
     /// The format's version.
@@ -17,33 +17,32 @@ pub struct SessionRecord {
     pub workspace: String,
     /// Where Cursor kept the session: its `chats` are below.
     pub config_root: BytesPath,
-    /// The run that has it, or had it last.
+    /// The run that holds the session, or held it last.
     pub run: RunId,
-    /// How often a run has taken the session's lease.
+    /// How many times a run has taken the session's lease.
     pub generation: u64,
     /// When this was written, in milliseconds since the epoch.
     pub at: u64,
-    /// What the store held at the end of the last run that ended; `None` before that.
+    /// The store's state at the end of the last run; `None` before the first run has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
-    /// What `caretaker mcp enable` and `disable` changed; every later run of the session keeps it.
+    /// The changes by `caretaker mcp enable` and `disable`; every later run of the session keeps them.
     #[serde(default, skip_serializing_if = "McpChoice::is_empty")]
     pub mcp: McpChoice,
 }
 
-/// How a session's MCP servers differ from those that its runs asked for.
+/// The user's changes to a session's MCP servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpChoice {
     /// Servers that are switched off.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub off: Vec<String>,
-    /// Servers of the user's own file that are given beside those of the run.
+    /// Servers of the user's own file that the agent gets in addition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<UserMcpFiles>,
 }
 
 impl McpChoice {
-    /// Whether nothing was changed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -54,7 +53,7 @@ impl SessionRecord {
     pub const VERSION: u32 = 1;
 }
 
-/// A session that has an id and no prompt yet: `sessions/<uuid>/minted.json`. Nobody but us knows of it.
+/// A session that has an id but no prompt yet: `sessions/<uuid>/minted.json`. Cursor does not know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MintedSession {
     /// The format's version.
@@ -63,7 +62,7 @@ pub struct MintedSession {
     pub session: Uuid,
     /// Its workspace's physical path.
     pub workspace: String,
-    /// When it was minted, in milliseconds since the epoch.
+    /// When the id was made, in milliseconds since the epoch.
     pub at: u64,
 }
 

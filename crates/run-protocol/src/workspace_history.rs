@@ -1,25 +1,25 @@
-//! What is kept of a workspace, and what was found in it.
+//! How a workspace is saved, and the findings of its audit.
 
 use serde::{Deserialize, Serialize};
 
 use crate::BytesPath;
 
-/// How the workspace is saved before a run, so that the run can be undone.
+/// How the shim saves the workspace before a run, so that the run can be undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceSaving {
-    /// The git that keeps the contents. `None`: there is none on this host.
+    /// The git that stores the contents. `None`: this host has no git.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git: Option<BytesPath>,
-    /// How long it may take.
+    /// The most time that saving may take.
     pub within_ms: u64,
-    /// How many bytes it may add to what is kept.
+    /// The most bytes that saving may add to the history.
     pub most_new_bytes: u64,
-    /// Of how many runs in this workspace the history is kept.
+    /// The number of runs in this workspace whose history is kept.
     pub keep_runs: u32,
 }
 
-/// The repository that a worktree of ours was made from.
+/// The repository from which Caretaker made a worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorktreeOrigin {
@@ -27,34 +27,34 @@ pub struct WorktreeOrigin {
     pub repository: BytesPath,
     /// The worktree's branch.
     pub branch: String,
-    /// The commit that it began with.
+    /// The commit that the worktree began with.
     pub base: String,
 }
 
-/// How many files differ.
+/// The number of files that differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ChangeCounts {
     /// New.
     pub added: u64,
-    /// With another content, mode or kind.
+    /// With a different content, mode or kind.
     pub changed: u64,
     /// Gone.
     pub removed: u64,
 }
 
-/// What a run did to its workspace, as far as a careful person wants to know.
+/// The changes to a workspace that a careful user wants to know about.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Audit {
-    /// How many files differ from before. `None`: it could not be found out.
+    /// The number of files that differ from before the run. `None`: it could not be determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<ChangeCounts>,
-    /// What to look at, the gravest first.
+    /// The findings, the most serious first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
-    /// How many more there are.
+    /// The number of further findings.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u64,
-    /// Why not everything was looked at.
+    /// Why the audit is incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
 }
@@ -63,22 +63,22 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Something in a workspace that a careful person looks at before going on.
+/// Something in a workspace that a careful user checks before going on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Finding {
-    /// What it is.
+    /// The kind of finding.
     pub what: FindingKind,
-    /// Where, relative to the workspace; of a ref of the workspace's own repository its full name.
+    /// The path relative to the workspace. For a ref of the workspace's own repository, its full name.
     pub path: BytesPath,
-    /// Where a link leads.
+    /// The target of a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<BytesPath>,
-    /// The commit that a ref was before, or the ref that it led to.
+    /// The commit or the ref that a ref pointed to before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub was: Option<String>,
 }
 
-/// Kinds of findings. All are new since the run began, or changed by it.
+/// The kinds of findings. All of them are new since the run began, or changed by it.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -92,34 +92,34 @@ pub enum FindingKind {
     Fifo,
     /// A socket.
     Socket,
-    /// A symlink in a `.git`, or in its place. The supervisor removed it.
+    /// A symlink in a `.git`, or instead of it. The shim removed it.
     GitLink,
-    /// A FIFO, a socket or a device in a `.git`, or in its place. The supervisor removed it.
+    /// A FIFO, a socket or a device in a `.git`, or instead of it. The shim removed it.
     GitSpecial,
-    /// A file in a `.git` that has another name outside of it. The supervisor made it a file of its own.
+    /// A file in a `.git` that has another name outside of it. The shim replaced it with a copy.
     GitHardLink,
-    /// A directory of a `.git` that its owner could not read. The supervisor opened it up.
+    /// A directory of a `.git` that its owner could not read. The shim made it readable.
     GitClosed,
     /// A symlink that leaves the workspace.
     LinkOut,
-    /// A program that git starts: a hook, or the configuration of a tool for hooks.
+    /// A program that git starts: a hook, or the configuration of a hook tool.
     Hook,
     /// git's own configuration, its attributes or its modules.
     GitConfig,
-    /// A branch or another ref that is gone.
+    /// A branch or another ref that was deleted.
     RefDeleted,
-    /// A branch or another ref, HEAD included, that leads elsewhere than before.
+    /// A branch or another ref, including HEAD, that points elsewhere now.
     RefMoved,
     /// A repository within the workspace.
     Repository,
-    /// What a CI service runs.
+    /// A file that a CI service runs.
     Ci,
-    /// What an editor runs or obeys.
+    /// A file that an editor runs or obeys.
     Editor,
-    /// What a shell or a tool manager reads on entering the directory.
+    /// A file that a shell or a tool manager reads when it enters the directory.
     Environment,
-    /// What an agent obeys: servers, rules, permissions.
+    /// A file that an agent obeys: servers, rules, permissions.
     AgentConfig,
-    /// A file that can be executed.
+    /// An executable file.
     Executable,
 }

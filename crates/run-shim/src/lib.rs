@@ -1,21 +1,21 @@
-//! Makes one run happen: launch, read, decide, stop, end.
+//! Runs one agent: launches it, reads its output, decides, stops it, and records its end.
 //!
 //! ```text
-//!   control      caretaker run ─► start_shim ─► a process of its own: shim_main        orders come in here, too
+//!   control      caretaker run ─► start_shim ─► the shim's own process: shim_main      orders arrive here, too
 //!   supervise    claim ─► prepare ─► hold ─► drive ─► close                            the phases of a run
 //!                stdout ─► agent-stream ─► record (the journal) ─► RunState::step ─► effects
 //!
-//!   preparation  what is decided and put in place before a sandbox is started
-//!   sandbox      bwrap, gate, guard, keeper: the processes                limits, network: what holds them
+//!   preparation  the decisions and files before a sandbox starts
+//!   sandbox      bwrap, gate, guard, keeper: the processes                limits, network: what confines them
 //!   session      locks, bucket, memory, checkpoint                        login: the agent's copy of it
-//!   agent_tools  the MCP servers that the agent has, ours among them      record: journal, stderr, log, redaction
+//!   agent_tools  the agent's MCP servers, the shim's own among them       record: journal, stderr, log, redaction
 //! ```
 //!
 //! **Invariant:** only this crate starts or signals agents.
 //!
-//! **Invariant:** a sandbox that was not verified is never released, whatever happens to us.
+//! **Invariant:** the shim never releases a sandbox that it has not verified, even if the shim itself dies.
 //!
-//! **Invariant:** `supervise::run_state` decides, in a pure step; everything else are its eyes and hands.
+//! **Invariant:** `supervise::run_state` makes every decision about a run, in a pure step. All other code carries it out.
 
 mod agent_tools;
 mod control;
@@ -48,10 +48,8 @@ pub use login::{
 pub use network::{UpstreamProxy, UpstreamProxyError};
 pub use preparation::error::PrepareError;
 pub use preparation::{check_run, plan_run};
-pub use sandbox::entry::enter_sandbox_main;
 pub use sandbox::gate::gate_main;
 pub use sandbox::keeper::keeper_main;
-pub use sandbox::launch_guard::launch_guard_main;
 pub use sandbox_plan::PlanFds;
 pub use session::checkpoint::pending_tools;
 pub use session::locks::{WorkspaceBusy, WorkspaceHold, clean_up_after_the_dead, hold_workspace};

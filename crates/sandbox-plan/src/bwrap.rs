@@ -1,4 +1,4 @@
-//! Whether the bubblewrap of this host can be used, and what its complaints mean.
+//! Checks the bubblewrap of this host, and explains its error messages.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::host_path::{self, FileKind};
 
-/// Options that a plan needs and that old versions lack.
+/// The options that a plan needs and that old versions lack.
 const NEEDED_OPTIONS: [&str; 12] = [
     "--args",
     "--add-seccomp-fd",
@@ -33,7 +33,7 @@ pub struct BwrapVersion {
     pub patch: u32,
 }
 
-/// A weakness of a version that is worth telling.
+/// A weakness of a version that users should know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KnownHole {
@@ -57,17 +57,17 @@ pub enum BwrapFileError {
     NotExecutable(PathBuf),
     #[error("`{}` is inside the workspace", .0.display())]
     InWorkspace(PathBuf),
-    #[error("`{}` is set-user-id, which has holes that the ordinary one has not", .0.display())]
+    #[error("`{}` is set-user-id, and such a bubblewrap has more holes", .0.display())]
     SetUserId(PathBuf),
     #[error("`{}` belongs to user {owner}, not to root", .path.display())]
     NotRoots { path: PathBuf, owner: u32 },
-    #[error("`{}` can be written by others than root", .0.display())]
+    #[error("`{}` is writable by users other than root", .0.display())]
     WritableByOthers(PathBuf),
-    #[error("`{}` cannot be looked at", .path.display())]
+    #[error("cannot examine `{}`", .path.display())]
     Look { path: PathBuf, source: io::Error },
 }
 
-/// Why bubblewrap could not make a sandbox.
+/// The reason why bubblewrap could not make a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BwrapProblem {
@@ -75,13 +75,13 @@ pub enum BwrapProblem {
     TooManyNamespaces,
     #[error("this host does not let ordinary users make user namespaces")]
     NamespacesForbidden,
-    #[error("AppArmor lets bubblewrap make namespaces but not use them")]
+    #[error("AppArmor lets bubblewrap create namespaces, but not use them")]
     AppArmor,
     #[error("a new /proc cannot be mounted, as in a container that hides parts of its own")]
     MaskedProc,
     #[error("a path of the plan is missing or cannot be mounted")]
     Mount,
-    #[error("the system call filters were not accepted")]
+    #[error("the kernel did not accept the system call filters")]
     Seccomp,
     #[error("the program cannot be executed inside")]
     Exec,
@@ -101,7 +101,7 @@ impl BwrapVersion {
         Some(Self { major, minor, patch })
     }
 
-    /// Returns what this version is known for. A distribution may have mended it without a new number.
+    /// Returns the known weaknesses of this version. A distribution may have fixed them without a new number.
     pub fn known_holes(self) -> Vec<KnownHole> {
         if self < WITHOUT_SYMLINK_HOLE { vec![KnownHole::SymlinkDestination] } else { Vec::new() }
     }
@@ -119,7 +119,7 @@ pub fn missing_bwrap_options(help: &str) -> Vec<&'static str> {
     NEEDED_OPTIONS.into_iter().filter(|option| !lists(option)).collect()
 }
 
-/// Returns the arguments of a bubblewrap that does nothing, to see whether it can.
+/// Returns arguments for a sandbox that does nothing, to see whether bubblewrap can make one.
 pub fn bwrap_trial() -> Vec<OsString> {
     let words = [
         "--unshare-user",
@@ -145,7 +145,7 @@ pub fn bwrap_trial() -> Vec<OsString> {
     words.into_iter().map(OsString::from).collect()
 }
 
-/// Checks the file itself, and returns where it really is. `workspace` must not contain it.
+/// Checks bubblewrap's file, and returns its physical path. It must not be in the workspace.
 pub fn check_bwrap_file(path: &Path, workspace: Option<&Path>) -> Result<PathBuf, BwrapFileError> {
     if !path.is_absolute() {
         return Err(BwrapFileError::NotAbsolute(path.to_owned()));
@@ -178,7 +178,7 @@ pub fn check_bwrap_file(path: &Path, workspace: Option<&Path>) -> Result<PathBuf
 }
 
 impl BwrapProblem {
-    /// Reads bubblewrap's complaint.
+    /// Reads bubblewrap's error message.
     pub fn classify(stderr: &str) -> Self {
         let says = |words: &str| stderr.contains(words);
         if says("max_*_namespaces exceeded") || says("(ENOSPC)") {
@@ -213,11 +213,11 @@ impl BwrapProblem {
         }
     }
 
-    /// Says what to do about it, where something can be done.
+    /// Returns what the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::TooManyNamespaces => {
-                "raise the limit: sysctl user.max_user_namespaces=15000; inside another sandbox it is that one which forbids it"
+                "raise the limit: sysctl user.max_user_namespaces=15000; inside another sandbox, that sandbox forbids it"
             }
             Self::NamespacesForbidden => {
                 "allow them: sysctl kernel.unprivileged_userns_clone=1 (Debian), or kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu)"

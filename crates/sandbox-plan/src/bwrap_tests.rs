@@ -56,7 +56,7 @@ fn complaints_are_told_apart() {
     for (stderr, expected) in cases {
         assert_eq!(BwrapProblem::classify(stderr), expected, "{stderr}");
     }
-    // What an administrator can change comes with the way to change it.
+    // Problems that an administrator can fix have a hint.
     for problem in
         [BwrapProblem::TooManyNamespaces, BwrapProblem::NamespacesForbidden, BwrapProblem::AppArmor]
     {

@@ -1,4 +1,4 @@
-//! The plan in words, for a person, each part with who decided it.
+//! The plan in words for a person. Each part names who decided it.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Display};
@@ -11,7 +11,7 @@ use crate::profile::Access;
 use crate::request::Secrecy;
 use crate::step::{Author, FIRST_PROCESS, PlannedStep, Step};
 
-/// A part of the plan in words, for a person.
+/// A part of the plan in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained {
     pub what: PlanPart,
@@ -33,7 +33,7 @@ pub enum PlanPart {
 
 impl Display for PlanPart {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `pad` and not `write_str`, so that a table can align it.
+        // `pad`, so that a table can align it.
         formatter.pad(match self {
             Self::Namespace => "namespace",
             Self::Guard => "guard",
@@ -48,7 +48,7 @@ impl Display for PlanPart {
 }
 
 impl PlannedNetwork {
-    /// Says what may be reached; a namespace of its own or none is among the steps.
+    /// Lists what the agent may reach. The network namespace is among the steps.
     pub(crate) fn explain(&self) -> Vec<Explained> {
         let what = PlanPart::Network;
         match self.mode {
@@ -109,7 +109,7 @@ impl PlannedStep {
             Step::Dev => (PlanPart::Mount, "/dev with the few devices that are safe".to_owned()),
             Step::File { dest, author, .. } => {
                 let author = match author {
-                    Author::Us => "written by us",
+                    Author::Caretaker => "written by Caretaker",
                     Author::Host => "copied from the host",
                 };
                 (PlanPart::File, format!("{} {author}", shown(dest.as_os_str())))
@@ -129,7 +129,7 @@ impl PlannedStep {
     }
 }
 
-/// Writes a path or a value for a person: one line, no control characters.
+/// Returns a path or a value on one line, without control characters.
 fn shown(text: &OsStr) -> String {
     text.to_string_lossy()
         .chars()

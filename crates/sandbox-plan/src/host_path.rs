@@ -1,4 +1,4 @@
-//! Looking at paths of the host without following a symlink that somebody may have put there.
+//! Examines paths of the host without following symlinks that an agent may have planted.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,14 +10,14 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// What makes a file the same file.
+/// The numbers that identify a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileIdentity {
     pub device: u64,
     pub inode: u64,
 }
 
-/// What kind of thing is found at a path.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     Directory,
@@ -41,33 +41,33 @@ impl std::fmt::Display for FileKind {
     }
 }
 
-/// What is at a path.
+/// The file at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) kind: FileKind,
     pub(crate) identity: FileIdentity,
     pub(crate) uid: u32,
     pub(crate) mode: u32,
-    /// Directories have one for each directory in them.
+    /// True if the file has more than one hard link. Directories have one for each directory in them.
     pub(crate) has_other_names: bool,
 }
 
-/// A directory that is held open, so that what is looked at is below it whatever happens to its name.
+/// An open directory. What it finds stays below it, even if another process renames the directory.
 #[derive(Debug)]
 pub(crate) struct Directory(OwnedFd);
 
-// The last name of a path may be a symlink, which is then found as one; any other is refused by the kernel (ELOOP).
+// A symlink at the end of a path is found as a symlink. For a symlink earlier in the path, the kernel returns ELOOP.
 const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl Directory {
-    /// Opens a directory of which no part is a symlink.
+    /// Opens a directory by a path without symlinks.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = LOOK | OFlags::DIRECTORY;
         Ok(Self(rustix::fs::openat2(CWD, path, flags, Mode::empty(), NO_LINKS)?))
     }
 
-    /// Returns what is at a path below, or `None` where nothing is.
+    /// Returns the file at a path below, if one exists.
     pub(crate) fn look(&self, relative: &Path) -> io::Result<Option<Found>> {
         found_or_none(self.resolve(relative, LOOK))
     }
@@ -87,7 +87,7 @@ impl Directory {
         Ok(bytes)
     }
 
-    /// Opens a directory below so that it can be listed.
+    /// Opens a directory below, to list it.
     pub(crate) fn open_to_list(&self, relative: &Path) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(self.resolve(relative, flags)?)
@@ -135,7 +135,7 @@ impl Found {
     }
 }
 
-/// Returns what is at an absolute path of which no part but the last may be a symlink.
+/// Returns the file at an absolute path. Only the last name of the path may be a symlink.
 pub(crate) fn look(path: &Path) -> io::Result<Option<Found>> {
     found_or_none(rustix::fs::openat2(CWD, path, LOOK, Mode::empty(), NO_LINKS))
 }
@@ -148,11 +148,11 @@ fn found_or_none(opened: Result<OwnedFd, Errno>) -> io::Result<Option<Found>> {
     }
 }
 
-/// Returns what a path leads to, symlinks followed, and where that is.
+/// Follows symlinks, and returns the file that a path leads to, with its physical path.
 ///
-/// For paths of the host that the user or the system made; never for what a workspace holds.
+/// For paths that the user or the system made, never for paths in a workspace.
 pub(crate) fn resolve(path: &Path) -> io::Result<Option<(PathBuf, Found)>> {
-    // Most paths have no symlink, and then one look says all.
+    // Most paths have no symlink, and then one system call is enough.
     match look(path) {
         Ok(Some(found)) if found.kind != FileKind::Symlink && is_plain(path) => {
             return Ok(Some((path.to_owned(), found)));
@@ -170,17 +170,17 @@ pub(crate) fn resolve(path: &Path) -> io::Result<Option<(PathBuf, Found)>> {
     Ok(look(&physical)?.map(|found| (physical, found)))
 }
 
-/// Returns where a directory of the user's really is; one that does not exist yet is where it says.
+/// Returns the physical path of a directory of the user. A directory that does not exist keeps its path.
 pub(crate) fn physical(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| plain(path))
 }
 
-/// Tells whether a path is absolute and written plainly: no `.`, no `..`, no repeated or trailing slash.
+/// Tells whether a path is absolute and plain: no `.`, no `..`, no repeated or trailing slash.
 pub(crate) fn is_plain(path: &Path) -> bool {
     path.is_absolute() && plain(path).as_os_str() == path.as_os_str()
 }
 
-/// Writes a path plainly: `.` and repeated slashes away, `..` resolved by name.
+/// Removes `.` and repeated slashes from a path, and resolves `..` by name.
 pub(crate) fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {

@@ -1,5 +1,5 @@
-//! What a sandboxed run may see and reach: a profile and a run's paths become a checked plan, and the plan becomes the
-//! arguments and system call filters of bubblewrap.
+//! Plans the sandbox of a run. A profile and the run's paths become a checked plan. The plan becomes bubblewrap's arguments
+//! and system call filters.
 //!
 //! ```text
 //!  profile.toml ──► Profile ─┐
@@ -9,22 +9,19 @@
 //!                                                 └──► explain, each part with its line of the profile
 //! ```
 //!
-//! **Invariant:** nothing is started here, and nothing is changed but the mount points, when the caller says so.
+//! **Invariant:** this crate starts no process. It changes only mount points, and only when the caller asks for that.
 //!
-//! **Invariant:** no symlink of a workspace is ever followed, and none lies on the way to a mount.
+//! **Invariant:** it follows no symlink of a workspace, and no symlink lies on the way to a mount.
 //!
-//! **Invariant:** a sandbox is never weaker than its profile says: what cannot be protected is refused, and what cannot be
-//! shown safely is left out with a warning.
+//! **Invariant:** a sandbox is never weaker than its profile. The plan refuses a workspace that it cannot protect, and leaves
+//! out, with a warning, files that it cannot show safely.
 //!
-//! **Invariant:** no secret is on a command line; arguments, files and filters go through descriptors.
+//! **Invariant:** no secret is on a command line. Arguments, files and filters go through descriptors.
 
 mod bwrap;
 mod explain;
-mod git_config;
-mod git_layout;
 mod host_path;
 mod mount_points;
-mod nested_repositories;
 mod origin;
 mod plan;
 mod planner;
@@ -42,16 +39,15 @@ pub use bwrap::{
 pub use explain::{Explained, PlanPart};
 pub use host_path::{FileIdentity, FileKind};
 pub use mount_points::{DotCursorMounts, MountPointError, MountPoints, Removal};
-pub use origin::Origin;
+pub use origin::{Origin, Sourced};
 pub use plan::{DataFile, PlanError, PlanWarning, PlannedNetwork, SandboxPlan};
 pub use planner::plan;
 pub use profile::{
-    Access, Confinement, NetworkLimits, Profile, ProfileError, ProfileLimit, ProfileLimits,
-    builtin_profiles,
+    Access, Confinement, NetworkLimits, Profile, ProfileError, ProfileLimits, builtin_profiles,
 };
 pub use request::{
-    ChatsBind, EnvVariable, Nothing, OWN_COMMON_DIR, PrivateFile, RunDirectories, SandboxRequest,
-    SandboxUser, Secrecy, VariableSource,
+    ChatsBind, EnvVariable, OWN_COMMON_DIR, Placeholders, PrivateFile, RunDirectories,
+    SandboxRequest, SandboxUser, Secrecy, VariableSource,
 };
 pub use seccomp::{FilterError, SeccompProgram};
 pub use step::PlanFds;

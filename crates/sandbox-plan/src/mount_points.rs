@@ -1,4 +1,4 @@
-//! Directories and files that must exist on the host only because something is mounted over them.
+//! Directories and files that exist on the host only because the sandbox mounts something over them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -14,13 +14,14 @@ use crate::host_path::{Directory, FileIdentity, FileKind, Found};
 use crate::request::OWN_COMMON_DIR;
 use crate::workspace::{DotCursor, Workspace};
 
-/// What nobody but us gives an empty directory or file: it marks ours where the record has no more than the intent.
+/// The modes of an empty directory and file that Caretaker makes. They mark its own mount points if the record has only the
+/// intent.
 const MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o400;
-/// Whoever shares the repository must be able to read it.
+/// Other users who share the repository must be able to read the file.
 const COMMON_DIR_MODE: u32 = 0o444;
 
-/// What to create before the start and to remove after the end.
+/// The mount points that the shim creates before the start and removes after the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MountPoints(Vec<MountPoint>);
 
@@ -30,33 +31,33 @@ pub(crate) struct MountPoint {
     pub(crate) kind: PointKind,
 }
 
-/// What a mount needs below it: a directory for a directory, a file for a file.
+/// The kind of a mount point: a directory for a directory, a file for a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PointKind {
     Directory,
     File,
-    /// A file that holds [`OWN_COMMON_DIR`]: git on the host reads it while the run lasts.
+    /// A file with the text [`OWN_COMMON_DIR`]. Git on the host reads it during the run.
     CommonDir,
 }
 
-/// What must be in our `.cursor` so that parts of the repository's own can be mounted on it.
+/// The mount points in the run's `.cursor` for parts of the repository's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DotCursorMounts {
-    /// Of the run, on the host.
+    /// The run's `.cursor` on the host.
     pub(crate) ours: PathBuf,
     pub(crate) directories: Vec<PathBuf>,
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// What became of a directory of ours.
+/// The result of removing a mount point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
     Removed,
-    /// Somebody removed it before us.
+    /// Another process removed it earlier.
     Gone,
-    /// Somebody put another in its place, which stays.
+    /// Another process replaced it. The replacement stays.
     NotOurs,
-    /// Somebody put something into it, which stays.
+    /// Another process wrote into it. It stays.
     NotEmpty,
 }
 
@@ -73,7 +74,7 @@ pub enum MountPointError {
     Record { path: PathBuf, source: io::Error },
 }
 
-/// One line of the record. The identity is missing between the intent and the deed.
+/// One line of the record. The identity is missing until the mount point exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
     path: PathBuf,
@@ -97,12 +98,12 @@ impl MountPoints {
         self.0.iter().map(|point| point.path.as_path())
     }
 
-    /// Creates them, and leaves in the file `record` what [`Self::remove_ours`] needs, also after a crash in between.
+    /// Creates the mount points. Writes to the file `record` what [`Self::remove_ours`] needs, even after a crash in between.
     pub fn create(&self, record: &Path) -> Result<(), MountPointError> {
         self.create_and(record, |entries| write_record(record, entries))
     }
 
-    /// As [`Self::create`], with `write` for the record: first what we are about to make, then what we made.
+    /// As [`Self::create`]. Calls `write` for the record twice: with the intent, and with what it created.
     fn create_and(
         &self,
         record: &Path,
@@ -116,14 +117,14 @@ impl MountPoints {
         write(&entries)?;
         let made = make_all(&self.0, &mut entries).and_then(|()| write(&entries));
         if made.is_err() {
-            take_back(&entries, record);
+            undo(&entries, record);
         }
         made
     }
 
-    /// Removes what the file `record` says we created, if it is still that and empty, and then the record.
+    /// Removes the mount points in the file `record` that are unchanged and empty, and then the record.
     ///
-    /// Without a record there is nothing to do.
+    /// Does nothing without a record.
     pub fn remove_ours(record: &Path) -> Result<Vec<(PathBuf, Removal)>, MountPointError> {
         let bytes = match std::fs::read(record) {
             Ok(bytes) => bytes,
@@ -142,17 +143,17 @@ impl MountPoints {
 }
 
 impl DotCursorMounts {
-    /// Relative to our `.cursor`.
+    /// The directories, relative to the run's `.cursor`.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
         self.directories.iter().map(PathBuf::as_path)
     }
 
-    /// Relative to our `.cursor`.
+    /// The files, relative to the run's `.cursor`.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(PathBuf::as_path)
     }
 
-    /// Creates them, empty. What is there already stays.
+    /// Creates the mount points, empty. Existing ones stay.
     pub fn create(&self) -> Result<(), MountPointError> {
         let parents = self.files.iter().filter_map(|file| file.parent());
         for directory in self.directories().chain(parents) {
@@ -185,9 +186,9 @@ fn make_all(points: &[MountPoint], entries: &mut [Entry]) -> Result<(), MountPoi
     Ok(())
 }
 
-/// Removes what was made so far. From memory, because on a full disk the record cannot say it; and the record goes too,
-/// because what stands there as a mere intent would make a stranger's directory look like ours.
-fn take_back(entries: &[Entry], record: &Path) {
+/// Removes the mount points that exist so far. It knows them from memory, because on a full disk the record may lack them.
+/// It removes the record too: an intent in it would make another process's directory look like Caretaker's.
+fn undo(entries: &[Entry], record: &Path) {
     for entry in entries.iter().filter(|entry| entry.identity.is_some()) {
         remove(entry).ok();
     }
@@ -211,16 +212,16 @@ fn create(point: &MountPoint) -> io::Result<FileIdentity> {
     found.map(|found| found.identity).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// Makes it appear with its content: git would not go on at an empty one.
+/// Creates the file with its content in one step, because git stops at an empty one.
 fn create_common_dir(parent: &Directory, name: &OsStr) -> io::Result<()> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     let unfinished = format!(".caretaker-{}", std::process::id());
-    // Of one who died over it.
+    // A process that was killed here may have left one.
     rustix::fs::unlinkat(parent.fd(), &*unfinished, AtFlags::empty()).ok();
     let mode = Mode::from_raw_mode(COMMON_DIR_MODE);
     let fd = rustix::fs::openat(parent.fd(), &*unfinished, flags, mode)?;
     let made = File::from(fd).write_all(OWN_COMMON_DIR).and_then(|()| {
-        // Unlike a renaming, this never replaces what appeared meanwhile.
+        // Unlike a rename, a link never replaces a file that appeared meanwhile.
         let link =
             rustix::fs::linkat(parent.fd(), &*unfinished, parent.fd(), name, AtFlags::empty());
         Ok(link?)
@@ -232,7 +233,7 @@ fn create_common_dir(parent: &Directory, name: &OsStr) -> io::Result<()> {
 fn remove(entry: &Entry) -> io::Result<Removal> {
     let (parent, name) = match parent_and_name(&entry.path) {
         Ok(found) => found,
-        // The workspace itself is gone, or is no longer reached without a symlink.
+        // The workspace is gone, or its path now has a symlink.
         Err(err) if is_gone(&err) => return Ok(Removal::Gone),
         Err(err) => return Err(err),
     };
@@ -269,7 +270,7 @@ fn is_ours(found: &Found, identity: Option<FileIdentity>) -> bool {
         None => {
             let is_plain = match found.kind {
                 FileKind::Directory => found.mode == MODE,
-                // The user may have a mask.
+                // The user's umask may have removed bits.
                 FileKind::File => found.mode | COMMON_DIR_MODE == COMMON_DIR_MODE,
                 _ => false,
             };
@@ -293,7 +294,7 @@ fn record_error(path: &Path, source: io::Error) -> MountPointError {
     MountPointError::Record { path: path.to_owned(), source }
 }
 
-/// Writes the record whole: `<device> <inode> <path>` and a NUL for each, zeros for an identity that is not known yet.
+/// Replaces the record: `<device> <inode> <path>` and a NUL for each entry, with zeros for an unknown identity.
 fn write_record(record: &Path, entries: &[Entry]) -> Result<(), MountPointError> {
     let mut bytes = Vec::new();
     for entry in entries {
@@ -305,7 +306,7 @@ fn write_record(record: &Path, entries: &[Entry]) -> Result<(), MountPointError>
     replace_file(record, &bytes, Durable::No).map_err(|source| record_error(record, source))
 }
 
-/// Reads the record; what is not an entry is passed over, since removing less is the safe side.
+/// Reads the record. Skips what is not an entry, because removing too little is safe.
 fn read_entries(bytes: &[u8]) -> Vec<Entry> {
     let entry = |line: &[u8]| {
         let mut fields = line.splitn(3, |byte| *byte == b' ');

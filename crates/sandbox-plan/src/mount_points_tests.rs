@@ -60,7 +60,7 @@ fn what_became_somebody_elses_stays() {
 
     let (host, points) = self::host();
     points.create(&host.record).unwrap();
-    // The old one is kept so that its inode is not given out again.
+    // The old file stays, so that no other file gets its inode.
     fs::rename(&host.dot_cursor, host.dot_cursor.with_extension("old")).unwrap();
     fs::create_dir(&host.dot_cursor).unwrap();
     assert_eq!(host.remove(), Removal::NotOurs);
@@ -83,14 +83,14 @@ fn what_became_somebody_elses_stays() {
 fn a_crash_between_intent_and_deed_is_cleared_up() {
     let (host, points) = host();
     let entries = [Entry { path: points.0[0].path.clone(), identity: None }];
-    // Before the deed.
+    // Before the creation.
     write_record(&host.record, &entries).unwrap();
     assert_eq!(host.remove(), Removal::Gone);
-    // After it, before its identity was noted.
+    // After the creation, before the record has the identity.
     write_record(&host.record, &entries).unwrap();
     create(&points.0[0]).unwrap();
     assert_eq!(host.remove(), Removal::Removed);
-    // Somebody else was quicker: an ordinary directory does not look like ours.
+    // Another process was faster. Its ordinary directory does not look like Caretaker's.
     write_record(&host.record, &entries).unwrap();
     fs::create_dir(&host.dot_cursor).unwrap();
     fs::set_permissions(&host.dot_cursor, fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,32 +1,41 @@
-//! Where a part of a plan comes from.
+//! Who decided a part of a plan.
 
 use std::fmt;
 
+use serde::Deserialize;
+
 /// Who decided a part of the plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
 pub enum Origin {
-    /// A line of a profile.
-    Profile { profile: String, line: usize },
+    /// A line of a profile, as in `default.toml:12`.
+    Profile(String),
     /// The run: its workspace, its agent, its directories.
     Run,
-    /// This program, whatever the profile says.
+    /// Caretaker, under every profile.
     Always,
+}
+
+impl From<String> for Origin {
+    fn from(line: String) -> Self {
+        Self::Profile(line)
+    }
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // `pad`, so that a table can align it.
-            Self::Profile { profile, line } => formatter.pad(&format!("{profile}.toml:{line}")),
-            Self::Run => formatter.pad("this run"),
-            Self::Always => formatter.pad("always"),
-        }
+        // `pad`, so that a table can align it.
+        formatter.pad(match self {
+            Self::Profile(line) => line,
+            Self::Run => "this run",
+            Self::Always => "always",
+        })
     }
 }
 
-/// A value with the place where it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sourced<T> {
-    pub(crate) value: T,
-    pub(crate) origin: Origin,
+/// A value, and who decided it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Sourced<T> {
+    pub value: T,
+    pub origin: Origin,
 }

@@ -1,4 +1,4 @@
-//! A plan: what bubblewrap is told, and what must be true before the agent may start.
+//! A plan: bubblewrap's arguments, and everything that must be true before the agent starts.
 
 use std::ffi::OsString;
 use std::io;
@@ -31,30 +31,32 @@ pub struct SandboxPlan {
     pub(crate) network: PlannedNetwork,
 }
 
-/// What of the network is inside.
+/// The network inside the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedNetwork {
     pub mode: NetworkMode,
     /// Who decided the mode.
     pub origin: Origin,
-    /// Hosts that may be reached in the mode `allowlist`, and who says so.
+    /// The hosts that the agent may reach in the mode `allowlist`, and who allowed each.
     pub allow: Vec<(AllowedHost, Origin)>,
     pub limits: NetworkLimits,
 }
 
-/// Contents that the launcher puts into a descriptor.
+/// A file whose contents the launcher passes through a descriptor.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DataFile {
-    /// Where it will be inside.
+    /// Its path inside the sandbox.
     pub inside: PathBuf,
     pub contents: Vec<u8>,
 }
 
-/// Something that the user should know, and that stops nothing.
+/// A warning for the user. The run goes on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanWarning {
-    #[error("you are root: what the agent creates belongs to root; an ordinary user is safer")]
+    #[error(
+        "you are root, so the files that the agent creates belong to root; an ordinary user is safer"
+    )]
     Root,
     #[error("git does not work inside: {reason}")]
     GitHidden { reason: String },
@@ -63,12 +65,12 @@ pub enum PlanWarning {
     #[error("git cannot commit in `{}`: {reason}", .path.display())]
     GitReadOnly { path: PathBuf, reason: &'static str },
     #[error(
-        "`{}` is a symlink, so it cannot be kept from being replaced: look at it before you use git there", .0.display()
+        "`{}` is a symlink, so the agent can replace it: look at it before you use git there", .0.display()
     )]
     NestedLink(PathBuf),
     #[error(
-        "the workspace is large: repositories in it were looked for in {entries} entries; the hooks and the configuration \
-         of others can be changed"
+        "the workspace is large: after {entries} entries the search for repositories stopped; the agent can change the \
+         hooks and the configuration of repositories beyond them"
     )]
     NestedUnseen { entries: usize },
     #[error("`{}` is neither a file nor a directory, so the agent does not see it", .0.display())]
@@ -78,7 +80,7 @@ pub enum PlanWarning {
 }
 
 impl PlanWarning {
-    /// Whether something that is to stay as it is can be changed from inside.
+    /// Tells whether the agent can change a file that the sandbox should protect.
     pub(crate) fn is_unprotected(&self) -> bool {
         match self {
             Self::HardLinked(_) | Self::NestedLink(_) | Self::NestedUnseen { .. } => true,
@@ -96,7 +98,7 @@ impl PlanWarning {
 pub enum PlanError {
     #[error("the profile has no sandbox to plan")]
     NoSandbox,
-    #[error("the profile `{profile}` is not for root")]
+    #[error("the profile `{profile}` refuses root")]
     RootCaller { profile: String },
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
@@ -116,7 +118,7 @@ pub enum PlanError {
     ExposedMissing(PathBuf),
     #[error("`{}`, which the agent is run from, is inside the workspace", .0.display())]
     ExposedInWorkspace(PathBuf),
-    #[error("`{}` cannot be shown, for it contains `{}`", .path.display(), .inner.display())]
+    #[error("`{}` cannot be shown, because it contains `{}`", .path.display(), .inner.display())]
     ExposedTooWide { path: PathBuf, inner: PathBuf },
     #[error("`{}` does not exist", .0.display())]
     RunDirectoryMissing(PathBuf),
@@ -126,26 +128,26 @@ pub enum PlanError {
     RunDirectoryOwner { path: PathBuf, owner: u32 },
     #[error("`{}` cannot be a file of the private home", .0.display())]
     PrivateFile(PathBuf),
-    #[error("the sessions' place inside, `{}`, is not below the home directory", .0.display())]
+    #[error("the directory of the sessions inside, `{}`, is not below the home directory", .0.display())]
     ChatsOutsideHome(PathBuf),
     #[error("`{}` would be covered by `{}`", .dest.display(), .by.display())]
     Covered { dest: PathBuf, by: PathBuf },
-    #[error("the profile `{profile}` does not run where something stays unprotected: {what}")]
+    #[error("the profile `{profile}` refuses to run while a file stays unprotected: {what}")]
     Unprotected { profile: String, what: PlanWarning },
-    #[error("the workspace has {count} names that fit `{pattern}`, more than can be protected")]
+    #[error("the workspace has {count} names that fit `{pattern}`, too many to protect")]
     TooManyProtected { pattern: String, count: usize },
     #[error("`{0}` cannot be the name of a variable")]
     VariableName(String),
     #[error(transparent)]
     Filter(#[from] FilterError),
-    #[error("the plan has {0} arguments, more than bubblewrap takes")]
+    #[error("the plan has {0} arguments, more than bubblewrap accepts")]
     TooManyArguments(usize),
-    #[error("`{}` cannot be looked at", .path.display())]
+    #[error("cannot examine `{}`", .path.display())]
     Look { path: PathBuf, source: io::Error },
 }
 
 impl SandboxPlan {
-    /// Returns the options for `--args`: each followed by NUL.
+    /// Returns the options for `--args`: a NUL after each.
     pub fn bwrap_args(&self, fds: &PlanFds) -> Vec<u8> {
         let mut arguments = Arguments::default();
         for planned in &self.steps {
@@ -158,8 +160,8 @@ impl SandboxPlan {
         arguments.bytes
     }
 
-    /// Returns bubblewrap's own command line. It holds no secret, for it can be read inside.
-    // Bubblewrap takes a command from its real command line only, never from `--args`.
+    /// Returns bubblewrap's own command line. It has no secret, because the agent can read it.
+    // Bubblewrap accepts the command only on its real command line, never in `--args`.
     pub fn command_line(&self, args_fd: RawFd) -> Vec<OsString> {
         let options = ["--args".into(), args_fd.to_string().into(), "--".into()];
         options.into_iter().chain(self.program.iter().cloned()).collect()
@@ -175,22 +177,22 @@ impl SandboxPlan {
         &self.programs
     }
 
-    /// Returns what must be created on the host before the start, and removed after the end.
+    /// Returns the mount points that the shim creates on the host before the start and removes after the end.
     pub fn mount_points_to_create(&self) -> &MountPoints {
         &self.mount_points
     }
 
-    /// Returns what must be in our `.cursor` before the start, so that the repository's own can be shown in it.
+    /// Returns the mount points in the run's `.cursor` for parts of the repository's own `.cursor`.
     pub fn dot_cursor_mounts(&self) -> &DotCursorMounts {
         &self.dot_cursor
     }
 
-    /// Returns the device and inode of the workspace, after which its lock is named.
+    /// Returns the device and inode of the workspace. They name its lock.
     pub fn workspace_identity(&self) -> FileIdentity {
         self.workspace
     }
 
-    /// Returns the directories and files of the host that can be written from inside.
+    /// Returns the directories and files of the host that the agent can write.
     pub fn writable_on_host(&self) -> impl Iterator<Item = &Path> {
         self.steps.iter().filter_map(|planned| match &planned.step {
             Step::Bind { source, access: Access::ReadWrite, .. } => Some(source.as_path()),
@@ -198,7 +200,7 @@ impl SandboxPlan {
         })
     }
 
-    /// Returns the directories inside that are in memory and can be written, each with its size in bytes.
+    /// Returns the writable directories in memory, each with its size in bytes.
     pub fn in_memory(&self) -> impl Iterator<Item = (&Path, u64)> {
         self.steps.iter().filter_map(|planned| match &planned.step {
             Step::Tmpfs { dest, size, .. } => Some((dest.as_path(), *size)),
@@ -210,19 +212,19 @@ impl SandboxPlan {
         &self.warnings
     }
 
-    /// Returns what of the network is inside, and what the launcher must provide for it.
+    /// Returns the network inside, and what the launcher must provide for it.
     pub fn network(&self) -> &PlannedNetwork {
         &self.network
     }
 
-    /// Returns every part of the plan in words, with the line of the profile that it comes from.
+    /// Returns every part of the plan in words, with the profile line behind it.
     pub fn explain(&self) -> Vec<Explained> {
         let steps = self.steps.iter().map(PlannedStep::explain);
         steps.chain(self.network.explain()).collect()
     }
 }
 
-// Contents may be a login.
+// The contents may be a login.
 impl std::fmt::Debug for DataFile {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = formatter.debug_struct("DataFile");

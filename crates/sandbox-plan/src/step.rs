@@ -10,7 +10,7 @@ use crate::origin::Origin;
 use crate::profile::Access;
 use crate::request::Secrecy;
 
-/// Where the sandbox's first process shows itself.
+/// The directory of the sandbox's first process.
 pub(crate) const FIRST_PROCESS: &str = "/proc/1";
 
 /// An operation, and who decided it.
@@ -40,7 +40,7 @@ pub(crate) enum Step {
         source: PathBuf,
         dest: PathBuf,
         access: Access,
-        /// Of the source; not known for what did not exist when the plan was made.
+        /// The identity of the source. Unknown if the source did not exist when the plan was made.
         identity: Option<FileIdentity>,
     },
     Symlink {
@@ -53,11 +53,11 @@ pub(crate) enum Step {
         mode: u32,
     },
     Proc,
-    /// Hides the sandbox's first process: bubblewrap's own, which no filter of system calls holds. Whoever can write its
-    /// memory can make such calls through it.
+    /// Hides the sandbox's first process. It is bubblewrap's own and has no system call filter, so an agent that could write
+    /// its memory could make any call through it.
     HideFirstProcess,
     Dev,
-    /// A file whose contents are the `index`th data file.
+    /// A file with the contents of data file number `index`.
     File {
         dest: PathBuf,
         mode: u32,
@@ -66,35 +66,35 @@ pub(crate) enum Step {
     },
     RemountReadOnly(PathBuf),
     ChangeDirectory(PathBuf),
-    /// The `index`th seccomp program.
+    /// Seccomp program number `index`.
     Filter {
         name: &'static str,
         index: usize,
     },
 }
 
-/// Whose contents a file has.
+/// The author of a file's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Author {
-    Us,
+    Caretaker,
     Host,
 }
 
-/// The numbers, in the sandbox's process, of the descriptors that the arguments speak of.
+/// The numbers, in the sandbox's process, of the descriptors that the arguments name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanFds {
     /// One for each of [`crate::SandboxPlan::data_files`], in order, at offset zero.
     pub data: Vec<RawFd>,
     /// One for each of [`crate::SandboxPlan::seccomp_programs`], in order, at offset zero.
     pub seccomp: Vec<RawFd>,
-    /// Where bubblewrap writes what it started.
+    /// Bubblewrap writes here which process it started.
     pub json_status: RawFd,
-    /// What holds the sandbox back until it was verified.
+    /// Bubblewrap waits on this until the shim has verified the sandbox.
     pub block: Option<RawFd>,
 }
 
 impl Step {
-    /// Adds the arguments of the step, each ended by NUL.
+    /// Adds the arguments of the step.
     pub(crate) fn write(&self, fds: &PlanFds, args: &mut Arguments) {
         match self {
             Self::Namespace { option, .. } => args.add([option]),
@@ -142,7 +142,7 @@ impl Step {
         }
     }
 
-    /// Returns where the step puts something that others must not be put over.
+    /// Returns the path where the step shows a file or link. Later steps must not cover it.
     pub(crate) fn shown_at(&self) -> Option<&Path> {
         match self {
             Self::Bind { dest, .. } | Self::Symlink { dest, .. } | Self::File { dest, .. } => {
@@ -152,8 +152,8 @@ impl Step {
         }
     }
 
-    /// Returns where the step mounts something that stays for as long as the sandbox is held on to, if it does. What is over
-    /// the first process goes with that process, and nobody on the host can take it away before.
+    /// Returns the path of a mount that stays as long as anything holds the sandbox. The mount over the first process is not
+    /// among them: it ends with that process, and no process on the host can remove it earlier.
     pub(crate) fn mounted_at(&self) -> Option<&Path> {
         match self {
             Self::Bind { dest, .. } | Self::Tmpfs { dest, .. } => Some(dest),
@@ -164,12 +164,12 @@ impl Step {
     }
 }
 
-// A number that was not given is written as one that bubblewrap refuses, so that a mistake cannot start anything.
+// For a missing descriptor this writes a number that bubblewrap refuses, so that a mistake cannot start a sandbox.
 fn fd_text(fds: &[RawFd], index: usize) -> String {
     fds.get(index).copied().unwrap_or(-1).to_string()
 }
 
-/// Arguments as `--args` reads them: each followed by NUL.
+/// Arguments as `--args` reads them: a NUL after each.
 #[derive(Debug, Default)]
 pub(crate) struct Arguments {
     pub(crate) bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Whether a sandbox that waits to be released is the one that was planned.
+//! Compares a sandbox that waits for its release with its plan.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,15 +13,15 @@ use crate::plan::SandboxPlan;
 use crate::profile::Access;
 use crate::step::{FIRST_PROCESS, Step};
 
-/// How a sandbox differs from its plan.
+/// A difference between a sandbox and its plan.
 ///
-/// While bubblewrap is still at work everything differs, so a caller asks again until its patience ends.
+/// While bubblewrap still works, everything differs. A caller repeats the comparison until its deadline.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mismatch {
     #[error("nothing is mounted at `{}`", .0.display())]
     NotMounted(PathBuf),
-    #[error("`{}` can be written to, which it must not", .0.display())]
+    #[error("`{}` is writable, but must be read-only", .0.display())]
     Writable(PathBuf),
     #[error("`{}` is a {found} mount instead of {planned}", .path.display())]
     WrongKind { path: PathBuf, planned: &'static str, found: String },
@@ -30,9 +30,9 @@ pub enum Mismatch {
         .path.display(), .found.device, .found.inode, .planned.device, .planned.inode
     )]
     WrongFile { path: PathBuf, planned: FileIdentity, found: FileIdentity },
-    #[error("`{}` was not there when the plan was made, so it cannot be verified", .0.display())]
+    #[error("`{}` did not exist when the plan was made, so it cannot be verified", .0.display())]
     Unplanned(PathBuf),
-    #[error("`{}` cannot be looked at from outside", .path.display())]
+    #[error("cannot examine `{}` from outside", .path.display())]
     Look { path: PathBuf, source: io::Error },
 }
 
@@ -44,9 +44,9 @@ struct Mount {
     kind: String,
 }
 
-/// The root directory of a process in a sandbox, for looking at what it sees.
+/// The root directory of a process in a sandbox. It shows what that process sees.
 ///
-/// While the sandbox is being set up its root changes: take a new one for every look.
+/// The root changes while bubblewrap sets up the sandbox, so take a new one for each comparison.
 #[derive(Debug)]
 pub struct SandboxRoot(Directory);
 
@@ -57,30 +57,30 @@ impl SandboxRoot {
         Ok(Self(Directory::from(root)))
     }
 
-    /// Returns what is at a path inside, through no symlink.
+    /// Returns the identity of a path inside the sandbox. Follows no symlink.
     pub fn identity(&self, inside: &Path) -> io::Result<FileIdentity> {
         let relative = inside.strip_prefix("/").unwrap_or(inside);
         let found = self.0.look(relative)?;
         found.map(|found| found.identity).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Returns a directory inside, through no symlink, to be held on to: it outlives the sandbox.
+    /// Opens a directory inside the sandbox. Follows no symlink. The open directory outlives the sandbox.
     pub fn directory(&self, inside: &Path) -> io::Result<OwnedFd> {
         self.0.open_to_list(inside.strip_prefix("/").unwrap_or(inside))
     }
 }
 
 impl SandboxPlan {
-    /// Compares a sandbox with the plan, and returns the number of mounts that were compared.
+    /// Compares a sandbox with the plan, and returns the number of compared mounts.
     ///
-    /// `mountinfo` is that of the sandbox's first process, and `identity` looks at a path as it does.
+    /// `mountinfo` is that of the sandbox's first process. `identity` examines a path as that process sees it.
     pub fn verify(
         &self,
         mountinfo: &[u8],
         identity: &dyn Fn(&Path) -> io::Result<FileIdentity>,
     ) -> Result<u32, Mismatch> {
         let mounts: Vec<Mount> = mountinfo.split(|byte| *byte == b'\n').filter_map(mount).collect();
-        // Of several mounts at one place the last one is seen.
+        // The last mount at a path covers the others.
         let at = |path: &Path| {
             let found = mounts.iter().rev().find(|mount| mount.point == path);
             found.ok_or_else(|| Mismatch::NotMounted(path.to_owned()))
@@ -122,8 +122,7 @@ impl SandboxPlan {
         Ok(n_compared)
     }
 
-    /// Returns a place where what was mounted when the sandbox was verified is mounted no more, or can be written although
-    /// it must not be.
+    /// Returns the path of a mount of the plan that is gone, or that became writable.
     pub fn lost(&self, mountinfo: &[u8]) -> Option<&Path> {
         let mounts: Vec<Mount> = mountinfo.split(|byte| *byte == b'\n').filter_map(mount).collect();
         let holds = |path: &Path, access: Access| {
@@ -140,7 +139,7 @@ impl SandboxPlan {
         })
     }
 
-    /// Mounts of the host that came along inside a read-only one must be read-only too.
+    /// Checks the mounts of the host below a read-only mount. They must be read-only too.
     fn check_others(
         &self,
         mounts: &[Mount],
@@ -164,7 +163,7 @@ impl SandboxPlan {
                 .max_by_key(|(path, _)| path.components().count());
             let is_other = around.is_some_and(|(path, _)| mount.point != *path);
             let must_be_read_only = around.is_some_and(|(_, access)| *access == Access::ReadOnly);
-            // Bubblewrap leaves alone what this user cannot reach, and then the agent cannot either.
+            // Bubblewrap skips mounts that this user cannot reach. The agent cannot reach them either.
             let is_reached = || match identity(&mount.point) {
                 Err(err) => err.kind() != io::ErrorKind::PermissionDenied,
                 Ok(_) => true,
@@ -201,7 +200,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// Undoes the kernel's escapes: `\040` for a space, and so on.
+/// Decodes the kernel's escapes, such as `\040` for a space.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -91,12 +91,12 @@ fn each_difference_is_named() {
     assert_eq!(mismatch(&without("/w\\040s/.cursor")), "nothing is mounted at `/w s/.cursor`");
     assert_eq!(mismatch(&without("/proc/1")), "nothing is mounted at `/proc/1`");
     let writable = MOUNTS.replace("/proc/1 ro", "/proc/1 rw");
-    assert_eq!(mismatch(&writable), "`/proc/1` can be written to, which it must not");
+    assert_eq!(mismatch(&writable), "`/proc/1` is writable, but must be read-only");
     let writable = MOUNTS.replace(".cursor ro", ".cursor rw");
-    assert_eq!(mismatch(&writable), "`/w s/.cursor` can be written to, which it must not");
+    assert_eq!(mismatch(&writable), "`/w s/.cursor` is writable, but must be read-only");
     assert_eq!(
         mismatch(&MOUNTS.replace("/ ro,", "/ rw,")),
-        "`/` can be written to, which it must not"
+        "`/` is writable, but must be read-only"
     );
     assert_eq!(
         mismatch(&MOUNTS.replace("tmpfs tmpfs rw,size", "ext4 /dev/vda rw,size")),
@@ -114,13 +114,13 @@ fn another_file_in_the_place_of_ours_is_noticed() {
     assert_eq!(mismatch.to_string(), "`/w s/.cursor` is file 1:21 instead of 1:20");
     let blind = |_: &Path| Err(io::ErrorKind::NotFound.into());
     let mismatch = plan().verify(MOUNTS.as_bytes(), &blind).unwrap_err();
-    assert_eq!(mismatch.to_string(), "`/w s` cannot be looked at from outside");
+    assert_eq!(mismatch.to_string(), "cannot examine `/w s` from outside");
 }
 
 #[test]
 fn a_later_mount_at_the_same_place_counts() {
     let covered = format!("{MOUNTS}6 5 0:9 / /w\\040s/.cursor rw - tmpfs tmpfs rw\n");
-    assert_eq!(mismatch(&covered), "`/w s/.cursor` can be written to, which it must not");
+    assert_eq!(mismatch(&covered), "`/w s/.cursor` is writable, but must be read-only");
 }
 
 #[test]
@@ -128,10 +128,7 @@ fn mounts_that_came_along_are_as_closed_as_what_they_are_in() {
     let in_workspace = format!("{MOUNTS}6 4 0:9 / /w\\040s/data rw - tmpfs tmpfs rw\n");
     assert_eq!(plan().verify(in_workspace.as_bytes(), &identity).unwrap(), 6);
     let in_dot_cursor = format!("{MOUNTS}6 5 0:9 / /w\\040s/.cursor/rules rw - tmpfs tmpfs rw\n");
-    assert_eq!(
-        mismatch(&in_dot_cursor),
-        "`/w s/.cursor/rules` can be written to, which it must not"
-    );
+    assert_eq!(mismatch(&in_dot_cursor), "`/w s/.cursor/rules` is writable, but must be read-only");
 }
 
 #[test]
@@ -162,12 +159,12 @@ fn a_mount_that_goes_or_can_be_written_afterwards_is_named() {
     let cursor = without("/.cursor ");
     assert_eq!(plan.lost(cursor.as_bytes()), Some(Path::new("/w s/.cursor")));
     assert_eq!(plan.lost(without(" /tmp ").as_bytes()), Some(Path::new("/tmp")));
-    // It goes with the process that it hides, when the sandbox ends.
+    // It ends with the process that it hides, at the sandbox's end.
     assert_eq!(plan.lost(without(" /proc/1 ").as_bytes()), None);
     let writable = MOUNTS.replace("/ / ro,", "/ / rw,");
     assert_ne!(writable, MOUNTS);
     assert_eq!(plan.lost(writable.as_bytes()), Some(Path::new("/")));
-    // What others mount on the host is none of ours.
+    // Other mounts on the host do not matter.
     let more = format!("{MOUNTS}99 1 0:9 / /w\\040s/media rw - ext4 /dev/sda rw\n");
     assert_eq!(plan.lost(more.as_bytes()), None);
 }

@@ -1,107 +1,96 @@
 //! Behaves as cursor-agent does, and misbehaves on request: the stand-in for the real agent in tests and demonstrations.
 //!
-//! A prompt is not understood but played: a script in it (or in a file) says what the agent says and does, see [`script`].
-//! Tools, files, MCP servers, the session's `store.db` and the transcript are real; model and network are not.
+//! The agent does not understand a prompt, it plays one: a script in the prompt (or in a file) says what the agent says
+//! and does, see [`script`]. Tools, files, MCP servers, the session's `store.db` and the transcript are real. Model and
+//! network are not.
 //!
 //! ```text
 //!  argv ──► command_line ──► subcommands                                    status, models, mcp, create-chat …
 //!                │
 //!                ▼
-//!            preflight        login ► format ► prompt ► model ► trust ► session; a failure is text on stderr and exit 1
+//!             startup         login ► format ► prompt ► model ► trust ► session; a failure is text on stderr and exit 1
 //!                │ Plan
 //!                ▼
-//!              turn           script orders ──► tools ──► session_store, transcript
+//!              turn           script orders ──► tools (permissions) ──► session_store, transcript
 //!                │                 └── misbehaviour at its moment
 //!                ▼
-//!             events ──► output ──► stdout                                  signals cut between two lines
+//!             events ──► process::stdout                                    signals cut between two lines
 //! ```
 //!
-//! **Invariant:** stdout carries whole lines, unless a misbehaviour that says otherwise was asked for.
+//! **Invariant:** stdout carries whole lines, unless the script asks for a misbehaviour that breaks them.
 //!
-//! **Invariant:** nothing that waits, hangs, lingers or is left behind on purpose does so for longer than ten minutes. A
-//! command that a script runs takes as long as it takes.
+//! **Invariant:** nothing that waits, hangs or lingers on purpose does so for longer than ten minutes. A command that a
+//! script runs takes as long as it takes.
 //!
-//! **Invariant:** the environment is read in [`environment`] alone and the network is never touched.
+//! **Invariant:** only [`process::environment`] reads the environment, and only an MCP server with a `url` is reached
+//! over the network.
 //!
 //! # What is mirrored
 //!
 //! Confidence: D documented by Cursor, C captured from a real binary, V read from the vendor's package, R reported by
-//! somebody who measured it, G inferred.
+//! a third party who measured it, G inferred.
 //!
 //! | behaviour | confidence |
 //! |---|---|
-//! | order of checks, their texts and exit codes; auth first; stdout stays empty | C |
-//! | bad key is yellow on stderr even where `TERM=dumb` | C |
-//! | trust gate, its text, its marker; `--trust` writes it, `--force` passes by | C |
-//! | stdin to EOF is the prompt when there are no words | C |
-//! | words as prompt and stdin left open: `result`, then no exit | C |
-//! | `--resume` of an unknown UUID begins a new session under it; of no UUID, fails | C |
+//! | order of checks, their texts and exit codes; login first; stdout stays empty | C |
+//! | a bad key is yellow on stderr even where `TERM=dumb` | C |
+//! | trust gate, its text, its marker; `--trust` writes the marker, `--force` skips the gate | C |
+//! | without words, stdin up to its end is the prompt | C |
+//! | words as prompt and an open stdin: `result`, then no exit | C |
+//! | `--resume` with an unknown UUID begins a new session under it; with any other text, it fails | C |
 //! | `--new-session-id` works once | C |
-//! | sessions are found by workspace: another directory remembers nothing | C |
+//! | a session belongs to its workspace: in another directory the agent remembers nothing | C |
 //! | key sets and order of `init`, `user`, `thinking`, `assistant`, `tool_call`, `interaction_query`, `result`, for the generations 2026.01 and 2026.09 | C |
-//! | `assistant` in four forms; partial deltas repeated by a flush; `result` joins segments without separator | C |
+//! | `assistant` in four forms; a flush repeats partial deltas; `result` joins segments without separator | C |
 //! | call ids with a newline inside; calls of a step share a `model_call_id` and complete in their own order | C |
 //! | `connection`, `retry` events and their notices on stderr; three attempts, each of which reconnects | C |
 //! | a rejected call completes without its arguments, a skipped question with them | C |
-//! | an MCP server that is not approved is absent, whatever its tools are allowed to do | R |
-//! | a plan is asked about, accepted and written nowhere | C |
+//! | an MCP server without approval is absent, even if its tools are allowed | R |
+//! | the agent asks about a plan, the command line accepts it, and no file is written | C |
 //! | the arguments of a plan | R |
-//! | a plan is asked about before its call starts | G |
-//! | SIGINT: 130 and a word on stderr; SIGTERM: 143 and silence; the stream ends at a line, tools are gone | C |
+//! | the question about a plan comes before its call starts | G |
+//! | SIGINT: 130 and one line on stderr; SIGTERM: 143 and silence; the stream ends at a line, tools are gone | C |
 //! | `text` and `json` print nothing until the end | C |
 //! | `cli-config.json` is written through a fixed temporary name, so that parallel runs can lose a race | C |
-//! | `--model` is remembered for later runs | C |
+//! | later runs keep the model of `--model` | C |
 //! | `system/background_shell_timeout`, and no `result` while a background shell lives | R |
+//! | the commands in `parsingResult`: tree-sitter's grammar for bash, whose node names the captures show | C |
 //! | fields of `system/task_notification` | G |
 //! | texts for a bad output format, a missing prompt, a missing workspace, a `--new-session-id` that is no UUIDv4 | G |
-//! | `--resume` without an id means the latest session; `--continue` where there is none begins one | G |
+//! | `--resume` without an id means the latest session; `--continue` without any session begins one | G |
 //! | `--single-turn` ends background shells with the process, without an event | G |
-//! | usage numbers: counted from the session, in the right shape but of no meaning | G |
+//! | usage numbers: counted from the session, in the right shape but without meaning | G |
 //! | texts of `mcp`, `models`, `status` in text form | G |
 //!
-//! # What is not
+//! # What is not mirrored
 //!
-//! Interactive use, `acp`, cloud agents, worktrees, plugins, hooks, rules, login, self-update, the worker process (unless
-//! asked for as a misbehaviour), Cursor's own sandbox, `--allowed-tools`, live MCP over HTTP, subagents of substance.
-//! What is refused says so; what is accepted and ignored says so in `--help`. Of the options that `--help` does not show,
-//! these are ignored: `--disable-project-configs`, `--allowed-tools`, `--exclude-tools`, `--printenv`, `--harness`,
-//! `--computer-use-coords`, `--dev-raw-model-slug`, `--repo-http-version`, `--insecure`, `--conversation-history-file`.
+//! Interactive use, `acp`, cloud agents, worktrees, plugins, hooks, rules, login, self-update, the worker process (except
+//! as a misbehaviour), Cursor's own sandbox, `--allowed-tools`, subagents with a model. The agent refuses these or ignores
+//! them; `--help` and [`command_line::Ignored`] say which options it ignores.
 
-pub mod children;
-pub mod cli_config;
 pub mod command_line;
-pub mod demonstration;
-pub mod ending;
-pub mod environment;
-pub mod events;
-pub mod failures;
-pub mod help;
 pub mod mcp_client;
 pub mod misbehaviour;
-pub mod models;
-pub mod output;
 pub mod permissions;
-pub mod preflight;
+pub mod process;
 pub mod script;
 pub mod session_store;
-pub mod signals;
+pub mod startup;
 pub mod subcommands;
 pub mod tools;
-pub mod transcript;
 pub mod turn;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use children::Reentry;
-use command_line::{Invocation, NothingToDo};
-use ending::Ending;
-use environment::Environment;
+use command_line::{CommandLine, Parsed, Verb};
+use process::ending::Ending;
+use process::environment::Environment;
+use process::helpers::{self, Reentry};
 
-/// Well-formed, and nobody else's: a real build has seven hex digits after the date.
-pub const VERSION: &str = "2026.10.01-51m0000";
+pub use cursor_home::SIMULATED_VERSION as VERSION;
 
 /// The whole program.
 pub fn main() -> ExitCode {
@@ -110,7 +99,7 @@ pub fn main() -> ExitCode {
     main_with(reentry, std::env::args_os().skip(1).collect())
 }
 
-/// The whole program as a part of another one, which says how it is started again for its helpers.
+/// The whole program inside another one. `reentry` says how to start it again for its helper processes.
 pub fn main_with(reentry: Reentry, arguments: Vec<OsString>) -> ExitCode {
     // Node decodes its arguments in the same way.
     let arguments: Vec<String> =
@@ -128,23 +117,22 @@ pub fn main_with(reentry: Reentry, arguments: Vec<OsString>) -> ExitCode {
 }
 
 fn run(environment: &Environment, arguments: &[String]) -> Result<(), Ending> {
-    let invocation = match command_line::parse(arguments) {
-        Ok(invocation) => invocation,
-        Err(NothingToDo::Version) => return say(&format!("{VERSION}\n")),
-        Err(NothingToDo::Help(topic)) => return say(&help::help(&topic)),
-        Err(NothingToDo::HelpInstead(topic)) => {
-            return Err(Ending { exit_code: 1, stderr: help::help(&topic) });
-        }
-        Err(NothingToDo::Mistake(text)) => return Err(Ending::failure(text)),
+    // Before everything else, as with commander: the rest of the line may be wrong.
+    if arguments.first().is_some_and(|first| first == "-v" || first == "--version") {
+        return say(&format!("{VERSION}\n"));
+    }
+    let line = match command_line::parse(arguments)? {
+        Parsed::Print(text) => return say(&text),
+        Parsed::Run(line) => *line,
     };
-    let Invocation { command, options, words } = invocation;
-    match (command.as_slice(), words.as_slice()) {
-        // Helpers live by rules of their own, so they come before the signals are taken over.
-        (["worker-server"], [socket]) => Ok(children::serve_as_worker(Path::new(socket))?),
-        (["deaf-child"], [log]) => Ok(children::live_deaf(Path::new(log))?),
-        _ if options.has("help-scenarios") => say(&misbehaviour::list()),
-        _ if options.has("help-script") => say(script::LANGUAGE),
-        _ => subcommands::run(environment, &command, &options, &words),
+    let CommandLine { options, command, words, .. } = line;
+    match command {
+        Some(Verb::WorkerServer { socket }) => Ok(helpers::serve_as_worker(&socket)?),
+        Some(Verb::DeafChild { log }) => Ok(helpers::live_deaf(&log)?),
+        _ if options.version => say(&format!("{VERSION}\n")),
+        _ if options.help_scenarios => say(&misbehaviour::list()),
+        _ if options.help_script => say(script::LANGUAGE),
+        command => subcommands::run(environment, &options, command, words),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Conversations as values, for tests of what is made of them.
+//! Conversations as values, for tests of views and exports.
 
 use cursor_stores::model::{
     Activity, Conversation, Damage, Head, Message, MessageKind, Moment, Origin, Parent, Part,
@@ -290,7 +290,7 @@ fn todo(text: &str, state: TodoState) -> Todo {
     Todo { text: text.to_owned(), state }
 }
 
-/// As [`rich`], with `text` at the end of every field that may hold any text, and in names of tools' arguments.
+/// Like [`rich`], with `text` at the end of every free text and in names of tools' arguments.
 #[must_use]
 pub fn rich_with_everywhere(text: &str) -> Conversation {
     let mut whole = serde_json::to_value(rich()).unwrap();
@@ -301,7 +301,7 @@ pub fn rich_with_everywhere(text: &str) -> Conversation {
         let Some(Value::String(value)) = whole.pointer_mut(place) else { continue };
         let before = value.clone();
         value.push_str(text);
-        // A word of our own, such as a role: only those words are read back.
+        // One of the model's own words, such as a role: no other word is read back.
         if serde_json::from_value::<Conversation>(whole.clone()).is_err() {
             *whole.pointer_mut(place).unwrap() = Value::String(before);
         } else {

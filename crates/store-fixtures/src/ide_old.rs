@@ -1,4 +1,4 @@
-//! Builds what `cursor_stores` reads as `ide_old`: `state.vscdb` of a workspace, in the shapes of older IDEs.
+//! The `state.vscdb` of a workspace in the shapes of older IDEs; `cursor_stores::ide_old` reads it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub const SESSIONS: &str = "interactive.sessions";
 pub const PROMPTS: &str = "aiService.prompts";
 pub const GENERATIONS: &str = "aiService.generations";
 
-/// How a value lies in its row.
+/// The type of a value in its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Storage {
     Blob,
@@ -65,7 +65,7 @@ impl StateDirectory {
         self.raw_rows(&rows, closing);
     }
 
-    /// As [`Self::rows`], with values of any kind.
+    /// Like [`Self::rows`], with values of any type.
     pub fn raw_rows(&self, rows: &[(&str, Value)], closing: Closing) {
         let path = self.database();
         let writer = open_writer(&path);
@@ -98,7 +98,7 @@ pub fn editor_state(text: &str) -> String {
     json!({"root": {"type": "root", "children": [paragraph], "version": 1}}).to_string()
 }
 
-/// Chat tabs with every shape of bubble that is known. Each text is what `word` gives for the name of the field.
+/// Chat tabs with every known shape of bubble. `word` gives the text for each field.
 pub fn every_chat(word: &mut dyn FnMut(&str) -> String) -> Json {
     let bubbles = json!([
         {"type": "user", "id": "b1", "delegate": {"a": word("delegate.a")}, "text": "", "initText": editor_state("not this"),
@@ -166,7 +166,7 @@ pub fn every_session(word: &mut dyn FnMut(&str) -> String) -> Json {
     }])
 }
 
-/// Prompts, and generations of which one is of the same text.
+/// Prompts, and generations. One generation has the text of a prompt.
 pub fn every_prompt(word: &mut dyn FnMut(&str) -> String) -> (Json, Json) {
     let paired = word("paired prompt");
     let prompts = json!([

@@ -1,8 +1,7 @@
-//! Writes stores in the shapes that Cursor writes, every generation of them, for tests and for the bench. No part of it
-//! ships.
+//! Writes stores in the shapes of every generation of Cursor, for tests and for the bench. It does not ship.
 //!
-//! Each builder takes what was said as plain values and writes files below a directory that stands for a home or for one
-//! of Cursor's roots. Anything that goes wrong panics: there is nobody to report to but a test.
+//! Each builder takes a conversation as plain values and writes files below a directory that stands for a home or for
+//! one of Cursor's roots. Every error panics, because only tests use this.
 #![expect(
     clippy::unwrap_used,
     reason = "only tests and the bench use this; a failure there should be loud"
@@ -17,3 +16,5 @@ pub mod transcript;
 mod writer;
 
 pub use writer::{Closing, close, open_writer};
+
+use writer::iso;

@@ -1,4 +1,4 @@
-//! Builds what `cursor_stores` reads as `transcript`: files below `projects/<slug>/agent-transcripts`.
+//! Files below `projects/<slug>/agent-transcripts`; `cursor_stores::transcript` reads them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +11,7 @@ pub struct TranscriptProject {
     path: PathBuf,
 }
 
-/// Where a transcript lies, and in which form.
+/// The place and the form of a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout<'a> {
     /// `<id>/<id>.jsonl`, as today.
@@ -24,7 +24,7 @@ pub enum Layout<'a> {
     Text,
 }
 
-/// One line of a transcript, or what stands for it in the text form.
+/// One line of a transcript, or its counterpart in the text form.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Line {
     /// A prompt as Cursor wraps it, with the time as Cursor writes it for humans.
@@ -44,7 +44,7 @@ pub enum Line {
         error: Option<String>,
     },
     Error(String),
-    /// Anything, as it is.
+    /// Any other line, unchanged.
     Raw(String),
 }
 
@@ -62,7 +62,7 @@ pub enum Block {
         name: String,
         output: String,
     },
-    /// Anything, as it is. Not in the text form.
+    /// Any other block, unchanged. Not in the text form.
     Raw(Json),
 }
 
@@ -105,7 +105,7 @@ impl TranscriptProject {
         path
     }
 
-    /// Where a transcript of this layout lies.
+    /// The path of a transcript.
     pub fn transcript_path(&self, layout: Layout<'_>, id: &str) -> PathBuf {
         let transcripts = self.path.join("agent-transcripts");
         match layout {
@@ -118,7 +118,7 @@ impl TranscriptProject {
         }
     }
 
-    /// Writes output of a tool that was too long for the conversation, and returns its path.
+    /// Writes a tool's output that was too long for the conversation, and returns its path.
     pub fn tool_output(&self, name: &str, output: &str) -> PathBuf {
         let path = self.path.join("agent-tools").join(format!("{name}.txt"));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -127,17 +127,17 @@ impl TranscriptProject {
     }
 }
 
-/// A prompt that was sent at a time.
+/// A prompt with its time.
 pub fn prompt(at: &str, query: impl Into<String>) -> Line {
     Line::Prompt { at: Some(at.to_owned()), query: query.into() }
 }
 
-/// The end of a turn that went well.
+/// The end of a successful turn.
 pub fn turn_succeeded() -> Line {
     Line::TurnEnded { status: "success".to_owned(), error: None }
 }
 
-/// A transcript with every shape of line that is known. Each of its texts is what `word` gives for the name of the field.
+/// A transcript with every known shape of line. `word` gives the text for each field.
 pub fn every_line(word: &mut dyn FnMut(&str) -> String) -> Vec<Line> {
     let at = "Tuesday, Jul 21, 2026, 3:04 PM (UTC+2)";
     vec![
@@ -236,7 +236,7 @@ fn text_blocks(blocks: &[Block]) -> String {
     for block in blocks {
         match block {
             Block::Text(said) => writeln!(text, "{said}").unwrap(),
-            // An empty line is all that ends a thought.
+            // Only an empty line ends a thought.
             Block::Thinking(thought) => write!(text, "[Thinking] {thought}\n\n").unwrap(),
             Block::ToolUse { name, input } => {
                 writeln!(text, "[Tool call] {name}").unwrap();

@@ -1,19 +1,19 @@
-//! Databases as Cursor opens them.
+//! Databases as Cursor opens them, and times as Cursor writes them.
 
 use std::path::Path;
 
 use rusqlite::Connection;
 
-/// What the writer leaves behind.
+/// The files that the writer leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
     /// One file: everything is in the database.
     Clean,
-    /// As after `kill -9`: database, `-wal` and `-shm` lie there, and the newest is in the log only.
+    /// As after `kill -9`: database, `-wal` and `-shm` remain, and the newest data is only in the log.
     Killed,
 }
 
-/// Opens a database for writing, with a write-ahead log as all of Cursor's have, and makes its directory.
+/// Opens a database for writing, with a write-ahead log as in all of Cursor's, and makes its directory.
 #[expect(clippy::disallowed_methods, reason = "plays Cursor, which writes")]
 pub fn open_writer(path: &Path) -> Connection {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -22,25 +22,23 @@ pub fn open_writer(path: &Path) -> Connection {
     connection
 }
 
-/// Ends the writing of the database at `path`.
-pub fn close(connection: Connection, path: &Path, closing: Closing) {
-    match closing {
-        Closing::Clean => connection.close().unwrap(),
-        Closing::Killed => {
-            // A killed writer is played by a copy of its files: closing ours would write the log back.
-            let keep = |suffix: &str| {
-                let mut name = path.as_os_str().to_owned();
-                name.push(suffix);
-                let bytes = std::fs::read(&name).ok();
-                (name, bytes)
-            };
-            let files = ["", "-wal", "-shm"].map(keep);
-            connection.close().unwrap();
-            for (name, bytes) in files {
-                if let Some(bytes) = bytes {
-                    std::fs::write(name, bytes).unwrap();
-                }
-            }
+/// Closes the database at `path`: a connection, or a value that owns one.
+pub fn close<T>(database: T, path: &Path, closing: Closing) {
+    // A killed writer is played by a copy of its files: a connection that closes folds the log into the database.
+    let kept = ["", "-wal", "-shm"].map(|suffix| {
+        let name = format!("{}{suffix}", path.display());
+        let bytes = (closing == Closing::Killed).then(|| std::fs::read(&name).ok()).flatten();
+        (name, bytes)
+    });
+    drop(database);
+    for (name, bytes) in kept {
+        if let Some(bytes) = bytes {
+            std::fs::write(name, bytes).unwrap();
         }
     }
+}
+
+/// A time in ISO 8601, in the form of JavaScript.
+pub(crate) fn iso(ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(ms).unwrap().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }

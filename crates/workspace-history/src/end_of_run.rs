@@ -1,5 +1,5 @@
-//! What a run left in any `.git` of its workspace: what is neither a directory nor a file of its own goes, and refs that
-//! moved or are gone are told.
+//! Cleans up every `.git` of the workspace after a run: removes links, special files and hard links that the run put
+//! there, and adds moved or deleted refs to the audit.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use run_protocol::{BytesPath, Finding, FindingKind, RunId};
 
 use crate::audit::Looked;
-use crate::audit_git::{is_born_since, look_at_git};
-use crate::coverage::is_git;
+use crate::audit::git_files::{is_born_since, look_at_git};
 use crate::file_tree::{FileTree, open_up};
 use crate::git::Git;
 use crate::history::{History, HistoryError};
@@ -17,24 +16,25 @@ use crate::repository::{
     Irregular, IrregularKind, KeptDirectory, KeptRepository, LookedThrough, Refs, RefsKept,
     Repository, directories_of, irregular_opened_up, is_gone, remove, repositories_at,
 };
-use crate::saving::now_ns;
 use crate::snapshot::Snapshot;
+use crate::snapshot::saving::now_ns;
 use crate::tree_path::TreePath;
+use crate::walk::coverage::is_git;
 
-/// Longer than all repositories of a workspace take that are not made to take long.
+/// Enough for all repositories of a workspace, unless an agent slows them down on purpose.
 const LONGEST: Duration = Duration::from_secs(30);
 
 impl History {
-    /// Keeps what the repositories of the workspace are before a run. `seen` is the workspace as it was looked at, as far
-    /// as it was.
+    /// Records the repositories of the workspace before a run. `seen` is the workspace as far as the walk before the
+    /// run got.
     pub fn save_refs(&self, run: RunId, seen: Option<&Snapshot>) -> Result<(), HistoryError> {
         let gits = gits_of(seen);
         let kept = RefsKept::look(&self.git, &self.workspace, &gits, now_ns());
         self.keep_refs(run, &kept)
     }
 
-    /// Removes what the run put into any `.git` that is no file of its own, and adds what it did to the audit. The agent
-    /// must be gone.
+    /// Removes links, special files and hard links that the run put into any `.git`, and adds what the run did there to
+    /// the audit. Call it after the agent has ended.
     pub fn end_refs(&self, run: RunId, looked: &mut Looked) -> Result<(), HistoryError> {
         let Some(mut kept) = self.refs_kept(run)? else { return Ok(()) };
         if let Some(why) = kept.incomplete.take() {
@@ -83,7 +83,7 @@ impl History {
     }
 }
 
-/// Where repositories may be: the workspace's own, and all within it that are not among what git ignores.
+/// The places of the workspace's own repository and of all repositories within it, except in ignored directories.
 fn gits_of(seen: Option<&Snapshot>) -> Vec<TreePath> {
     let within = seen.iter().flat_map(|seen| &seen.left_out);
     let within = within.filter(|path| is_git(path.name())).cloned();
@@ -98,14 +98,14 @@ struct Cleaning<'a> {
 }
 
 impl Cleaning<'_> {
-    /// Names `.git` that are links or special files now, or directories that cannot be read.
+    /// Removes every `.git` that has become a link or a special file, and opens up those that cannot be read.
     fn odd(&mut self, gits: &[TreePath]) {
         for git in gits.iter().filter(|git| !self.kept.odd.contains(git)) {
             let path = self.workspace.join(git.as_path());
             let Ok(found) = path.symlink_metadata() else { continue };
             let kind = match found.file_type() {
                 directory if directory.is_dir() => {
-                    // Otherwise nobody would know that it is a repository.
+                    // A closed directory would not be recognised as a repository.
                     self.open_up(&path);
                     continue;
                 }
@@ -120,7 +120,8 @@ impl Cleaning<'_> {
         }
     }
 
-    /// Git directories that were there before: what was in them then is the user's.
+    /// Cleans the git directories that existed before the run. Everything irregular that was in them then belongs to
+    /// the user.
     fn known(&mut self) {
         let directories = &self.kept.directories;
         for (at, KeptDirectory { path, irregular }) in directories.iter().enumerate() {
@@ -129,7 +130,7 @@ impl Cleaning<'_> {
         }
     }
 
-    /// Git directories that nobody looked at before: new ones, and those among what git ignores.
+    /// Cleans the git directories that were not checked before the run: new ones, and those in ignored directories.
     fn unknown(&mut self, gits: &[TreePath]) {
         let is_known = |directory: &PathBuf| {
             self.kept.directories.iter().any(|known| directory.starts_with(&known.path.0))
@@ -148,7 +149,8 @@ impl Cleaning<'_> {
         }
     }
 
-    /// Until when the first of so many directories may take: no repository uses up the time of the others.
+    /// The deadline for the next of `n_directories` directories, so that one repository cannot use up the time of the
+    /// others.
     fn share(&self, n_directories: usize) -> Instant {
         let now = Instant::now();
         let left = self.until.saturating_duration_since(now);
@@ -161,7 +163,6 @@ impl Cleaning<'_> {
         until: Instant,
         is_of_run: impl Fn(&Irregular, i64) -> bool,
     ) {
-        // If it is gone, nothing is in it.
         if is_gone(git_dir) {
             return;
         }
@@ -184,7 +185,7 @@ impl Cleaning<'_> {
         }
     }
 
-    /// Opens up a git directory itself.
+    /// Opens up the git directory itself.
     fn open_up(&mut self, git_dir: &Path) {
         match open_up(git_dir) {
             Ok(true) => self.found_closed(git_dir),
@@ -196,7 +197,7 @@ impl Cleaning<'_> {
         }
     }
 
-    /// The audit came by before the directories were opened up, and saw no hook in them.
+    /// The audit ran while these directories were closed, so it saw no hooks in them.
     fn look_again(&mut self, git_dir: &Path) {
         let Ok(tree) = FileTree::open(git_dir) else { return };
         let mut found = Vec::new();
@@ -244,14 +245,15 @@ impl Cleaning<'_> {
     }
 }
 
-/// The refs of a repository after the run. Without a HEAD no git would know it any more, the one for an undo included.
+/// The refs of a repository after the run. If HEAD is missing, this restores it: without HEAD, git does not recognise
+/// the repository, and neither does an undo.
 fn refs_of(git: &Git, kept: &KeptRepository) -> Result<Refs, String> {
     if kept.is_gone() {
         return Ok(Refs::new());
     }
     let root = kept.root.0.display();
-    kept.mend().map_err(|error| format!("`{root}` is no repository any more: {error}"))?;
+    kept.mend().map_err(|error| format!("`{root}` is no longer a repository: {error}"))?;
     let found = Repository::at(&kept.root.0).map_err(|error| error.to_string())?;
-    let found = found.ok_or_else(|| format!("`{root}` is no repository any more"))?;
+    let found = found.ok_or_else(|| format!("`{root}` is no longer a repository"))?;
     found.refs(git).map_err(|error| format!("the branches of `{root}`: {error}"))
 }

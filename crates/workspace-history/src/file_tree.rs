@@ -1,4 +1,4 @@
-//! Looking at and changing what is below one directory, without ever following a symlink.
+//! Reads and changes files below one directory, and never follows a symlink.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,28 +15,28 @@ use crate::snapshot::{EntryKind, Stamp};
 use crate::tree_path::TreePath;
 
 const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
-/// What the kernel takes for a path at once is 4096 bytes, the end included.
+/// The kernel accepts paths of up to 4096 bytes, with the final NUL.
 const LONGEST_PATH: usize = 4000;
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A workspace that is held open: everything is done below it, whatever becomes of its name.
+/// A workspace that is held open. All work happens below this descriptor, even if the directory is renamed.
 #[derive(Debug)]
 pub(crate) struct FileTree {
     root: OwnedFd,
     path: PathBuf,
 }
 
-/// A directory of the tree.
+/// An open directory of the tree.
 #[derive(Debug)]
 pub(crate) struct OpenDirectory(OwnedFd);
 
-/// What is found under a name.
+/// The metadata of one name.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
     pub(crate) file_type: FileType,
     pub(crate) mode: u32,
     pub(crate) size: u64,
-    /// How many names it has.
+    /// The number of hard links.
     pub(crate) links: u64,
     pub(crate) stamp: Stamp,
 }
@@ -52,14 +52,14 @@ impl FileTree {
         &self.path
     }
 
-    /// Opens a directory below whose names can be listed and used.
+    /// Opens a directory in this tree.
     pub(crate) fn enter(&self, path: &TreePath) -> Result<OpenDirectory, Errno> {
         let directory = self.directory(path)?;
         directory.look(b".")?;
         Ok(directory)
     }
 
-    /// Opens a directory below, or the workspace itself, to be read and changed.
+    /// Opens a directory of the tree, or the workspace itself, for reading and changing.
     pub(crate) fn directory(&self, path: &TreePath) -> Result<OpenDirectory, Errno> {
         let flags = OFlags::RDONLY | DIRECTORY;
         let resolve = NO_LINKS | ResolveFlags::BENEATH;
@@ -69,7 +69,7 @@ impl FileTree {
         };
         let mut rest = path.as_bytes();
         let mut opened = None;
-        // The kernel takes no longer path at once; a tree may be deeper.
+        // The kernel accepts no longer path at once, but a tree may be deeper.
         while rest.len() > LONGEST_PATH {
             let end = rest[..LONGEST_PATH].iter().rposition(|byte| *byte == b'/');
             let (piece, after) = rest.split_at(end.ok_or(Errno::NAMETOOLONG)?);
@@ -82,7 +82,7 @@ impl FileTree {
     }
 }
 
-/// Opens up a directory that its owner, the caller, cannot list or enter. Says whether that was needed.
+/// Opens up a directory that its owner, the caller, cannot list or enter. Returns true if that was necessary.
 pub(crate) fn open_up(path: &Path) -> io::Result<bool> {
     let opened = FileTree::open(path).and_then(|tree| Ok(tree.enter(&TreePath::default())?));
     match opened {
@@ -104,7 +104,7 @@ fn give_owner_all(fd: &OwnedFd) -> io::Result<()> {
     set_mode_of(fd, (stat.st_mode & 0o7777) | 0o700)
 }
 
-/// Such a descriptor cannot be changed itself, but its name under /proc leads to this very file.
+/// Such a descriptor cannot change the mode itself, but its name below /proc leads to the same file.
 fn set_mode_of(fd: &OwnedFd, mode: u32) -> io::Result<()> {
     let through = format!("/proc/self/fd/{}", fd.as_raw_fd());
     Ok(rustix::fs::chmod(through, Mode::from_raw_mode(mode))?)
@@ -122,7 +122,7 @@ impl OpenDirectory {
         &self.0
     }
 
-    /// The names in it, in no order.
+    /// The names in the directory, unsorted.
     pub(crate) fn names(&self) -> io::Result<Vec<Vec<u8>>> {
         let mut names = Vec::new();
         let flow = self.each_entry(|name, _| {
@@ -132,7 +132,7 @@ impl OpenDirectory {
         flow.map(|_| names)
     }
 
-    /// Shows each name in it with what it is, in no order, until there is no more or it is enough.
+    /// Passes each name with its type to `each`, unsorted, until `each` breaks.
     pub(crate) fn each_entry(
         &self,
         mut show: impl FnMut(&[u8], FileType) -> ControlFlow<()>,
@@ -144,7 +144,7 @@ impl OpenDirectory {
                 continue;
             }
             let file_type = match entry.file_type() {
-                // Not every file system tells; and it may be gone by now.
+                // Not every file system reports the type, and the file may be gone by now.
                 FileType::Unknown => match self.look(name) {
                     Ok(found) => found.file_type,
                     Err(_) => continue,
@@ -163,7 +163,7 @@ impl OpenDirectory {
         Ok(Found::of(&stat))
     }
 
-    /// What a name leads to, and `None` where nothing is.
+    /// The metadata of a name, or `None` if it does not exist.
     pub(crate) fn look_if_there(&self, name: &[u8]) -> Result<Option<Found>, Errno> {
         match self.look(name) {
             Ok(found) => Ok(Some(found)),
@@ -172,7 +172,8 @@ impl OpenDirectory {
         }
     }
 
-    /// Opens a regular file for reading. Whatever else may have taken its place is refused, and holds nobody up.
+    /// Opens a regular file for reading. Refuses everything else without waiting, also if it has just replaced the
+    /// file.
     pub(crate) fn open_file(&self, name: &[u8]) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.0, OsStr::from_bytes(name), flags, Mode::empty())?;
@@ -188,12 +189,12 @@ impl OpenDirectory {
         Ok(PathBuf::from(OsStr::from_bytes(target.as_bytes())))
     }
 
-    /// A small text; `None` where there is none that can be read as such.
+    /// The content of a small text file, or `None` if it cannot be read as one.
     pub(crate) fn small_text(&self, name: &[u8], most: u64) -> Option<String> {
         Some(String::from_utf8_lossy(&self.small_bytes(name, most)?).into_owned())
     }
 
-    /// What is in a regular file that is not too long.
+    /// The content of a regular file that is not too long.
     pub(crate) fn small_bytes(&self, name: &[u8], most: u64) -> Option<Vec<u8>> {
         let file = self.open_file(name).ok()?;
         let mut bytes = Vec::new();
@@ -201,7 +202,7 @@ impl OpenDirectory {
         (bytes.len() as u64 <= most).then_some(bytes)
     }
 
-    /// Gives something below a mode, links excepted, also where we may not read it.
+    /// Sets the mode of a file, even if we may not read it. Links have no mode.
     pub(crate) fn set_mode(&self, name: &[u8], mode: u32) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.0, OsStr::from_bytes(name), flags, Mode::empty())?;
@@ -234,7 +235,7 @@ impl Found {
         }
     }
 
-    /// What it is, where that is known without reading it.
+    /// The kind of entry, if no link has to be read for it.
     pub(crate) fn plain_kind(&self) -> Option<EntryKind> {
         match self.file_type {
             FileType::RegularFile => Some(EntryKind::File { size: self.size, id: String::new() }),

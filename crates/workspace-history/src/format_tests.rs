@@ -1,4 +1,4 @@
-//! The files of version 1 that this crate writes, as a binary of version 0.1.0 wrote them. They stay readable for ever.
+//! The files of version 1 that this crate writes, as a binary of version 0.1.0 wrote them. They stay readable forever.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::snapshot::Snapshot;
 const SNAPSHOTS: [&str; 2] =
     ["v1/state/checkpoints/*/0*.*.jsonl", "v1/state/checkpoints/*/base.jsonl"];
 
-/// Reads a snapshot as a file, which is how they are read.
+/// Reads a snapshot through a file, as the program does.
 fn read(text: &str) -> Option<Snapshot> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("snapshot");
@@ -40,12 +40,12 @@ fn a_reader_reads_every_field_of_a_snapshot() {
 }
 
 #[test]
-fn what_is_kept_of_repositories_is_read_whole() {
+fn the_record_of_repositories_is_read_completely() {
     check::<RefsKept>(&["v1/state/checkpoints/*/*.refs.json"], Layout::Compact);
 }
 
 #[test]
-fn what_was_put_back_is_read_whole() {
+fn the_list_of_operations_is_read_completely() {
     check::<Operation>(&["v1/state/checkpoints/*/operations.jsonl"], Layout::Lines);
     check::<Operation>(&["v1/state/checkpoints/*/restoring.json"], Layout::Compact);
 }

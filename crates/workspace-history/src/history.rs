@@ -1,18 +1,18 @@
-//! What is kept of one workspace, below our state directory.
+//! The history of one workspace, below our state directory.
 //!
 //! ```text
-//!   checkpoints/<name of the workspace>/
-//!     workspace            its path
+//!   checkpoints/<hash of the workspace's path>/
+//!     workspace            the workspace's path
 //!     store.git/           contents: one commit without parents per snapshot, refs/caretaker/<run>/<moment>
-//!     <run>.before.jsonl   a snapshot: names, modes, links, rules; which contents
-//!     <run>.after.jsonl    as the run left it
-//!     <run>.marked-1.jsonl     as it was when the agent asked for it
-//!     <run>.replaced-1.jsonl   what an undo replaced
-//!     <run>.restored-1.jsonl   what it made of it; contents are those of the others, and of merged files
-//!     <run>.refs.json      what its repositories were, before and after: all refs
-//!     latest               the name of the snapshot that was taken last, by which unchanged files are known
-//!     operations.jsonl     what was put back when
-//!     restoring.json       while something is put back
+//!     <run>.before.jsonl   a snapshot: names, modes, links, ignore rules, ids of contents
+//!     <run>.after.jsonl    the workspace as the run left it
+//!     <run>.marked-1.jsonl     the workspace when the agent asked for a checkpoint
+//!     <run>.replaced-1.jsonl   the workspace before an undo
+//!     <run>.restored-1.jsonl   the workspace after it; its contents are in the other snapshots, except for merged files
+//!     <run>.refs.json      the refs of all repositories in the workspace, before and after the run
+//!     latest               the name of the newest snapshot, which tells which files are unchanged
+//!     operations.jsonl     every undo, redo, apply and revert
+//!     restoring.json       exists while a restore is under way
 //! ```
 
 use std::collections::BTreeSet;
@@ -30,14 +30,14 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::contents::ContentReader;
+use crate::git::contents::ContentReader;
+use crate::git::import::{Content, Import};
 use crate::git::{Git, GitError, run_git};
-use crate::import::{Content, Import};
 use crate::repository::RefsKept;
 use crate::snapshot::{EntryKind, Snapshot};
 use crate::tree_path::TreePath;
 
-/// Our own repository's whole configuration.
+/// The whole configuration of our own repository.
 const STORE_CONFIG: &str = "\
 [core]
 \trepositoryformatversion = 0
@@ -56,62 +56,61 @@ const STORE_CONFIG: &str = "\
 [maintenance]
 \tauto = false
 ";
-/// More than tidying up takes.
+/// Enough time for tidying up.
 const TIDYING: Duration = Duration::from_secs(600);
-/// Marks a history in which something was forgotten whose room was not given back yet.
+/// Exists while forgotten snapshots still take up space.
 const UNTIDY: &str = "untidy";
-/// The end of the name of what is kept of repositories.
+/// The suffix of the file with refs.
 const REFS: &str = ".refs.json";
-/// What is kept of a workspace that is gone, after its last snapshot.
+/// How long to keep the history of a deleted workspace after its last snapshot.
 const KEPT_WITHOUT_WORKSPACE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Which snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SnapshotName(String);
 
 impl SnapshotName {
-    /// As a run found it.
+    /// The workspace as the run found it.
     pub fn before(run: RunId) -> Self {
         Self(format!("{run}.before"))
     }
 
-    /// As a run left it.
+    /// The workspace as the run left it.
     pub fn after(run: RunId) -> Self {
         Self(format!("{run}.after"))
     }
 
-    /// As it was when the agent of a run asked for it to be saved; counted from one.
+    /// The workspace when the run's agent asked for checkpoint `number`, counted from one.
     pub fn marked(run: RunId, number: u32) -> Self {
         Self(format!("{run}.marked-{number}"))
     }
 
-    /// As it was only looked at.
+    /// A look at the workspace, without contents.
     pub fn seen(run: RunId) -> Self {
         Self(format!("{run}.seen"))
     }
 
-    /// As a restore found it.
+    /// The workspace before a restore.
     pub fn replaced(run: RunId, number: usize) -> Self {
         Self(format!("{run}.replaced-{number}"))
     }
 
-    /// As a restore left it; `self` is what it replaced.
+    /// The workspace after the restore that replaced `self`.
     pub fn restored(&self) -> Self {
         Self(self.0.replacen(".replaced-", ".restored-", 1))
     }
 
-    /// As a worktree was made. Kept for as long as the worktree is.
+    /// A worktree as it was created. Kept for as long as the worktree exists.
     pub fn base() -> Self {
         Self("base".to_owned())
     }
 
-    /// What of a worktree the user's checkout got last.
+    /// The part of a worktree that the user's checkout received last.
     pub fn applied() -> Self {
         Self("applied".to_owned())
     }
 
-    /// What was read before the time was up; only for what is known by it.
+    /// The files that were read before the time was up. The next attempt need not read them again.
     pub(crate) fn unfinished() -> Self {
         Self("unfinished".to_owned())
     }
@@ -131,18 +130,18 @@ impl fmt::Display for SnapshotName {
     }
 }
 
-/// Something that was put back.
+/// A change that a command made to the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation {
-    /// Milliseconds since 1970.
     pub at: u64,
     pub run: RunId,
     pub kind: OperationKind,
-    /// What the workspace was before.
+    /// The workspace before.
     pub replaced: SnapshotName,
-    /// What it became.
+    /// The workspace after.
     pub restored: SnapshotName,
-    /// Of an undo: before the run, or the checkpoint. `None` in old files, where `restored` is that.
+    /// For an undo: the snapshot before the run, or the checkpoint. `None` in old files, where `restored` has this
+    /// meaning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<SnapshotName>,
 }
@@ -158,9 +157,9 @@ impl Operation {
 pub enum OperationKind {
     Undo,
     Redo,
-    /// Changes of a worktree came into a checkout.
+    /// Brought the changes of a worktree into a checkout.
     Apply,
-    /// And went again.
+    /// Took them out again.
     Revert,
 }
 
@@ -173,7 +172,17 @@ pub enum HistoryError {
     Git(#[from] GitError),
 }
 
-/// The history of one workspace.
+/// Adds the path to an I/O error.
+trait AtPath<T> {
+    fn at(self, path: &Path) -> Result<T, HistoryError>;
+}
+
+impl<T> AtPath<T> for io::Result<T> {
+    fn at(self, path: &Path) -> Result<T, HistoryError> {
+        self.map_err(|source| HistoryError::Io { path: path.to_owned(), source })
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct History {
     pub(crate) directory: PathBuf,
@@ -182,7 +191,7 @@ pub struct History {
 }
 
 impl History {
-    /// `checkpoints` is the directory of all histories. Nothing is made yet.
+    /// `checkpoints` is the directory of all histories. Creates nothing.
     pub fn of(checkpoints: &Path, workspace: &Path, git: Git) -> Self {
         let digest = Sha256::digest(workspace.as_os_str().as_bytes());
         let mut name = hex::encode(digest);
@@ -194,7 +203,7 @@ impl History {
         &self.workspace
     }
 
-    /// Our repository.
+    /// Our git repository for this workspace.
     pub fn store(&self) -> PathBuf {
         self.directory.join("store.git")
     }
@@ -207,13 +216,12 @@ impl History {
         self.directory.join(format!("{name}.jsonl"))
     }
 
-    /// A snapshot; `None` where there is none of that name.
+    /// A snapshot, or `None` if there is none of this name.
     pub fn snapshot(&self, name: &SnapshotName) -> Result<Option<Snapshot>, HistoryError> {
         let path = self.file_of(name);
         match Snapshot::read(&path) {
-            Ok(snapshot) => Ok(Some(snapshot)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(HistoryError::Io { path, source }),
+            read => read.map(Some).at(&path),
         }
     }
 
@@ -221,17 +229,17 @@ impl History {
         self.file_of(name).is_file()
     }
 
-    /// Contents of this history.
+    /// A reader of this history's contents.
     pub fn contents(&self) -> Result<ContentReader, HistoryError> {
         Ok(ContentReader::start(&self.git, &self.store())?)
     }
 
-    /// Contents of this history and of another.
+    /// A reader of the contents of this history and another one.
     pub(crate) fn contents_and(&self, other: &Self) -> Result<ContentReader, HistoryError> {
         Ok(ContentReader::start_with(&self.git, &self.store(), &other.store())?)
     }
 
-    /// Gives a snapshot whose contents are kept already another name.
+    /// Gives another name to a snapshot whose contents are in the store already.
     pub fn also_known_as(
         &self,
         name: &SnapshotName,
@@ -239,10 +247,10 @@ impl History {
     ) -> Result<(), HistoryError> {
         let _lock = self.open_for_writing()?;
         let path = self.file_of(name);
-        self.keep(name, snapshot).map_err(|source| HistoryError::Io { path, source })
+        self.keep(name, snapshot).at(&path)
     }
 
-    /// Gives the snapshot that was taken last another name.
+    /// Renames the newest snapshot.
     pub fn rename_latest(
         &self,
         from: &SnapshotName,
@@ -258,11 +266,11 @@ impl History {
             }
             write_whole(&self.directory.join("latest"), to.0.as_bytes())
         };
-        renamed().map_err(|source| HistoryError::Io { path: path.clone(), source })
+        renamed().at(&path)
     }
 
-    /// Writes down what a workspace is about to become. Most of its contents are kept with other snapshots of the run;
-    /// those of merged files are kept with this one.
+    /// Records what the workspace is about to become. Most contents are in other snapshots of the run already; this
+    /// keeps those of merged files.
     pub fn keep_result(
         &self,
         name: &SnapshotName,
@@ -279,14 +287,13 @@ impl History {
             let mut import = Import::start(&self.git, &self.store())?;
             let committed = import.commit(&name.reference(), &message, 0, files);
             import.finish()?;
-            let path = self.store();
-            committed.map_err(|source| HistoryError::Io { path, source })?;
+            committed.at(&self.store())?;
         }
         let path = self.file_of(name);
-        result.write(&path).map_err(|source| HistoryError::Io { path, source })
+        result.write(&path).at(&path)
     }
 
-    /// A comparison of what two snapshots hold, as git makes it; `None` where one of them holds no contents.
+    /// The git command that compares the contents of two snapshots, or `None` if one of them has no contents.
     pub fn diff_command(
         &self,
         from: &Snapshot,
@@ -301,31 +308,29 @@ impl History {
         Some(command)
     }
 
-    /// Makes the directory and our repository where they are missing, and keeps everybody else out while this is held.
+    /// Creates the directory and our repository if they are missing, and locks the history for writing.
     pub(crate) fn open_for_writing(&self) -> Result<WriterLock, HistoryError> {
-        let failed = |path: &Path, source| HistoryError::Io { path: path.to_owned(), source };
-        make_dir(&self.directory).map_err(|source| failed(&self.directory, source))?;
+        make_dir(&self.directory).at(&self.directory)?;
         let path = self.directory.join("lock");
-        let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
-        let lock = lock.map_err(|source| failed(&path, source))?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(|errno| failed(&path, errno.into()))?;
+        let mut options = OpenOptions::new();
+        let lock = options.create(true).append(true).mode(0o600).open(&path).at(&path)?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(io::Error::from).at(&path)?;
         let store = self.store();
-        make_store(&store).map_err(|source| failed(&store, source))?;
+        make_store(&store).at(&store)?;
         let path = self.directory.join("workspace");
         if !path.exists() {
-            fs::write(&path, self.workspace.as_os_str().as_bytes())
-                .map_err(|source| failed(&path, source))?;
+            fs::write(&path, self.workspace.as_os_str().as_bytes()).at(&path)?;
         }
         Ok(WriterLock { _lock: lock })
     }
 
-    /// The snapshot that was taken last.
+    /// The newest snapshot.
     pub(crate) fn latest(&self) -> Option<Snapshot> {
         let name = fs::read_to_string(self.directory.join("latest")).ok()?;
         self.snapshot(&SnapshotName(name)).ok().flatten()
     }
 
-    /// Writes a snapshot down whose contents are kept already.
+    /// Writes a snapshot whose contents are in the store already.
     pub(crate) fn keep(&self, name: &SnapshotName, snapshot: &Snapshot) -> io::Result<()> {
         if let Some(commit) = &snapshot.commit {
             let reference = self.store().join(name.reference());
@@ -342,10 +347,10 @@ impl History {
         self.directory.join(format!("{run}{REFS}"))
     }
 
-    /// What the repositories of the workspace were around a run; `None` where it is not kept.
+    /// The refs of the workspace's repositories before and after a run, or `None` if they were not recorded.
     pub fn refs_kept(&self, run: RunId) -> Result<Option<RefsKept>, HistoryError> {
         let path = self.refs_file(run);
-        RefsKept::read(&path).map_err(|source| HistoryError::Io { path, source })
+        RefsKept::read(&path).at(&path)
     }
 
     pub(crate) fn keep_refs(&self, run: RunId, kept: &RefsKept) -> Result<(), HistoryError> {
@@ -353,7 +358,7 @@ impl History {
         let path = self.refs_file(run);
         let written = serde_json::to_vec(kept).map_err(io::Error::from);
         let written = written.and_then(|text| write_whole(&path, &text));
-        written.map_err(|source| HistoryError::Io { path, source })
+        written.at(&path)
     }
 
     /// The next free name for what a restore replaces.
@@ -364,13 +369,13 @@ impl History {
             .unwrap_or_else(|| SnapshotName::replaced(run, 0))
     }
 
-    /// What was put back so far, the latest last.
+    /// All operations so far, the newest last.
     pub fn operations(&self) -> Vec<Operation> {
         let text = fs::read_to_string(self.directory.join("operations.jsonl")).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// What was being put back when somebody died over it.
+    /// The operation that was under way when its process died.
     pub fn interrupted(&self) -> Option<Operation> {
         let text = fs::read(self.directory.join("restoring.json")).ok()?;
         serde_json::from_slice(&text).ok()
@@ -381,7 +386,7 @@ impl History {
         let written = serde_json::to_vec(operation)
             .map_err(io::Error::from)
             .and_then(|text| write_whole(&path, &text));
-        written.map_err(|source| HistoryError::Io { path, source })
+        written.at(&path)
     }
 
     pub fn end(&self, operation: &Operation) -> Result<(), HistoryError> {
@@ -393,37 +398,34 @@ impl History {
             options.create(true).append(true).mode(0o600).open(&path)?.write_all(&line)?;
             fs::remove_file(self.directory.join("restoring.json"))
         };
-        written().map_err(|source| HistoryError::Io { path: path.clone(), source })
+        written().at(&path)
     }
 
-    /// Forgets an operation that began and then had nothing to change. Recorded, it would stand between the operation
+    /// Forgets an operation that turned out to have nothing to change. In the list it would stand between the operation
     /// before it and a redo.
     pub fn forget_begun(&self) -> Result<(), HistoryError> {
         let path = self.directory.join("restoring.json");
-        fs::remove_file(&path).map_err(|source| HistoryError::Io { path, source })
+        fs::remove_file(&path).at(&path)
     }
 
-    /// Forgets everything.
+    /// Deletes the whole history.
     pub fn remove(&self) -> Result<(), HistoryError> {
         match fs::remove_dir_all(&self.directory) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(HistoryError::Io { path: self.directory.clone(), source })
-            }
-            _ => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.at(&self.directory),
         }
     }
 
-    /// Forgets the snapshots of all but the latest `keep` runs; the room they take is given back by [`Self::tidy`]. Says
-    /// how many runs went.
+    /// Forgets the snapshots of all but the newest `keep` runs, and returns how many runs it forgot. [`Self::tidy`]
+    /// frees their space.
     pub fn forget_all_but(&self, keep: usize) -> Result<usize, HistoryError> {
-        let failed = |source| HistoryError::Io { path: self.directory.clone(), source };
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.directory).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
+        for entry in fs::read_dir(&self.directory).at(&self.directory)? {
+            let name = entry.at(&self.directory)?.file_name();
             let name = name.to_str().and_then(|name| name.strip_suffix(".jsonl"));
             names.extend(name.map(|name| SnapshotName(name.to_owned())));
         }
-        // Ids of runs sort by time.
+        // Run ids sort by time.
         let runs: BTreeSet<&str> = names.iter().filter_map(SnapshotName::run).collect();
         let surplus = runs.len().saturating_sub(keep);
         if surplus == 0 {
@@ -431,7 +433,7 @@ impl History {
         }
         let old: BTreeSet<&str> = runs.into_iter().take(surplus).collect();
         let _lock = self.open_for_writing()?;
-        fs::write(self.directory.join(UNTIDY), "").map_err(failed)?;
+        fs::write(self.directory.join(UNTIDY), "").at(&self.directory)?;
         for name in names.iter().filter(|name| name.run().is_some_and(|run| old.contains(run))) {
             fs::remove_file(self.store().join(name.reference())).ok();
             fs::remove_file(self.file_of(name)).ok();
@@ -442,7 +444,7 @@ impl History {
         Ok(surplus)
     }
 
-    /// Gives the room back that forgotten snapshots take. Takes its time where there is much.
+    /// Frees the space of forgotten snapshots. This can take long.
     pub fn tidy(&self) -> Result<(), HistoryError> {
         let untidy = self.directory.join(UNTIDY);
         if !untidy.exists() {
@@ -455,11 +457,11 @@ impl History {
             command.args(arguments);
             run_git(&mut command, None, TIDYING)?.checked()?;
         }
-        fs::remove_file(&untidy).map_err(|source| HistoryError::Io { path: untidy, source })
+        fs::remove_file(&untidy).at(&untidy)
     }
 }
 
-/// Removes the histories of workspaces that are gone for long.
+/// Deletes the histories of workspaces that were deleted long ago.
 pub fn forget_the_gone(checkpoints: &Path) {
     for entry in fs::read_dir(checkpoints).into_iter().flatten().flatten() {
         let directory = entry.path();
@@ -475,7 +477,7 @@ pub fn forget_the_gone(checkpoints: &Path) {
     }
 }
 
-/// Held while a history is written to.
+/// Locks a history for writing.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
     _lock: File,
@@ -489,7 +491,7 @@ fn make_store(store: &Path) -> io::Result<()> {
         make_dir(&store.join(directory))?;
     }
     fs::write(store.join("config"), STORE_CONFIG)?;
-    // Last, because by it git and we know a repository.
+    // HEAD comes last: it makes the directory a repository, for git and for us.
     write_whole(&store.join("HEAD"), b"ref: refs/heads/none\n")
 }
 

@@ -1,45 +1,37 @@
-//! What a workspace was before a run: saved, compared, put back.
+//! The history of a workspace: saves it before a run, compares it, and restores it.
 //!
 //! ```text
-//!   workspace ──walk──► Snapshot (names, modes, links, what holds) ──► a file of ours
-//!       ▲                 └─ contents that are new ──fast-import──► a git repository of ours, one commit per snapshot
+//!   workspace ──walk──► Snapshot (names, modes, links, ignore rules) ──► a file in our state directory
+//!       ▲                 └─ new contents ──fast-import──► our own git repository, one commit per snapshot
 //!       └──restore────────── contents, from `cat-file --batch`
 //! ```
 //!
-//! git keeps contents and compares them, and nothing more: the walk, the decision what is covered and every change to the
-//! workspace are made here, by file descriptors below the workspace that follow no symlink. A person can read what was kept
-//! with any git: `git --git-dir=<state>/checkpoints/<workspace>/store.git log --all`.
+//! Git only keeps and compares contents. This crate walks the workspace, decides what to cover, and makes every change
+//! itself, through file descriptors that follow no symlink. Users can read the contents with any git: `git
+//! --git-dir=<state>/checkpoints/<workspace>/store.git log --all`.
 //!
-//! **Invariant:** nothing that the workspace holds decides what program is run. Our repository has its own configuration;
-//! in the user's all that could start something is switched off, and git is run there only after a look that found neither
-//! links nor special files where git reads and writes.
+//! **Invariant:** nothing in the workspace decides which program runs. Our repository has its own configuration. In the
+//! user's repository we switch off every setting that could start a program, and run git only after a check that found
+//! neither links nor special files where git reads and writes.
 //!
-//! **Invariant:** a directory or file named `.git` is never read into a snapshot, changed or removed, with three exceptions:
-//! one that a run made goes when that very run is undone; refs that a run moved or deleted are put back by an undo; and at
-//! the end of a run, what it put there that is neither a directory nor a file of its own is removed.
+//! **Invariant:** a directory or file named `.git` is never saved, changed or removed, with three exceptions: undoing a
+//! run removes a `.git` that this run made; an undo restores refs that the run moved or deleted; and the end of a run
+//! removes links, special files and hard links that the run put there.
 //!
-//! **Invariant:** nothing outside the workspace is changed by a restore, whatever links the workspace is full of.
+//! **Invariant:** a restore changes nothing outside the workspace, whatever links the workspace contains.
 //!
-//! **Invariant:** an undo takes back what one run changed, or nothing: what came after the run stays.
+//! **Invariant:** an undo takes back what one run changed, or nothing. Everything that came after the run stays.
 
 mod audit;
-mod audit_git;
-mod changes;
-mod contents;
-mod coverage;
 mod end_of_run;
 mod file_tree;
 #[cfg(test)]
 mod format_tests;
 mod git;
 mod history;
-mod ignore_rules;
-mod import;
-mod known_names;
 mod merge;
 mod repository;
 mod restore;
-mod saving;
 mod snapshot;
 #[cfg(test)]
 mod test_deeds;
@@ -50,8 +42,7 @@ mod undo;
 mod walk;
 
 pub use audit::{Looked, look_over, repositories_made};
-pub use changes::{Change, ChangeKind, compare, count};
-pub use contents::ContentReader;
+pub use git::contents::ContentReader;
 pub use git::{Git, GitAnswer, GitError, SAFE_SETTINGS, run_git};
 pub use history::{History, HistoryError, Operation, OperationKind, SnapshotName, forget_the_gone};
 pub use merge::{Conflict, MergeError, MergePlan, merge};
@@ -60,7 +51,8 @@ pub use repository::{
     RepositoryError,
 };
 pub use restore::{RestoreError, Restored, changes_to, restore, restore_with};
-pub use saving::{Limits, SaveError, Saved, Scope};
+pub use snapshot::changes::{Change, ChangeKind, compare, count};
+pub use snapshot::saving::{Limits, SaveError, Saved, Scope};
 pub use snapshot::{Entry, EntryKind, Head, Snapshot, Stamp};
 pub use tree_path::TreePath;
 pub use undo::{Reversal, Undo, Unfinished, base_after_undo, standing};

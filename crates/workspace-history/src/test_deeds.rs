@@ -1,4 +1,4 @@
-//! What may be done to a workspace, at random.
+//! Random changes to a workspace.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::test_tree::TestTree;
 
-/// One thing that a run or a user may do to a workspace.
+/// One change that a run or a user may make to a workspace.
 #[derive(Debug, Clone)]
 pub(crate) enum Deed {
     Write(u8, u8),
@@ -34,7 +34,7 @@ pub(crate) fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// Few places, so that deeds meet.
+/// Few places, so that changes meet.
 fn place(number: u8) -> PathBuf {
     let names = ["a", "b", "a.b", "ü"];
     let name = |bits: u8| names[usize::from(bits & 3)];
@@ -48,11 +48,11 @@ fn place(number: u8) -> PathBuf {
 pub(crate) fn act(tree: &TestTree, deed: &Deed) {
     let at = |number: u8| tree.workspace().join(place(number));
     let parent = |number: u8| fs::create_dir_all(at(number).parent().unwrap()).ok();
-    // What cannot be done, is not.
+    // Changes that are impossible here are skipped.
     match deed {
         Deed::Write(number, content) => {
             parent(*number);
-            // A FIFO or a link in its place is not written through.
+            // Does not write through a FIFO or a link in its place.
             if !fs::symlink_metadata(at(*number)).is_ok_and(|found| !found.is_file()) {
                 fs::write(at(*number), [*content; 5]).ok();
             }

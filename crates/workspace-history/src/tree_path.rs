@@ -1,4 +1,4 @@
-//! Paths of a workspace, relative to it, as the bytes they are.
+//! Paths relative to a workspace, as raw bytes.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -15,7 +15,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct TreePath(Vec<u8>);
 
 impl TreePath {
-    /// The path of a name in this directory.
     pub fn join(&self, name: &[u8]) -> Self {
         let mut bytes = Vec::with_capacity(self.0.len() + 1 + name.len());
         bytes.extend_from_slice(&self.0);
@@ -34,7 +33,7 @@ impl TreePath {
         Path::new(OsStr::from_bytes(&self.0))
     }
 
-    /// The directory it is in; `None` for the workspace itself.
+    /// The directory that contains it; `None` for the workspace itself.
     pub fn parent(&self) -> Option<Self> {
         if self.0.is_empty() {
             return None;
@@ -53,7 +52,7 @@ impl TreePath {
         self.0.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
     }
 
-    /// Whether this is `directory` or in it.
+    /// True if this is `directory` or a path below it.
     pub fn is_within(&self, directory: &Self) -> bool {
         match self.0.strip_prefix(directory.0.as_slice()) {
             Some(rest) => directory.0.is_empty() || rest.is_empty() || rest[0] == b'/',
@@ -61,7 +60,7 @@ impl TreePath {
         }
     }
 
-    /// A path that somebody else wrote down. `None` where it would lead anywhere but down.
+    /// A path from a file that others may have written. `None` if it leads anywhere but down.
     pub fn checked(bytes: &[u8]) -> Option<Self> {
         let is_plain = |name: &[u8]| !name.is_empty() && name != b"." && name != b"..";
         let is_sound = bytes.split(|byte| *byte == b'/').all(is_plain) && !bytes.contains(&0);
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leads_elsewhere_is_none() {
+    fn a_path_that_leads_elsewhere_is_refused() {
         for bad in ["", "/a", "a//b", "a/../b", "..", "./a", "a/", "a\0b"] {
             assert_eq!(TreePath::checked(bad.as_bytes()), None, "{bad:?}");
         }

@@ -1,12 +1,12 @@
-//! Starting other programs, with what is started shown on stderr.
+//! Starts other programs, and shows each command on stderr.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, ensure};
 
-/// The root of the workspace, wherever this is called from.
+/// The root of the workspace.
 pub(crate) fn workspace_root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().and_then(Path::parent).unwrap_or(here)
@@ -14,61 +14,35 @@ pub(crate) fn workspace_root() -> &'static Path {
 
 /// Runs a program in the workspace root and fails unless it succeeds.
 pub(crate) fn run<S: AsRef<OsStr>>(program: &str, args: &[S]) -> anyhow::Result<()> {
-    run_with(program, args, &[])
+    check(Command::new(program).args(args).current_dir(workspace_root()))
 }
 
-/// As [`run`], with these variables in its environment.
-pub(crate) fn run_with<S: AsRef<OsStr>>(
-    program: &str,
-    args: &[S],
-    environment: &[(&str, &OsStr)],
-) -> anyhow::Result<()> {
-    run_in(workspace_root(), program, args, environment)
-}
-
-/// As [`run_with`], in another directory, for programs that leave files where they run.
-pub(crate) fn run_in<S: AsRef<OsStr>>(
-    directory: &Path,
-    program: &str,
-    args: &[S],
-    environment: &[(&str, &OsStr)],
-) -> anyhow::Result<()> {
-    let status = status(directory, program, args, environment)?;
-    if !status.success() {
-        bail!("`{}` ended with {status}", shown(program, args));
-    }
+/// Runs a command, shows it on stderr, and fails unless it succeeds.
+#[expect(clippy::print_stderr, reason = "a chore shows what it does")]
+pub(crate) fn check(command: &mut Command) -> anyhow::Result<()> {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let shown = words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
+    eprintln!("» {shown}");
+    let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
+    ensure!(status.success(), "`{shown}` ended with {status}");
     Ok(())
 }
 
-#[expect(clippy::print_stderr, reason = "a chore tells what it does")]
-fn status<S: AsRef<OsStr>>(
-    directory: &Path,
-    program: &str,
-    args: &[S],
-    environment: &[(&str, &OsStr)],
-) -> anyhow::Result<ExitStatus> {
-    eprintln!("» {}", shown(program, args));
-    Command::new(program)
-        .args(args)
-        .envs(environment.iter().copied())
-        .current_dir(directory)
-        .status()
-        .with_context(|| format!("`{program}` could not be started"))
-}
-
-fn shown<S: AsRef<OsStr>>(program: &str, args: &[S]) -> String {
-    let words = args.iter().map(|word| word.as_ref().to_string_lossy().into_owned());
-    std::iter::once(program.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+/// A command of the cargo that started us, in the workspace root.
+pub(crate) fn cargo_command<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(cargo());
+    command.args(args).current_dir(workspace_root());
+    command
 }
 
 /// The cargo that started us.
-#[expect(clippy::disallowed_methods, reason = "cargo tells its subcommands by environment")]
+#[expect(clippy::disallowed_methods, reason = "cargo passes this to its subcommands")]
 pub(crate) fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-/// Where a program of this name is on PATH.
-#[expect(clippy::disallowed_methods, reason = "a look-up on PATH is about the environment")]
+/// Finds a program on PATH.
+#[expect(clippy::disallowed_methods, reason = "PATH is part of the environment")]
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)

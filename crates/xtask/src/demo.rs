@@ -1,5 +1,4 @@
-//! `cargo xtask demo`: a sandboxed run from nothing, suspended in the middle of a tool and resumed, with the simulated
-//! agent.
+//! `cargo xtask demo`: sandboxed runs with the simulated agent. One is suspended in the middle of a tool and resumed.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -20,7 +19,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     std::fs::create_dir_all(stage.workspace())?;
     std::fs::write(stage.workspace().join("README.md"), "# A project\n\nNothing here yet.\n")?;
 
-    stage.say("A sandboxed run: the agent sees this workspace and little else. Watch it work.")?;
+    say("A sandboxed run: the agent sees this workspace and little else. Watch it work.");
     stage.caretaker(&[
         "run",
         "--agent",
@@ -29,17 +28,23 @@ pub(crate) fn run() -> anyhow::Result<()> {
         "demo",
         "Look around and leave a note.",
     ])?;
-    stage.say("What came of it, and what Cursor's store holds of the conversation:")?;
+    say("The outcome, and the state of the session in Cursor's store:");
     stage.caretaker(&["show", "demo"])?;
-    stage.say("The agent's edits are in the workspace, and nothing else is:")?;
+    say("The agent's edits are in the workspace, and nothing else is:");
     stage.shell("ls -la && cat caretaker-demo.md")?;
-    stage.say("Every event was journalled; any of them can be read again:")?;
+    say("The journal has every event:");
     stage.caretaker(&["tail", "demo", "-n", "3", "--json"])?;
     stage.suspend_and_resume()?;
-    stage.say("Done. The scratch directory goes away with this demo.")
+    say("Done. The scratch directory goes away with this demo.");
+    Ok(())
 }
 
-/// Where the demo happens: a home, a workspace and a state directory of its own.
+#[expect(clippy::print_stdout, reason = "a demo shows what it does")]
+fn say(text: &str) {
+    println!("\n\x1b[1m── {text}\x1b[0m");
+}
+
+/// The place of the demo: a home, a workspace and a state directory.
 struct Stage<'a> {
     caretaker: &'a Path,
     scratch: &'a Path,
@@ -51,26 +56,25 @@ impl Stage<'_> {
     }
 
     fn suspend_and_resume(&self) -> anyhow::Result<()> {
-        self.say("A run in the background, in the middle of a command that takes its time:")?;
+        say("A run in the background, in the middle of a slow command:");
         let prompt = "Run the slow tests. The password is heron.\n\
                       ```agent\nsay I run them.\nshell sleep 600\n```";
         self.caretaker(&["run", "--agent", "simulated", "--name", "slow", "--detach", prompt])?;
         self.wait_for_a_tool("slow")?;
-        self.say("It is suspended; what Cursor's store holds of it is known:")?;
+        say("Suspend it. Caretaker knows what Cursor's store has of it:");
         self.caretaker(&["suspend", "slow"])?;
         let session = self.session_of("slow")?;
-        self.say("And resumed by the session's UUID. The agent is asked what it remembers:")?;
+        say("Resume it by the session's UUID, and ask the agent what it remembers:");
         let question = "What did I say?\n```agent\nrecall\n```";
         self.caretaker(&["resume", &session, "--agent", "simulated", question])?;
-        self.say("The whole conversation, as Cursor's store has it:")?;
+        say("The whole conversation in Cursor's store:");
         self.caretaker(&["sessions", "show", &session])
     }
 
-    /// Waits until the agent of a run is within a tool.
+    /// Waits until the agent of a run is in a tool call.
     fn wait_for_a_tool(&self, run: &str) -> anyhow::Result<()> {
-        let mut command = Command::new(self.caretaker);
-        command.args(["tail", run, "--follow", "--json"]).stdout(Stdio::piped());
-        let mut tail = self.prepared(command).spawn()?;
+        let args = ["tail", run, "--follow", "--json"];
+        let mut tail = self.command(&args).stdout(Stdio::piped()).spawn()?;
         let lines = tail.stdout.take().map(|out| BufReader::new(out).lines());
         let is_in_a_tool = lines
             .into_iter()
@@ -84,42 +88,33 @@ impl Stage<'_> {
     }
 
     fn session_of(&self, run: &str) -> anyhow::Result<String> {
-        let mut command = Command::new(self.caretaker);
-        command.args(["show", run, "--json"]);
-        let shown: serde_json::Value =
-            serde_json::from_slice(&self.prepared(command).output()?.stdout)?;
+        let output = self.command(&["show", run, "--json"]).output()?;
+        let shown: serde_json::Value = serde_json::from_slice(&output.stdout)?;
         Ok(shown["session"].as_str().context("the run has no session")?.to_owned())
     }
 
-    #[expect(clippy::print_stdout, reason = "a demo shows what it does")]
-    fn say(&self, text: &str) -> anyhow::Result<()> {
-        println!("\n\x1b[1m── {text}\x1b[0m");
-        Ok(())
-    }
-
     fn caretaker(&self, args: &[&str]) -> anyhow::Result<()> {
-        self.show(&format!("caretaker {}", args.join(" ")));
-        let mut command = Command::new(self.caretaker);
-        command.args(args);
-        self.perform(command)
+        self.perform(&format!("caretaker {}", args.join(" ")), self.command(args))
     }
 
     fn shell(&self, script: &str) -> anyhow::Result<()> {
-        self.show(script);
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
-        self.perform(command)
+        self.perform(script, self.prepared(command))
     }
 
     #[expect(clippy::print_stdout, reason = "a demo shows what it does")]
-    fn show(&self, command: &str) {
-        println!("\x1b[36m$ {command}\x1b[0m");
-    }
-
-    fn perform(&self, command: Command) -> anyhow::Result<()> {
-        let status = self.prepared(command).status()?;
+    fn perform(&self, shown: &str, mut command: Command) -> anyhow::Result<()> {
+        println!("\x1b[36m$ {shown}\x1b[0m");
+        let status = command.status()?;
         ensure!(status.success(), "the command ended with {status}");
         Ok(())
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(self.caretaker);
+        command.args(args);
+        self.prepared(command)
     }
 
     fn prepared(&self, mut command: Command) -> Command {

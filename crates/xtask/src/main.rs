@@ -1,6 +1,6 @@
-//! The project's own chores: `cargo xtask demo`, `test`, `bench`.
+//! The project's chores: `cargo xtask demo`, `test`, `bench`.
 //!
-//! Each does all of its own set-up, so that a fresh machine with a Rust toolchain needs nothing else.
+//! Each installs what it needs, so that a fresh machine needs only a Rust toolchain.
 
 mod bench;
 mod commands;
@@ -21,7 +21,7 @@ struct Xtask {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
-    /// Build, launch a sandboxed run with the simulated agent, watch it, and look at what it left.
+    /// Build Caretaker, and show a sandboxed run with the simulated agent.
     Demo,
     /// Check the formatting, run clippy with warnings as errors, and run all tests.
     Test(test::Args),
@@ -30,7 +30,7 @@ enum Chore {
 }
 
 fn main() -> anyhow::Result<()> {
-    // As an agent of the bench we are called with an agent's flags.
+    // The bench starts this program as its agent.
     if let Some(outcome) = payload::play_if_called_as_agent() {
         return outcome;
     }

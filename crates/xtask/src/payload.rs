@@ -1,18 +1,16 @@
-//! What the bench runs as an agent: it says at what moment it ran, and does little else.
+//! The agent of the bench: it prints the time of its start, and does little else.
 
 use std::io::{Read, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long the payload of the memory bench lives if nobody lets it end.
-const LONGEST_LIFE: Duration = Duration::from_secs(300);
-/// Between two looks whether it may end.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
-/// Between two events of the latency bench: long enough that each is a batch of its own.
+/// How long a silent agent lives if the bench does not end it.
+const LONGEST_LIFE: Duration = Duration::from_secs(600);
+/// Between two events of the latency bench: long enough that each event is its own batch.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(5);
 
-/// Plays an agent, if the arguments are an agent's.
+/// Plays an agent if this program was called with an agent's arguments.
 pub(crate) fn play_if_called_as_agent() -> Option<anyhow::Result<()>> {
-    // The very first thing: this is the moment that the launch bench asks for.
+    // Comes first: this is the time that the launch bench measures.
     let now = nanoseconds();
     let mut arguments = std::env::args().skip(1);
     match arguments.next()?.as_str() {
@@ -54,12 +52,8 @@ fn play(began: u128, session: &str) -> anyhow::Result<()> {
                 out.flush()?;
             }
         }
-        _ if prompt.trim() == "live" => {
-            let began = std::time::Instant::now();
-            while !std::path::Path::new("go").exists() && began.elapsed() < LONGEST_LIFE {
-                std::thread::sleep(BETWEEN_LOOKS);
-            }
-        }
+        // The bench of crowds ends it.
+        _ if prompt.trim() == "silent" => std::thread::sleep(LONGEST_LIFE),
         _ => {}
     }
     writeln!(

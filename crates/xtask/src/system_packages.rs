@@ -1,4 +1,4 @@
-//! Debian packages that a chore needs: installed where that is possible, named where it is not.
+//! Debian packages that a chore needs. Installs them, or names the command that does.
 
 use std::process::{Command, Stdio};
 
@@ -6,56 +6,42 @@ use anyhow::bail;
 
 use crate::commands;
 
-/// A program and the package that brings it.
+/// A program and its package.
 pub(crate) struct Package {
     program: &'static str,
     package: &'static str,
     why: &'static str,
 }
 
-pub(crate) const C_COMPILER: Package =
-    Package { program: "cc", package: "gcc libc6-dev", why: "SQLite is built from source" };
-pub(crate) const BUBBLEWRAP: Package =
-    Package { program: "bwrap", package: "bubblewrap", why: "runs are sandboxed with it" };
-pub(crate) const GIT: Package =
-    Package { program: "git", package: "git", why: "tests commit inside a sandbox" };
-pub(crate) const PROTOC: Package = Package {
-    program: "protoc",
-    package: "protobuf-compiler",
-    why: "a test reads stores with a decoder that is not ours",
-};
-pub(crate) const CHROMIUM: Package = Package {
-    program: "chromium",
-    package: "chromium",
-    why: "a test opens hostile pages in a real browser",
-};
-pub(crate) const NODE: Package =
-    Package { program: "node", package: "nodejs", why: "tests reach for the network with it" };
-pub(crate) const CURL: Package =
-    Package { program: "curl", package: "curl", why: "tests reach for the network with it" };
-pub(crate) const PYTHON: Package =
-    Package { program: "python3", package: "python3", why: "tests reach for the network with it" };
-pub(crate) const OPENSSL: Package =
-    Package { program: "openssl", package: "openssl", why: "tests make a certificate with it" };
-pub(crate) const IPROUTE: Package =
-    Package { program: "ip", package: "iproute2", why: "tests make networks of their own with it" };
-pub(crate) const JQ: Package =
-    Package { program: "jq", package: "jq", why: "the peer that parsing is measured against" };
-pub(crate) const PIPX: Package = Package {
-    program: "pipx",
-    package: "pipx",
-    why: "the full tests install a Python tool with it",
-};
-pub(crate) const NPM: Package =
-    Package { program: "npm", package: "npm", why: "the full tests install Cursor's SDK with it" };
-pub(crate) const MMDEBSTRAP: Package = Package {
-    program: "mmdebstrap",
-    package: "mmdebstrap",
-    why: "the full tests make a fresh Debian with it",
-};
+const fn package(program: &'static str, package: &'static str, why: &'static str) -> Package {
+    Package { program, package, why }
+}
 
-/// Makes sure that all of them are there.
-#[expect(clippy::print_stderr, reason = "a chore tells what it does")]
+pub(crate) const C_COMPILER: Package =
+    package("cc", "gcc libc6-dev", "SQLite is built from source");
+pub(crate) const BUBBLEWRAP: Package = package("bwrap", "bubblewrap", "runs are sandboxed with it");
+pub(crate) const GIT: Package = package("git", "git", "tests commit inside a sandbox");
+pub(crate) const PROTOC: Package =
+    package("protoc", "protobuf-compiler", "a test reads stores with an independent decoder");
+pub(crate) const CHROMIUM: Package =
+    package("chromium", "chromium", "a test opens hostile pages in a real browser");
+pub(crate) const NODE: Package = package("node", "nodejs", "tests use the network with it");
+pub(crate) const CURL: Package = package("curl", "curl", "tests use the network with it");
+pub(crate) const PYTHON: Package = package("python3", "python3", "tests use the network with it");
+pub(crate) const OPENSSL: Package =
+    package("openssl", "openssl", "tests make a certificate with it");
+pub(crate) const IPROUTE: Package =
+    package("ip", "iproute2", "tests make networks of their own with it");
+pub(crate) const JQ: Package = package("jq", "jq", "the peer that parsing is measured against");
+pub(crate) const PIPX: Package =
+    package("pipx", "pipx", "the full tests install a Python tool with it");
+pub(crate) const NPM: Package =
+    package("npm", "npm", "the full tests install Cursor's SDK with it");
+pub(crate) const MMDEBSTRAP: Package =
+    package("mmdebstrap", "mmdebstrap", "the full tests make a fresh Debian with it");
+
+/// Makes sure that all these programs are installed.
+#[expect(clippy::print_stderr, reason = "a chore shows what it does")]
 pub(crate) fn ensure(packages: &[Package]) -> anyhow::Result<()> {
     let missing: Vec<&Package> =
         packages.iter().filter(|package| commands::on_path(package.program).is_none()).collect();
@@ -80,7 +66,7 @@ pub(crate) fn ensure(packages: &[Package]) -> anyhow::Result<()> {
     }
 }
 
-/// What to put before a command that installs; `None` where we may not.
+/// The words before a command that installs packages; `None` if we may not install any.
 fn privilege() -> Option<&'static [&'static str]> {
     commands::on_path("apt-get")?;
     if nix::unistd::geteuid().is_root() {

@@ -1,5 +1,5 @@
-//! Bundles with changed headers and blobs, whose hash is right all the same, imported where nothing is and where the
-//! session is already.
+//! Bundles with changed headers and blobs but a correct hash, imported into an empty home and into one that has the
+//! session already.
 
 #![no_main]
 
@@ -42,7 +42,7 @@ fuzz_target!(|input: (Vec<Change>, bool, bool)| {
         bytes.truncate(bytes.len() - N_HASH_BYTES);
     }
     for one in changes.iter().take(8) {
-        // Half of them in the header, which is a small part of it.
+        // Half of the changes go to the header, which is a small part of it.
         let n_header = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(0);
         if one.0 % 2 == 0 {
             change(&mut bytes, one);
@@ -60,7 +60,7 @@ fuzz_target!(|input: (Vec<Change>, bool, bool)| {
         take(home.path(), whole);
     }
     take(home.path(), &bytes);
-    // Nothing half-made stays, and what is there can be read.
+    // Nothing half-made stays, and everything that exists can be read.
     every_reading::read_everything(home.path());
 });
 

@@ -1,5 +1,5 @@
-//! Copies of a home that is whole, with some of its bytes changed: what is wrong by a little gets further into a decoder
-//! than what is wrong altogether.
+//! Copies of an intact home with some bytes changed: input that is slightly wrong gets further into a decoder than
+//! random input.
 #![allow(dead_code, reason = "each target uses a part of it")]
 
 use std::fs;
@@ -9,10 +9,10 @@ use rusqlite::Connection;
 use rusqlite::types::{Value, ValueRef};
 use tempfile::TempDir;
 
-/// Which record, where in it, how, and with what.
+/// The record, the place in it, the kind of change, and the new bytes.
 pub type Change = (u16, u16, u8, Vec<u8>);
 
-/// Copies a directory with all that is in it.
+/// Copies a directory with its content.
 pub fn copy(from: &Path) -> TempDir {
     let home = tempfile::tempdir().expect("a directory");
     copy_into(from, home.path());
@@ -45,7 +45,7 @@ pub fn change(bytes: &mut Vec<u8>, (_, at, how, with): &Change) {
             let end = bytes.len().min(at + usize::from(how / 6) + 1);
             drop(bytes.drain(at..end));
         }
-        // As some builds store numbers that others store as texts.
+        // Some builds store numbers that others store as texts.
         _ => {
             if let Some(byte) = bytes.get_mut(at) {
                 *byte ^= 1 << (how / 6 % 8);
@@ -54,7 +54,6 @@ pub fn change(bytes: &mut Vec<u8>, (_, at, how, with): &Change) {
     }
 }
 
-/// Changes a file.
 pub fn change_file(path: &Path, changes: &[Change]) {
     let mut bytes = fs::read(path).expect("a file");
     for one in changes {
@@ -63,10 +62,10 @@ pub fn change_file(path: &Path, changes: &[Change]) {
     fs::write(path, bytes).expect("a file");
 }
 
-/// Changes values of some columns of a database, keeping what type they are if that can be.
+/// Changes values of some columns of a database, and keeps their type if possible.
 pub fn change_rows(database: &Path, columns: &[(&str, &str)], changes: &[Change]) {
     let connection = Connection::open(database).expect("a database");
-    // Keys must not refuse what the reader may find.
+    // Constraints must not refuse what a reader may meet.
     connection.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON;").ok();
     let mut records: Vec<(&str, &str, i64)> = Vec::new();
     for (table, column) in columns {
@@ -95,7 +94,7 @@ pub fn change_rows(database: &Path, columns: &[(&str, &str)], changes: &[Change]
             })
         });
         if let Ok(value) = changed {
-            // A value that breaks a rule of the table cannot be there.
+            // A value that breaks a rule of the table cannot occur.
             connection.execute(&format!("UPDATE {table} SET {column} = ?2 WHERE rowid = ?1"), (id, value)).ok();
         }
     }

@@ -1,4 +1,4 @@
-//! Stores of the command line agent with changed blobs, roots and meta rows, and with blobs of anything.
+//! Stores of the command line agent with changed blobs, roots and meta rows, and with arbitrary blobs.
 
 #![no_main]
 
@@ -66,7 +66,7 @@ fuzz_target!(|input: (u8, Vec<Change>, Vec<u8>, Vec<Vec<u8>>)| {
     every_reading::read_everything(home.path());
 });
 
-/// A chat of nothing but what the fuzzer says.
+/// A chat made of the fuzzer's bytes alone.
 fn write_anything(home: &Path, root: Vec<u8>, blobs: &[Vec<u8>]) {
     let id = "5f1c3a52-0a7e-4d9f-8f6e-0d3f3c1b2a11";
     let mut store = StoreWriter::create(&home.join("chats/0123456789abcdef0123456789abcdef").join(id), id, 0);

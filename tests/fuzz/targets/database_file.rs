@@ -1,4 +1,4 @@
-//! Files of databases with changed bytes: pages, headers, logs. What SQLite reads of them, and what we read ourselves.
+//! Database files with changed bytes (pages, headers, logs), read by SQLite and by our own reader.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! All that can be done with the conversations of a home, whatever is in its stores.
+//! Every operation on the conversations of a home, whatever is in its stores.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use cursor_stores::search::{Case, Matcher, Pattern};
 use cursor_stores::{Branches, Catalogue, Encoding, Extent, StorePlaces};
 
-/// Lists, reads, completes, searches, cuts for an index and counts. Nothing of it may panic, and what is read must
-/// survive being written.
+/// Lists, reads, completes, searches, cuts for an index and counts. Nothing may panic, and what was read must survive
+/// being written.
 pub fn read_everything(home: &Path) {
     let places = StorePlaces {
         chats: vec![home.join("chats")],
@@ -28,7 +28,7 @@ pub fn read_everything(home: &Path) {
         ] {
             if let Ok(conversation) = catalogue.read(head, extent) {
                 let json = serde_json::to_string(&conversation).expect("every conversation can be written");
-                // Deeper than a JSON parser goes by itself.
+                // Deeper than a JSON parser goes by default.
                 let mut read = serde_json::Deserializer::from_str(&json);
                 read.disable_recursion_limit();
                 let again = <cursor_stores::model::Conversation as serde::Deserialize>::deserialize(&mut read)

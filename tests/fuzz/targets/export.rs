@@ -1,4 +1,4 @@
-//! Exported files, one JSON object and a line for each message, with changed bytes, and of anything.
+//! Exported files, one JSON object and a line for each message, with changed bytes, and arbitrary files.
 
 #![no_main]
 

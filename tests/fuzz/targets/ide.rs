@@ -1,4 +1,4 @@
-//! Databases of the IDE with changed values: composers, bubbles, blobs, items, old panels, and whose they are.
+//! Databases of the IDE with changed values: composers, bubbles, blobs, items, old panels, and their owners.
 
 #![no_main]
 

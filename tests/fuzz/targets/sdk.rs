@@ -1,4 +1,4 @@
-//! Stores of the SDK with changed rows, of every generation, and its files of lines.
+//! Stores of the SDK with changed rows, of every generation, and its line files.
 
 #![no_main]
 

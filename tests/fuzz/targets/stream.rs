@@ -1,4 +1,4 @@
-//! Arbitrary bytes through the whole parser: no panic, no lost line, and where the pipe cuts does not matter.
+//! Arbitrary bytes through the whole parser: no panic and no lost line, wherever the pipe cuts.
 
 #![no_main]
 

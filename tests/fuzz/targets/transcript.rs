@@ -1,4 +1,4 @@
-//! Transcripts of all forms with changed bytes, and of anything; and the files beside them that say whose they are.
+//! Transcripts of all forms with changed bytes, arbitrary transcripts, and the files beside them that name their owner.
 
 #![no_main]
 

@@ -1,19 +1,19 @@
-//! L1, N7: runs that take all they can get. Each ends itself, typed, while a run beside it goes on.
+//! L1, N7: runs that take all they can get. Each ends with a typed outcome, while a second run continues.
 
 use serde_json::{Value, json};
 
 use super::hostile::{Caller, Hostile, is_root};
 use super::table::Verdict;
 use super::whole_runs::{ALL, WholeRun};
-use crate::limits::{self, Guarded, MIB, Neighbour};
-use crate::network::outside::require;
-use crate::network::{count, network_events};
-use crate::stage::stderr;
+use crate::runs::limits::{self, Guarded, MIB, Neighbour};
+use crate::sandbox::network::outside::require;
+use crate::sandbox::network::{count, network_events};
+use crate::stage::assert_exit;
 
 const FORK_BOMB: &str = "shell python3 -c \"exec('import os\\nwhile 1:\\n try: os.fork()\\n except OSError: pass')\"\nshell sleep 600";
 const MEMORY_BOMB: &str = "shell python3 -c \"exec('b=[]\\nwhile 1:\\n try: b.append(bytes([7])*(1<<20))\\n except MemoryError: pass')\"\nshell sleep 600";
 const MEMFD_BOMB: &str = "shell python3 -c \"exec('import os\\nf=os.memfd_create(str(1))\\nfor i in range(1500): os.write(f,bytes(1<<20))')\"\nshell sleep 600";
-/// Two gigabytes, which nobody waits for.
+/// Two gigabytes. No test waits for all of it.
 const PRINTER: &str = "misbehave huge-output 2000000000\nshell sleep 600";
 const DISK_FILLER: &str =
     "shell for i in 1 2 3 4 5 6 7 8 9; do head -c 10000000 /dev/zero > filler-$i; done; sleep 600";
@@ -47,14 +47,14 @@ pub(super) const BOMBS: &[WholeRun] = &[
     }),
 ];
 
-/// Rows of the probe's that are tried with whole runs, because they end them. The probe's are for the meta-test.
+/// Rows of the probe that need whole runs, because they end them. The probe's own version is for the meta-test.
 pub(super) const END_THEIR_RUN: &[&str] = &["L1c", "L1d", "L1e", "L1f", "L1g"];
 
 fn scratch(path: &str) -> Value {
     json!({"limit": "scratch", "path": path})
 }
 
-/// The same caller, in the words of the tests of limits.
+/// The same caller, as the tests of limits name it.
 fn guarded(caller: Caller) -> limits::Caller {
     match caller {
         Caller::User if is_root() => limits::Caller::Ordinary,
@@ -82,7 +82,7 @@ fn memory_bomb(caller: Caller) -> Verdict {
     let caller = guarded(caller);
     let guarded = Guarded::new(caller);
     let output = guarded.play("say Nothing yet.", &["--memory", "128MiB"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     let limits = guarded.in_force()["limits"].clone();
     assert_eq!(limits["held"]["memory_bytes"], json!(128 * MIB), "{limits}");
     let neighbour = Neighbour::new(caller);
@@ -96,7 +96,7 @@ fn memory_bomb(caller: Caller) -> Verdict {
 fn disk_filler(caller: Caller) -> Verdict {
     let caller = guarded(caller);
     let guarded = Guarded::new(caller);
-    // What was there before is not the run's.
+    // Files from before the run do not count.
     std::fs::write(guarded.stage.workspace().join("before"), vec![7; 40 << 20]).unwrap();
     let neighbour = Neighbour::new(caller);
     let output = guarded.play(DISK_FILLER, &["--disk", "32MiB"]);
@@ -105,7 +105,7 @@ fn disk_filler(caller: Caller) -> Verdict {
     Verdict::Held("the limit of growth".to_owned())
 }
 
-/// What the supervisor writes for a run is the run's own, and so is the end of it.
+/// Everything that the shim writes for a run counts against the run, and so does its end.
 fn printer(caller: Caller) -> Verdict {
     let caller = guarded(caller);
     let guarded = Guarded::new(caller);
@@ -121,7 +121,7 @@ fn printer(caller: Caller) -> Verdict {
     Verdict::Held("the limits of growth and of the journal".to_owned())
 }
 
-/// The bomb ends by itself, so that it can be let go where only looking holds it.
+/// The bomb ends by itself, so that the test can start it even where only polling holds it.
 fn memfd_bomb(caller: Caller) -> Verdict {
     let caller = guarded(caller);
     let guarded = Guarded::new(caller);
@@ -133,7 +133,7 @@ fn memfd_bomb(caller: Caller) -> Verdict {
     Verdict::Held("the limit of memory".to_owned())
 }
 
-/// The kernel refuses more than there is room for, and the run that is told so and stays is ended.
+/// The kernel refuses more than there is room for. A run that gets this error and stays at the limit ends.
 fn room_filler(caller: Caller, directory: &str, limit: fn(&str) -> Value) -> Verdict {
     let mut hostile = Hostile::new(caller).expect("who cannot be this caller was not asked");
     let neighbour = Neighbour::new(guarded(caller));
@@ -141,7 +141,7 @@ fn room_filler(caller: Caller, directory: &str, limit: fn(&str) -> Value) -> Ver
         "shell head -c 9000000 /dev/zero > \"{directory}\"/filler 2> refused; sleep 600\nsay done"
     );
     let output = hostile.play(&script, &[]);
-    assert_eq!(output.status.code(), Some(137), "{}", stderr(&output));
+    assert_exit(&output, 137);
     let refused = std::fs::read_to_string(hostile.workspace().join("refused")).unwrap();
     assert!(refused.contains("No space left"), "{refused}");
     let home = hostile.stage.home().display().to_string();
@@ -156,16 +156,16 @@ fn room_filler(caller: Caller, directory: &str, limit: fn(&str) -> Value) -> Ver
     Verdict::Held("the size of the directory".to_owned())
 }
 
-/// More connections than may be are refused, told in a few events, and whoever goes on all the same is ended.
+/// Connections beyond the limit are refused and recorded in a few events. A run that goes on all the same ends.
 fn flood(caller: Caller) -> Verdict {
     require(&["node"]);
     let caller = guarded(caller);
     let guarded = Guarded::new(caller);
     let stage = &guarded.stage;
-    let program = include_str!("../network/flood.js");
+    let program = include_str!("../sandbox/network/flood.js");
     std::fs::write(stage.workspace().join("flood.js"), program).unwrap();
     let neighbour = Neighbour::new(caller);
-    // Those that are let in say nothing, and are sent away when they have been silent long enough.
+    // Accepted connections say nothing, and are closed when they have been silent long enough.
     let profiles = stage.home().join(".config/caretaker/profiles");
     std::fs::create_dir_all(&profiles).unwrap();
     let impatient = "extends = \"default\"\n[network]\nhandshake = \"2s\"\n";

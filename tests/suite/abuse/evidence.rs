@@ -1,30 +1,30 @@
-//! What the host shows: how it was before, and whether it is so still.
+//! The state of the host before and after an attempt.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A file as it was: its mode, and what is in it.
+/// A file before the attempt: its mode and content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     mode: u32,
     content: Vec<u8>,
 }
 
-/// Parts of a tree, as they were.
+/// Parts of a tree before the attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Snapshot(BTreeMap<PathBuf, Seen>);
 
 impl Snapshot {
-    /// Looks at a path and all that is below it; what is not there is not in it.
+    /// Records a path and everything below it, as far as it exists.
     pub(super) fn of(path: &Path) -> Self {
         let mut seen = BTreeMap::new();
         look(path.parent().unwrap(), path, &mut seen);
         Self(seen)
     }
 
-    /// The first thing that differs, if anything does.
+    /// The first difference, if there is one.
     pub(super) fn difference(&self, after: &Self) -> Option<String> {
         let changed = self.0.iter().find(|(path, seen)| after.0.get(*path) != Some(seen));
         let made = || after.0.keys().find(|path| !self.0.contains_key(*path));

@@ -1,5 +1,5 @@
-//! What an agent leaves in a `.git` for whoever uses git on the host: links, FIFOs, and a `.git` that names another
-//! repository. That each would do harm without us is shown with git alone.
+//! Traps that an agent leaves in a `.git` for users of git on the host: links, FIFOs, and a `.git` that names another
+//! repository. Git alone shows that each would do harm without Caretaker.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,10 +9,11 @@ use std::process::{Command, Output, Stdio};
 use super::hostile::{Caller, Hostile};
 use super::table::Verdict;
 use super::whole_runs::{WholeRun, held, hostile, whole};
-use crate::repository::make_repository;
-use crate::stage::stderr;
+use crate::stage::repository::make_repository;
+use crate::stage::{assert_exit, stderr};
 
-/// A link that the agent plants, below `.git`, and where git would write through it when a worktree is made.
+/// A link that the agent plants below `.git`, and the place that git would write to through it when it makes a
+/// worktree.
 const BRANCH: &str = "refs/heads/caretaker";
 const REFLOG: &str = "logs/refs/heads/caretaker";
 
@@ -35,7 +36,7 @@ pub(super) const GIT_PLANTS: &[WholeRun] = &[
     whole("C25", "deletes a branch of the user's from a worktree", deleted_branch),
 ];
 
-/// Git as the owner of the workspace would start it, without anybody's configuration.
+/// Git as the owner of the workspace would start it, without any configuration.
 fn git(directory: &Path, words: &[&str]) -> Output {
     let identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "safe.directory=*"];
     let mut command = Command::new("timeout");
@@ -49,7 +50,7 @@ fn git_does(directory: &Path, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A stage whose repository has a commit, and a directory and a file that nobody may write to.
+/// A stage whose repository has a commit, and a directory and a file that must not be written.
 fn with_commit(caller: Caller) -> (Hostile, PathBuf) {
     let hostile = hostile(caller);
     let main = hostile.workspace();
@@ -62,7 +63,7 @@ fn with_commit(caller: Caller) -> (Hostile, PathBuf) {
     (hostile, victim)
 }
 
-/// Starts a run whose first tool is done and whose second goes on.
+/// Starts a run whose first tool has ended and whose second is running.
 fn while_it_works(hostile: &Hostile, script: &str) -> String {
     let run = hostile.detach(&format!("{script}\nshell sleep 600"), &[]);
     let mut tail = hostile.command(&["tail", &run, "--follow", "--json"]);
@@ -82,7 +83,7 @@ fn assert_untouched(victim: &Path) {
     assert_eq!(fs::read_to_string(victim.join("start-up")).unwrap(), "harmless\n");
 }
 
-/// The agent still works when the user has a worktree made of its repository.
+/// The agent still works when the user makes a worktree of its repository.
 fn planted_for_worktree(caller: Caller, place: &str) -> Verdict {
     let (hostile, victim) = with_commit(caller);
     let plant = format!(
@@ -110,7 +111,7 @@ fn led_to_a_file(caller: Caller, hide: &str) -> Verdict {
         victim.join("start-up").display()
     );
     let output = hostile.play(&script, &[]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     git_does(&hostile.workspace(), &["checkout", "--quiet", "$(evil)"]);
     assert_untouched(&victim);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -161,8 +162,8 @@ fn fifo_in_a_closed_directory(caller: Caller) -> Verdict {
     held("a look before git is run, and the check at the end of the run")
 }
 
-/// In a workspace without a repository the agent makes a `.git` that names one of the user's: a worktree of it would show
-/// the agent what is in it.
+/// In a workspace without a repository, the agent makes a `.git` that names one of the user's repositories: a worktree
+/// of it would show the agent its content.
 fn foreign_repository(caller: Caller) -> Verdict {
     let hostile = hostile(caller);
     let (plain, secret) = (hostile.stage.home().join("plain"), hostile.stage.home().join("secret"));
@@ -174,7 +175,7 @@ fn foreign_repository(caller: Caller) -> Verdict {
     let plain_name = plain.to_str().unwrap();
     let script = format!("shell echo 'gitdir: {}/.git' > .git\nsay done", secret.display());
     let output = hostile.play(&script, &["--workspace", plain_name]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     let output = hostile.play("shell touch it-ran", &["--worktree", "--workspace", plain_name]);
     assert!(!output.status.success());
     assert!(
@@ -195,18 +196,18 @@ fn deleted_branch(caller: Caller) -> Verdict {
     let before = git_does(&main, &["rev-parse", "precious"]);
     let script = "shell rm \"$(git rev-parse --git-common-dir)/refs/heads/precious\"\nsay done";
     let output = hostile.play(script, &["--worktree"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains(&format!("deleted branch: precious (was {}", &before[..12])), "{said}");
     let run = hostile.stage.run_ids().pop().unwrap();
     let undone = hostile.command(&["undo", &run]).output().unwrap();
-    assert!(undone.status.success(), "{}", stderr(&undone));
+    assert_exit(&undone, 0);
     assert_eq!(git_does(&main, &["rev-parse", "precious"]), before);
     held("the audit after the run, and undo")
 }
 
 #[test]
-fn each_plant_does_harm_where_only_git_stands_in_its_way() {
+fn each_trap_does_harm_without_caretaker() {
     let repository = || {
         let directory = tempfile::tempdir().unwrap();
         let (main, victim) = (directory.path().join("main"), directory.path().join("victim"));
@@ -236,13 +237,13 @@ fn each_plant_does_harm_where_only_git_stands_in_its_way() {
     std::os::unix::fs::symlink(&file, &log).unwrap();
     git_does(&main, &["checkout", "-q", "-b", "$(evil)"]);
     assert!(fs::read_to_string(&file).unwrap().contains("$(evil)"));
-    // C23: git waits for ever.
+    // C23: git waits forever.
     let (_directory, main, _victim) = repository();
     let fifo = main.join(".git/packed-refs");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let killed = git(&main, &["log"]);
     assert!(!killed.status.success() && killed.stdout.is_empty(), "git did not wait");
-    // C24: git makes the worktree, and what is in it can be read.
+    // C24: git makes the worktree, and its content can be read.
     let (directory, secret, plain) = repository();
     fs::write(plain.join(".git"), format!("gitdir: {}\n", secret.join(".git").display())).unwrap();
     let worktree = directory.path().join("worktree");

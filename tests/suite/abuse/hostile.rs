@@ -1,4 +1,4 @@
-//! A stage with everything on it that a hostile agent could want, and a neighbour.
+//! A stage with everything that a hostile agent could want, and a neighbour.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,15 +13,15 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::evidence::{Snapshot, set_id_or_device};
-use crate::programs::{copy_program, for_others, program};
-use crate::stage::{Stage, stderr};
+use crate::stage::programs::{copy_program, for_others, program};
+use crate::stage::{Stage, assert_exit, stderr, wrapped_in};
 
-/// Nobody's on any machine that we know of.
+/// A user id that no machine we know of uses.
 pub(super) const ORDINARY_UID: u32 = 64_322;
 const SECRET: &str = "s3cret-of-the-host";
 const KEY: &str = "key_of-the-agent-itself";
 const OTHER: &str = "0d1f0c2e-7d0a-4b57-9d0e-3f1a2b3c4d5e";
-/// How much fits into each memory file system of the profile below.
+/// The size of each memory file system of the profile below.
 const SPACE_BYTES: u64 = 4 << 20;
 const PROFILE: &str = "\
 extends = \"default\"
@@ -35,13 +35,13 @@ parents = \"4M\"
 size = \"4M\"
 ";
 
-/// On whose behalf the agent runs.
+/// The user that the agent runs as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Caller {
     User,
-    /// Root, in a workspace of root's: every guard for root is needed.
+    /// Root, in root's own workspace: every protection against root is needed.
     Root,
-    /// Root, in a workspace of a user's: we become that user.
+    /// Root, in a user's workspace: Caretaker becomes that user.
     RootForUser,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The stage, whose workspace is `work/project` in the home directory.
+/// The stage. Its workspace is `work/project` in the home directory.
 pub(super) struct Hostile {
     pub(super) stage: Stage,
     pub(super) caller: Caller,
@@ -75,7 +75,7 @@ impl Hostile {
         Some(Self::on(stage, caller, program))
     }
 
-    /// The same, with the supervisor's program where one likes.
+    /// The same, with the program of the shim at a given place.
     pub(super) fn on(stage: Stage, caller: Caller, program: PathBuf) -> Self {
         let home = stage.home();
         furnish(&home);
@@ -107,19 +107,19 @@ impl Hostile {
         hostile
     }
 
-    /// What the agent is told.
+    /// The agent's prompt.
     pub(super) fn world(&self) -> &World {
         &self.world
     }
 
-    /// Everything on the stage belongs to whom the agent is to run as, what came later too.
+    /// Gives everything on the stage to the user that the agent runs as, also files that came later.
     pub(super) fn give_away(&self) {
         give_away(&self.stage, self.caller);
     }
 
-    /// Ends the process next door.
+    /// Ends the neighbour.
     pub(super) fn dismiss_neighbour(&mut self) {
-        // The end of its stdin is its end.
+        // It ends when its stdin ends.
         drop(self.neighbour.stdin.take());
         self.neighbour.wait().unwrap();
     }
@@ -132,10 +132,10 @@ impl Hostile {
         self.stage.home().join(place_of(path, &self.world))
     }
 
-    /// `caretaker` as its caller starts it: with a secret in the environment.
+    /// `caretaker` as its caller starts it, with a secret in the environment.
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let plain = self.stage.caretaker(args);
-        // What root began for a user is the user's, and so are its records.
+        // A run that root began for a user belongs to that user, with its records.
         let is_users = self.caller == Caller::RootForUser && args.first() != Some(&"run");
         let mut words = as_caller(if is_users { Caller::User } else { self.caller });
         words.push(self.program.to_str().unwrap().to_owned());
@@ -152,7 +152,7 @@ impl Hostile {
         command
     }
 
-    /// Plays a script to the run's end, on a terminal of its own.
+    /// Plays a script to the end of the run, on its own terminal.
     pub(super) fn play(&self, script: &str, flags: &[&str]) -> Output {
         let prompt = self.stage.root().join("prompt");
         fs::write(&prompt, format!("Play this:\n```agent\n{script}\n```\n")).unwrap();
@@ -171,7 +171,7 @@ impl Hostile {
         let prompt = format!("```agent\n{script}\n```\n");
         let args = ["run", "--agent", "simulated", "--detach", &prompt];
         let output = self.command(&[&args, flags].concat()).output().unwrap();
-        assert!(output.status.success(), "{}", stderr(&output));
+        assert_exit(&output, 0);
         let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
         let mut tail = self.command(&["tail", &run, "--follow", "--json"]);
         let mut tail = tail.stdout(Stdio::piped()).spawn().unwrap();
@@ -183,7 +183,7 @@ impl Hostile {
         run
     }
 
-    /// Puts the probe among the tools, where it is seen inside.
+    /// Puts the probe among the tools, where the sandbox shows it.
     pub(super) fn bring_probe(&self) -> PathBuf {
         let place = self.stage.home().join(".local/bin/sandbox-probe");
         copy_program(&probe(), &place);
@@ -191,7 +191,7 @@ impl Hostile {
         place
     }
 
-    /// Has the probe make attempts, and returns its answers.
+    /// Lets the probe make attempts, and returns its answers.
     pub(super) fn try_all(&self, ids: &[&str]) -> BTreeMap<String, Answer> {
         let probe = self.bring_probe();
         let script = format!(
@@ -206,7 +206,7 @@ impl Hostile {
         answers(&fs::read(self.workspace().join("results")).unwrap())
     }
 
-    /// What the host shows of an attempt that came to nothing inside; an error if it shows that it did not.
+    /// Checks on the host that an attempt had no effect. The error says what the host shows.
     pub(super) fn look(&self, evidence: Evidence) -> Result<(), String> {
         let expect = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_owned()) };
         match evidence {
@@ -265,7 +265,7 @@ pub(super) fn answers(printed: &[u8]) -> BTreeMap<String, Answer> {
         .collect()
 }
 
-/// A terminal, for what is started from it.
+/// A terminal for programs of the test.
 pub(super) struct Terminal {
     _master: OwnedFd,
     slave: File,
@@ -283,19 +283,13 @@ impl Terminal {
         Self { _master: master, slave: slave.into() }
     }
 
-    /// The same command with this terminal as its own; what was typed into it meanwhile is written to a file.
+    /// The same command with this terminal. A file gets everything that was typed into it meanwhile.
     pub(super) fn command(&self, command: &Command, typed: &Path) -> Command {
         let script = "typed=$1; shift; \"$@\" < /dev/null; code=$?; stty -icanon min 0 time 0; cat > \"$typed\"; exit $code";
         let mut wrapped = Command::new("setsid");
-        wrapped
-            .args(["--ctty", "--wait", "sh", "-c", script, "sh"])
-            .arg(typed)
-            .arg(command.get_program())
-            .args(command.get_args())
-            .env_clear()
-            .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
-            .current_dir(command.get_current_dir().unwrap())
-            .stdin(self.slave.try_clone().unwrap());
+        wrapped.args(["--ctty", "--wait", "sh", "-c", script, "sh"]).arg(typed);
+        let mut wrapped = wrapped_in(wrapped, command);
+        wrapped.stdin(self.slave.try_clone().unwrap());
         wrapped
     }
 }
@@ -310,7 +304,7 @@ pub(super) fn as_caller(caller: Caller) -> Vec<String> {
     vec!["setpriv".to_owned(), uid, gid, "--clear-groups".to_owned()]
 }
 
-/// A program that was built, where the caller can start it.
+/// A program that was built, at a place where the caller can start it.
 fn reachable(program: &Path, stage: &Stage, caller: Caller) -> PathBuf {
     match caller {
         Caller::User | Caller::RootForUser if is_root() => for_others(program, &stage.root()),
@@ -318,10 +312,10 @@ fn reachable(program: &Path, stage: &Stage, caller: Caller) -> PathBuf {
     }
 }
 
-/// Everything on the stage belongs to whom the agent is to run as.
+/// Gives everything on the stage to the user that the agent runs as.
 fn give_away(stage: &Stage, caller: Caller) {
     if is_root() && caller != Caller::Root {
-        crate::strict::give_away(&stage.root(), ORDINARY_UID);
+        crate::sandbox::strict::give_away(&stage.root(), ORDINARY_UID);
     }
 }
 
@@ -338,13 +332,13 @@ fn bucket(home: &Path) -> String {
     cursor_home::WorkspacePath::new(&workspace).unwrap().bucket()
 }
 
-/// Writes a file, with the directories that it is in.
+/// Writes a file, and creates its directories.
 pub(super) fn write(path: &Path, content: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, content).unwrap();
 }
 
-/// What an agent could want: secrets, other projects, other sessions, and configuration that others obey.
+/// Everything an agent could want: secrets, other projects, other sessions, and configuration that other programs obey.
 fn furnish(home: &Path) {
     let project = home.join("work/project");
     fs::create_dir_all(&project).unwrap();
@@ -391,8 +385,8 @@ fn furnish(home: &Path) {
     }
 }
 
-/// What git obeys beside the repository itself: a submodule, another worktree, a repository within, and what its
-/// configuration names.
+/// Places that git obeys besides the repository itself: a submodule, another worktree, a nested repository, and files
+/// that its configuration names.
 fn furnish_git(project: &Path) {
     let own = fs::read_to_string(project.join(".git/config")).unwrap();
     let named = "[core]\n\thooksPath = githooks\n\
@@ -423,7 +417,7 @@ fn furnish_git(project: &Path) {
     }
 }
 
-/// Starts the process next door, as the user that the agent runs as.
+/// Starts the neighbour, as the user that the agent runs as.
 fn start_neighbour(probe: &Path, home: &Path, caller: Caller) -> (Child, Neighbour) {
     let of_user = if caller == Caller::RootForUser { Caller::User } else { caller };
     let words = as_caller(of_user);
@@ -440,7 +434,7 @@ fn start_neighbour(probe: &Path, home: &Path, caller: Caller) -> (Child, Neighbo
     (child, serde_json::from_str(&line).expect("the neighbour says what it is"))
 }
 
-/// Containers often have it read-only, and then nobody can set anything.
+/// Containers often have it read-only, and then no process can write it.
 fn has_writable_settings() -> bool {
     let settings = rustix::fs::statvfs("/proc/sys/user").unwrap();
     !settings.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY)

@@ -1,7 +1,7 @@
-//! A hostile agent puts something else in the place of the user's login.
+//! A hostile agent replaces the user's login.
 //!
-//! That each rule is what holds its attempt is shown by the same bytes once more, where the user's own login is such that
-//! the rule has nothing against them: then they reach the user's file.
+//! To prove that each rule stops its attempt, the same bytes are tried again with a user's login to which the rule does
+//! not apply: then they reach the user's file.
 
 use std::fs;
 use std::process::Output;
@@ -9,18 +9,18 @@ use std::process::Output;
 use super::hostile::{Caller, Hostile, write};
 use super::table::Verdict;
 use super::whole_runs::{WholeRun, whole};
-use crate::login::user::{DAY, HOUR, REPLACE, login_of, token};
-use crate::programs::{copy_program, program};
-use crate::stage::stderr;
+use crate::sandbox::login::user::{DAY, HOUR, REPLACE, login_of, token};
+use crate::stage::assert_exit;
+use crate::stage::programs::{copy_program, program};
 
 const LOGIN: &str = ".config/cursor/auth.json";
 
-/// What is put in the place of which login.
+/// The forged login, and the login that it replaces.
 struct Forgery {
     own: String,
     forged: Vec<u8>,
     reason: &'static str,
-    /// A login of the user's with which the rule does not hold the forgery.
+    /// A user's login for which the rule does not stop the forgery.
     unprotected: Option<String>,
 }
 
@@ -46,7 +46,7 @@ fn login(token: &str) -> String {
     login_of(token).to_string()
 }
 
-/// A login of the user's that may be renewed.
+/// A user's login that may be renewed.
 fn due() -> String {
     login(&token("me", HOUR - DAY, HOUR, "of-the-user"))
 }
@@ -87,7 +87,7 @@ fn too_early() -> Forgery {
     }
 }
 
-/// Has an agent put the forged login in the place of the user's.
+/// Plays an agent that replaces the user's login with the forged one.
 fn forge(hostile: &Hostile, own: &str, forged: &[u8]) -> Output {
     let home = hostile.stage.home();
     let agent = home.join(".local/share/cursor-agent/versions/2026.10.01-abc1234/cursor-agent");
@@ -103,15 +103,15 @@ fn forge(hostile: &Hostile, own: &str, forged: &[u8]) -> Output {
     command.env_remove("CURSOR_API_KEY").output().unwrap()
 }
 
-/// The user's login is as it was, and the run says so.
+/// Checks that the user's login is unchanged, and that the run says so.
 fn held(caller: Caller, forgery: &Forgery) -> Verdict {
     let hostile = Hostile::new(caller).expect("who cannot be this caller was not asked");
     let output = forge(&hostile, &forgery.own, &forgery.forged);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     let after = fs::read_to_string(hostile.stage.home().join(LOGIN)).unwrap();
     assert_eq!(after, forgery.own, "the user's login is another");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(shown.contains("the agent changed its login, and yours stays"), "{shown}");
+    assert!(shown.contains("the agent changed its login; your login is unchanged"), "{shown}");
     let run = hostile.stage.run_ids().pop().unwrap();
     let journal = hostile.stage.journal(&run);
     let is_told = journal.iter().any(|entry| {
@@ -123,12 +123,12 @@ fn held(caller: Caller, forgery: &Forgery) -> Verdict {
 }
 
 #[test]
-fn a_forged_login_gets_through_where_its_rule_has_nothing_against_it() {
+fn a_forged_login_gets_through_if_its_rule_does_not_apply() {
     for forgery in [other_account(), replayed(), too_early()] {
         let own = forgery.unprotected.expect("these rules depend on the user's login");
-        let hostile = Hostile::new(Caller::User).expect("everybody can be a user");
+        let hostile = Hostile::new(Caller::User).expect("every caller can be a user");
         let output = forge(&hostile, &own, &forgery.forged);
-        assert!(output.status.success(), "{}", stderr(&output));
+        assert_exit(&output, 0);
         let after = fs::read(hostile.stage.home().join(LOGIN)).unwrap();
         let tokens = |login: &[u8]| serde_json::from_slice::<serde_json::Value>(login).unwrap();
         assert_eq!(tokens(&after), tokens(&forgery.forged), "{} proves nothing", forgery.reason);

@@ -1,9 +1,10 @@
-//! The abuse suite: a hostile agent really tries to get out, as an ordinary user and as root, and a table says what came
-//! of it. The attempts themselves are in `tests/abuse`, one row each; those that take a whole run are in `whole_runs`.
+//! The abuse suite: a hostile agent really tries to get out, as an ordinary user and as root, and a table shows the
+//! results. The attempts themselves are in `tests/abuse`, one row each; those that need a whole run are in
+//! `whole_runs`.
 //!
 //!     cargo test -p suite abuse -- --nocapture
 //!
-//! That the attempts can succeed is shown by `meta`: each protection is taken away in turn, and its attempt must escape.
+//! `meta` proves that the attempts can succeed: it removes each protection in turn, and then its attempt must escape.
 
 mod bombs;
 mod evidence;
@@ -27,14 +28,14 @@ use table::{Table, Verdict};
 use way_out::try_the_way_out;
 use whole_runs::{WHOLE_RUNS, WholeRun, words_of};
 
-/// What only a control group, or becoming somebody else, holds for root; without either, root is told so before the run.
+/// Only a control group, or becoming another user, limits root in this. Without either, a warning says so before the run.
 const HELD_FOR_ROOT_BY_A_GROUP_OR_ANOTHER_USER: &[(&str, &str)] =
     &[("L1a", "the kernel does not count root's processes: a control group, or another user")];
 
-/// Runs at a time.
+/// How many runs at a time.
 const AT_ONCE: usize = 3;
 
-/// The attempts that the probe makes, as everybody.
+/// The attempts of the probe, for every caller.
 fn ordinary_attempts(table: &mut Table) {
     let mut attempts = abuse::attempts();
     attempts.retain(|attempt| !END_THEIR_RUN.contains(&attempt.id));
@@ -51,7 +52,7 @@ fn ordinary_attempts(table: &mut Table) {
     }
 }
 
-/// The attempts that take whole runs, as everybody, a few at a time.
+/// The attempts that need whole runs, for every caller, a few at a time.
 fn whole_runs(table: &mut Table) {
     // The longest first.
     let all: Vec<(&WholeRun, Caller)> = BOMBS
@@ -86,7 +87,7 @@ fn verdict_of(whole: &WholeRun, caller: Caller) -> Verdict {
 }
 
 #[test]
-fn every_abuse_is_held() {
+fn every_attempt_is_stopped() {
     let mut table = Table::default();
     ordinary_attempts(&mut table);
     try_the_way_out(&mut table);

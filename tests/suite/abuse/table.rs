@@ -1,4 +1,4 @@
-//! The table: every attempt, and what came of it for each caller.
+//! The table: every attempt, and its result for each caller.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use abuse::{Answer, Attempt};
 
 use super::hostile::{Caller, Hostile};
 
-/// What an attempt came to, all things considered.
+/// The final verdict on an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// By what.
+    /// The error or answer that shows it.
     Held(String),
     Escaped(String),
-    /// Why not.
+    /// Why it could not be tried.
     NotHere(String),
 }
 
-/// One attempt for everybody.
+/// One attempt, for all callers.
 #[derive(Debug)]
 struct Row {
     does: String,
@@ -25,12 +25,12 @@ struct Row {
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// In the order of the ids, numbers by their size.
+    /// Sorted by id, with numbers by their value.
     rows: BTreeMap<(String, u32, String), Row>,
 }
 
 impl Verdict {
-    /// What an answer means, before the host was looked at.
+    /// The verdict by the answer alone, before the host is checked.
     pub(super) fn of(attempt: &Attempt, answer: Option<&Answer>) -> Self {
         match answer {
             None => Self::Escaped("there is no answer".to_owned()),
@@ -48,7 +48,7 @@ impl Verdict {
 }
 
 impl Table {
-    /// Judges by what was answered inside and by what the host shows.
+    /// The verdict by the answer from inside and by the state of the host.
     pub(super) fn judge(
         &mut self,
         caller: Caller,
@@ -121,7 +121,7 @@ impl Table {
         );
     }
 
-    /// Nobody got out.
+    /// Checks that no attempt escaped.
     #[track_caller]
     pub(super) fn check(&self) {
         let escaped: Vec<String> = self

@@ -1,4 +1,4 @@
-//! N2-N5: through the supervisor, in a world with an outside of its own, so that nothing is the machine's traffic.
+//! N2-N5: through the shim, in a world with its own outside, so that nothing reaches the machine's network.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,9 +7,9 @@ use abuse::{Answer, Attempt, Evidence, Neighbour, SMUGGLED, World};
 
 use super::hostile::{Caller, ORDINARY_UID, answers, as_caller, is_root};
 use super::table::{Table, Verdict};
-use crate::network::outside::Outside;
-use crate::network::{count, network_events};
-use crate::programs::copy_program;
+use crate::sandbox::network::outside::Outside;
+use crate::sandbox::network::{count, network_events};
+use crate::stage::programs::copy_program;
 use crate::stage::stderr;
 
 const ALLOWED: [&str; 6] =
@@ -28,7 +28,7 @@ fn smuggling() -> Vec<Attempt> {
     rows.collect()
 }
 
-/// A world with an outside, and a probe on the stage in it.
+/// A world with an outside, and a probe on its stage.
 struct Probed {
     outside: Outside,
     probe: PathBuf,
@@ -45,7 +45,7 @@ impl Probed {
         Some(Self { outside, probe })
     }
 
-    /// Has attempts made, and returns the answers.
+    /// Makes attempts, and returns the answers.
     fn answers(&self, caller: Caller, ids: &[&str], flags: &[&str]) -> BTreeMap<String, Answer> {
         let script = format!(
             "shell[timeout=300s] {} try world.json {} > results\nsay done",
@@ -78,14 +78,14 @@ pub(super) fn try_the_way_out(table: &mut Table) {
             continue;
         };
         let answers = probed.answers(caller, &ids, &ALLOWED);
-        // What follows a name that is on the list is looked up, and nothing else was ever asked for outside.
+        // The supervisor looks up names that end in one on the list. Outside, nothing else arrived.
         let asked = probed.outside.asked();
         let is_trap = |line: &&str| line.starts_with("dns ") && line.ends_with(".trap.test");
         let reached = asked.lines().find(|line| !is_trap(line));
         let run = probed.outside.stage.run_ids().pop().unwrap();
         let events = network_events(&probed.outside.stage.journal(&run));
         let n_told = count(&events, |event| event["kind"] == "net.denied");
-        // Each way of saying a name is told of by itself.
+        // Each spelling of a name has its own event.
         assert!(n_told >= 3 * smuggling.len() as u64 + 11, "{n_told} refusals: {events:#?}");
         for attempt in &attempts {
             let verdict = match (Verdict::of(attempt, answers.get(attempt.id)), reached) {
@@ -99,7 +99,7 @@ pub(super) fn try_the_way_out(table: &mut Table) {
     }
 }
 
-/// There is nobody next door here: the outside is what is to be reached.
+/// There is no neighbour here: the outside is the target.
 fn world(outside: &Outside) -> World {
     let stage = &outside.stage;
     World {
@@ -107,7 +107,7 @@ fn world(outside: &Outside) -> World {
         workspace: stage.workspace(),
         state: stage.root().join("state"),
         sockets: stage.root().join("run"),
-        program: crate::programs::program("caretaker"),
+        program: crate::stage::programs::program("caretaker"),
         secret: SECRET.to_owned(),
         key: String::new(),
         bucket: String::new(),
@@ -127,22 +127,22 @@ fn world(outside: &Outside) -> World {
     }
 }
 
-/// Whether somebody who reads carelessly would let this name through.
+/// True if a careless reader would let this name through.
 fn is_let_through(read_as: &str) -> bool {
     read_as == "allowed.test" || read_as.ends_with(".below.test")
 }
 
 #[test]
-fn every_smuggled_name_would_fool_somebody_who_reads_carelessly() {
+fn every_smuggled_name_would_fool_a_careless_reader() {
     for smuggled in SMUGGLED {
         let read_as = (smuggled.read_as)(smuggled.name);
-        assert!(is_let_through(&read_as), "{} fools nobody: {read_as:?}", smuggled.id);
+        assert!(is_let_through(&read_as), "{} fools no reader: {read_as:?}", smuggled.id);
     }
 }
 
-/// The list is a protection too: whoever is put on it is reached, and whoever has the host's network reaches all of it.
+/// The list is a protection too: a host on it can be reached, and a run with the host's network reaches everything.
 #[test]
-fn the_way_out_is_open_where_the_list_or_the_network_of_its_own_is_taken_away() {
+fn without_the_list_or_its_own_network_the_way_out_is_open() {
     let caller = if is_root() { Caller::Root } else { Caller::User };
     let on_the_list = ["--allow-host", "denied.test", "--allow-host", "*.evil.test"];
     let off: [(&[&str], &[&str]); 2] =

@@ -1,4 +1,4 @@
-//! Attempts that take a whole run: the repository is the attack, or the run does not survive it.
+//! Attempts that need a whole run: the repository is the attack, or the run does not survive it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -10,10 +10,10 @@ use abuse::{Evidence, OTHER_SESSION};
 use super::evidence::Snapshot;
 use super::hostile::{Caller, Hostile, is_root, write};
 use super::table::Verdict;
-use crate::stage::stderr;
-use crate::strict::extend_strict;
+use crate::sandbox::strict::extend_strict;
+use crate::stage::{assert_exit, stderr};
 
-/// An attempt with a run, or several, of its own. It panics where it does not hold.
+/// An attempt with one or several runs. It panics if the protection does not hold.
 pub(super) struct WholeRun {
     pub(super) id: &'static str,
     pub(super) does: &'static str,
@@ -21,7 +21,7 @@ pub(super) struct WholeRun {
     pub(super) act: fn(Caller) -> Verdict,
 }
 
-/// Where it makes no difference who the agent runs as.
+/// The user that the agent runs as makes no difference.
 pub(super) const ONE: &[Caller] = &[Caller::User];
 pub(super) const ALL: &[Caller] = &Caller::ALL;
 
@@ -59,12 +59,12 @@ pub(super) const WHOLE_RUNS: &[WholeRun] = &[
     }),
     whole("C7", "swaps .cursor for a link between the check and the start", swapped),
     whole("C8", "works in a workspace where another agent works", second_run),
-    whole("C8b", "waits for somebody on the host to take .cursor away under it", |caller| {
+    whole("C8b", "waits for a process on the host to remove .cursor under it", |caller| {
         taken_away(caller, ".cursor", |workspace| {
             fs::remove_dir_all(workspace.join(".cursor")).unwrap()
         })
     }),
-    whole("C8c", "waits for git on the host to write its configuration anew", |caller| {
+    whole("C8c", "waits for git on the host to rewrite its configuration", |caller| {
         taken_away(caller, ".git/config", |workspace| {
             let (new, config) = (workspace.join(".git/config.lock"), workspace.join(".git/config"));
             fs::copy(&config, &new).unwrap();
@@ -133,7 +133,7 @@ pub(super) const WHOLE_RUNS: &[WholeRun] = &[
     whole("T2", "goes on without its supervisor", orphaned),
 ];
 
-/// Hides from its parent, and from every signal that can be ignored.
+/// Hides from its parent, and ignores every signal that can be ignored.
 const HIDE: &str =
     "(setsid sh -c 'trap \"\" TERM INT HUP; while :; do sleep 1; done' > /dev/null 2>&1 &)";
 
@@ -145,7 +145,7 @@ pub(super) fn held(by: &str) -> Verdict {
     Verdict::Held(by.to_owned())
 }
 
-/// A repository that is an attack by itself: nothing runs, and nothing is made where it points to.
+/// A repository that is itself the attack: nothing runs, and nothing is created where it points to.
 fn refused_repository(caller: Caller, make: fn(&Path, &Path)) -> Verdict {
     let hostile = hostile(caller);
     let victim = hostile.stage.home().join("victim");
@@ -160,7 +160,7 @@ fn refused_repository(caller: Caller, make: fn(&Path, &Path)) -> Verdict {
     held("a refusal before the start")
 }
 
-/// Somebody on the host who is quick: bubblewrap finds another `.cursor` than was checked.
+/// A quick process on the host: bubblewrap finds another `.cursor` than the shim checked.
 fn swapped(caller: Caller) -> Verdict {
     if !is_root() {
         return Verdict::NotHere("no bubblewrap but root's is trusted".to_owned());
@@ -178,14 +178,14 @@ fn swapped(caller: Caller) -> Verdict {
     let content = bin.path().join("content");
     fs::write(&content, script).unwrap();
     fs::set_permissions(&content, fs::Permissions::from_mode(0o755)).unwrap();
-    crate::programs::copy_program(&content, &bin.path().join("bwrap"));
+    crate::stage::programs::copy_program(&content, &bin.path().join("bwrap"));
     fs::set_permissions(bin.path().join("bwrap"), fs::Permissions::from_mode(0o755)).unwrap();
 
     let prompt = "```agent\nshell touch it-ran\n```\n";
     let mut command = hostile.command(&["run", "--agent", "simulated", prompt]);
     command.env("PATH", format!("{}:/usr/bin:/bin", bin.path().display()));
     let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    assert_exit(&output, 125);
     assert!(!workspace.join("it-ran").exists(), "the agent ran");
     assert_eq!(hostile.stage.ended()["outcome"], "sandbox_failed");
     held("a look at what is mounted, before the release")
@@ -195,38 +195,38 @@ fn second_run(caller: Caller) -> Verdict {
     let hostile = hostile(caller);
     let first = hostile.detach("shell sleep 600", &[]);
     let output = hostile.play("shell touch it-ran", &[]);
-    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert_exit(&output, 4);
     assert!(stderr(&output).contains(&first), "{}", stderr(&output));
     assert!(!hostile.workspace().join("it-ran").exists(), "the second agent ran");
     hostile.command(&["kill", "--now", &first]).output().unwrap();
     held("the lock of the workspace")
 }
 
-/// What is removed or replaced on the host takes along what is mounted over it. The run does not go on without it.
+/// If a path on the host is removed or replaced, the mount over it goes too. The run must not continue without it.
 fn taken_away(caller: Caller, what: &str, take: fn(&Path)) -> Verdict {
     let mut hostile = hostile(caller);
     let script = "shell[timeout=300s] while ! (echo evil >> .git/config || mkdir .cursor) 2>/dev/null; do :; done; touch it-wrote; sleep 600";
     let run = hostile.detach(script, &[]);
     take(&hostile.workspace());
     let waited = hostile.command(&["wait", &run]).output().unwrap();
-    assert_eq!(waited.status.code(), Some(125), "{}", stderr(&waited));
+    assert_exit(&waited, 125);
     let (ended, path) = (hostile.stage.ended(), hostile.workspace().join(what));
     assert_eq!(ended["outcome"], "protection_lost", "{ended}");
     assert_eq!(ended["path"], path.to_str().unwrap(), "{ended}");
     let shown = hostile.command(&["show", &run]).output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
-    assert!(shown.contains("was removed or replaced on the host while the agent ran"), "{shown}");
+    assert!(shown.contains("while the agent ran, so it was no longer protected"), "{shown}");
     hostile.dismiss_neighbour();
     hostile.stage.assert_no_survivors("after the end");
     held("the end of the run")
 }
 
-/// Names that the profile protects where they exist, and that are not there.
+/// Names that the profile protects if they exist, and that do not exist.
 const NEW: &str = "shell rm -f own; mkdir -p .devcontainer new/.vscode .husky; \
                    echo evil > .devcontainer/devcontainer.json; echo evil > .husky/pre-commit; \
                    mkdir -p .github/workflows; echo evil > .github/workflows/evil.yml; true\nsay done";
 
-/// In a worktree `.git` is a file that names the repository, whose hooks and configuration git obeys everywhere.
+/// In a worktree, `.git` is a file that names the repository, whose hooks and configuration git obeys everywhere.
 fn from_worktree(caller: Caller) -> Verdict {
     let hostile = hostile(caller);
     let (main, worktree) = (hostile.workspace(), hostile.stage.home().join("work/tree"));
@@ -235,7 +235,7 @@ fn from_worktree(caller: Caller) -> Verdict {
         let git = Command::new("git").args(identity).args(words).current_dir(&main).output();
         assert!(git.as_ref().unwrap().status.success(), "{}", stderr(&git.unwrap()));
     };
-    // The repository's own, which is no configuration, is in git's way.
+    // The repository's own file, which is no configuration, is in git's way.
     fs::remove_file(main.join(".git/config.worktree")).unwrap();
     git(&["commit", "--quiet", "--allow-empty", "-m", "one"]);
     git(&["worktree", "add", "--quiet", worktree.to_str().unwrap()]);
@@ -251,14 +251,14 @@ fn from_worktree(caller: Caller) -> Verdict {
         main.join(".git").display()
     );
     let output = hostile.play(&script, &["--workspace", worktree.to_str().unwrap()]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     for (path, before) in watched.iter().zip(before) {
         assert_eq!(before.difference(&Snapshot::of(path)), None);
     }
     held("read-only mounts of what git obeys")
 }
 
-/// Of the repository that a run's own worktree belongs to, only what commits go to can be written.
+/// In the repository of a run's own worktree, the agent can write only what commits need.
 fn from_own_worktree(caller: Caller) -> Verdict {
     let hostile = hostile(caller);
     let main = hostile.workspace();
@@ -281,13 +281,13 @@ fn from_own_worktree(caller: Caller) -> Verdict {
                   shell git branch -D precious; true\n\
                   shell git -c user.name=a -c user.email=a@b commit --allow-empty -m two && git branch made\nsay done";
     let output = hostile.play(script, &["--worktree"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     for (path, before) in watched.iter().zip(before) {
         assert_eq!(before.difference(&Snapshot::of(path)), None);
     }
     git(&["status"]);
     git(&["rev-parse", "--verify", "--quiet", "precious"]);
-    // What it may do, it could.
+    // The allowed writes succeeded.
     git(&["rev-parse", "--verify", "--quiet", "made"]);
     held("a repository that is read-only but for commits")
 }
@@ -295,7 +295,7 @@ fn from_own_worktree(caller: Caller) -> Verdict {
 fn audited(caller: Caller) -> Verdict {
     let hostile = hostile(caller);
     let output = hostile.play(NEW, &[]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     let run = hostile.stage.run_ids().pop().unwrap();
     let journal = hostile.stage.journal(&run);
     let audit = journal.iter().find(|entry| entry.line["run"]["kind"] == "audit").unwrap();
@@ -317,21 +317,21 @@ fn blocked_by_strict(caller: Caller) -> Verdict {
     extend_strict(&hostile.stage, "strict-here", "[limits]\nrequired = false\n");
     hostile.give_away();
     let output = hostile.play(NEW, &["--profile", "strict-here"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     for name in [".devcontainer", ".husky", ".github"] {
         assert!(!hostile.workspace().join(name).exists(), "{name} was made");
     }
     held("something empty in their place")
 }
 
-/// Uses a tool of ours on somebody else's run.
+/// Uses one of our tools on another user's run.
 fn meddle(caller: Caller, tool: &str, arguments: &str) -> Verdict {
     let hostile = hostile(caller);
     let other = hostile.stage.home().join("other");
     let stranger = hostile.detach("shell sleep 600", &["--workspace", other.to_str().unwrap()]);
     let call = format!("mcp caretaker {tool} {}", arguments.replace("RUN", &stranger));
     let output = hostile.play(&format!("{call}\nsay done"), &[]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
 
     let run = hostile.stage.run_ids().pop().unwrap();
     let of_kind = |run: &str, kind: &str| {
@@ -342,7 +342,7 @@ fn meddle(caller: Caller, tool: &str, arguments: &str) -> Verdict {
     let told = fs::read_to_string(hostile.stage.journal_path(&stranger)).unwrap();
     assert!(!told.contains("EVIL"), "{told}");
     assert_eq!(of_kind(&stranger, "stop_requested") + of_kind(&stranger, "ended"), 0);
-    // What is known of it inside is no more than what was said.
+    // Inside, no more is known about it than what was said.
     let seen = fs::read_to_string(hostile.stage.journal_path(&run)).unwrap();
     assert!(!seen.contains("\"state\"") && !seen.contains("\\\"state\\\""), "{seen}");
     hostile.command(&["kill", "--now", &stranger]).output().unwrap();
@@ -359,7 +359,7 @@ fn kill_all(caller: Caller) -> Verdict {
     held("its own processes alone")
 }
 
-/// The host reads the store after the run, and is neither held up nor led astray.
+/// The host reads the store after the run, and is neither blocked nor misled.
 fn hostile_store(caller: Caller, make: &str) -> Verdict {
     let hostile = hostile(caller);
     let agent = hostile.stage.home().join(".local/bin/agent");
@@ -370,7 +370,7 @@ fn hostile_store(caller: Caller, make: &str) -> Verdict {
          echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"\"}}'\n"
     );
     fs::write(&content, script).unwrap();
-    crate::programs::copy_program(&content, &agent);
+    crate::stage::programs::copy_program(&content, &agent);
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
     hostile.give_away();
     let agent = agent.to_str().unwrap();
@@ -379,14 +379,14 @@ fn hostile_store(caller: Caller, make: &str) -> Verdict {
     let run = hostile.stage.run_ids().pop().unwrap();
     let journal = hostile.stage.journal(&run);
     let of_kind = |kind: &str| journal.iter().find(|entry| entry.line["run"]["kind"] == kind);
-    let checkpoint = &of_kind("checkpoint").expect("the store was looked at").line["run"];
+    let checkpoint = &of_kind("checkpoint").expect("the shim checked the store").line["run"];
     assert_ne!(checkpoint["resumable"], "yes", "{checkpoint}");
     let text = fs::read_to_string(hostile.stage.journal_path(&run)).unwrap();
     assert!(!text.contains(&hostile.world().secret), "{text}");
     held("a reader that looks first")
 }
 
-/// What the supervisor writes for the next run of a session goes nowhere that the last one chose.
+/// Files that the shim writes for the next run of a session do not go where the last run pointed.
 fn planted(caller: Caller, make: &str) -> Verdict {
     let hostile = hostile(caller);
     let victim = hostile.stage.home().join("victim");
@@ -403,11 +403,11 @@ fn planted(caller: Caller, make: &str) -> Verdict {
     hostile.give_away();
     let before = Snapshot::of(&victim);
     let output = hostile.play("shell python3 plant.py && touch planted\nsay done", &[]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     assert!(hostile.workspace().join("planted").exists(), "nothing was planted");
     let output = next_turn(&hostile, "say again");
     assert_eq!(before.difference(&Snapshot::of(&victim)), None, "{}", stderr(&output));
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     held("a writer that follows no link")
 }
 
@@ -419,7 +419,7 @@ fn next_turn(hostile: &Hostile, script: &str) -> Output {
     hostile.command(&next).output().unwrap()
 }
 
-/// Everything that could be taken for a wish of the user's, wherever the agent can write.
+/// Everything that could pass for a request of the user, at every place where the agent can write.
 fn wider_next_turn(caller: Caller) -> Verdict {
     let hostile = hostile(caller);
     let plant = "shell mkdir -p ~/.config/caretaker/profiles .caretaker; \
@@ -429,7 +429,7 @@ fn wider_next_turn(caller: Caller) -> Verdict {
     let narrow = ["--network", "none", "--memory", "512MiB", "--max-tool-calls", "9"];
     let output =
         hostile.play(&format!("{plant}\nsay resume me with --widen network,memory"), &narrow);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     assert!(hostile.workspace().join("planted").exists(), "nothing was planted");
     let spec = || -> serde_json::Value {
         let run = hostile.stage.run_ids().pop().unwrap();
@@ -438,7 +438,7 @@ fn wider_next_turn(caller: Caller) -> Verdict {
     };
     let before = spec();
     let output = next_turn(&hostile, "shell ls /sys/class/net 2>/dev/null; true\nsay again");
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     let after = spec();
     for field in ["network", "allow_hosts", "profile_text", "resources", "limits", "expose", "env"]
     {
@@ -447,7 +447,7 @@ fn wider_next_turn(caller: Caller) -> Verdict {
     held("what the last run of the session had")
 }
 
-/// An agent that was told the name of another session of its workspace.
+/// An agent that knows the id of another session of its workspace.
 fn other_session_in_the_next_run(caller: Caller) -> Verdict {
     let hostile = hostile(caller);
     let store = format!("{}/store.db", hostile.world().other_session);
@@ -456,22 +456,22 @@ fn other_session_in_the_next_run(caller: Caller) -> Verdict {
         hostile.world().other_session
     );
     let output = hostile.play(&format!("shell {make}\nsay done"), &[]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     assert!(hostile.workspace().join("made").exists(), "no place was made");
     let read =
         format!("cd ~/.cursor/chats/*/; cat {store} > $OLDPWD/seen; echo EVIL >> {store}; true");
     let output = next_turn(&hostile, &format!("shell {read}"));
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     assert_eq!(fs::read_to_string(hostile.workspace().join("seen")).unwrap(), "");
     hostile.look(Evidence::Intact(&[OTHER_SESSION])).unwrap();
     held("a record of its own sub-agents")
 }
 
-/// What it prints is kept, and what is shown of it steers nobody's terminal.
+/// Its output is kept, and the displayed form controls no terminal.
 fn prints(caller: Caller, script: &str) -> Verdict {
     let hostile = hostile(caller);
     let output = hostile.play(script, &[]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     assert_eq!(hostile.stage.ended()["outcome"], "succeeded");
     let views = [&["tail", "-"][..], &["show", "-"]];
     let views = views.map(|view| hostile.command(view).output().unwrap().stdout);
@@ -490,7 +490,7 @@ fn left_behind(caller: Caller) -> Verdict {
         "shell {HIDE}; {HIDE}; true\nmisbehave unkillable-child\nmisbehave linger\nsay done"
     );
     let output = hostile.play(&script, &[]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     hostile.dismiss_neighbour();
     hostile.stage.assert_no_survivors("after the end");
     held("the end of its first process")
@@ -507,7 +507,7 @@ fn orphaned(caller: Caller) -> Verdict {
     held("death with the supervisor")
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(super) fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it went wrong").to_owned()

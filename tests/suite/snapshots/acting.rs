@@ -42,7 +42,7 @@ fn run_starts_many() {
 }
 
 #[test]
-fn run_refuses_what_cannot_be() {
+fn run_refuses_impossible_requests() {
     let stage = past::stage();
     std::fs::write(stage.workspace().join("prompts"), "{\"prompt\":1}\n").unwrap();
     std::fs::write(stage.workspace().join("nothing"), "").unwrap();
@@ -120,7 +120,7 @@ fn resume_checks_what_a_session_holds() {
 }
 
 #[test]
-fn resume_refuses_what_cannot_be() {
+fn resume_refuses_impossible_requests() {
     let stage = past::stage();
     let shown = Shown::live(&stage);
     for (name, args) in [
@@ -163,7 +163,7 @@ fn kill_has_nothing_to_do_for_runs_that_are_over() {
 }
 
 #[test]
-fn suspend_stops_a_run_to_be_taken_up_again() {
+fn suspend_stops_a_run_for_a_resume() {
     let own = Stage::of_fixed_width();
     let shown = Shown::live(&own);
     shown.on_fresh_stages("suspend/running", &["suspend", "worker"], busy);
@@ -180,7 +180,7 @@ fn suspend_refuses_runs_that_are_over() {
 }
 
 #[test]
-fn send_leaves_a_letter() {
+fn send_leaves_a_message() {
     let stage = past::stage();
     let shown = Shown::live(&stage);
     shown.once("send/empty", &["send", WATCHER, " "]);

@@ -1,4 +1,5 @@
-//! `sessions` where it adds or mends something: `new`, `fork`, `bundle`, `import`, `repair`, `gc --yes`, and `tail`.
+//! `sessions` commands that add or repair something: `new`, `fork`, `bundle`, `import`, `repair`, `gc --yes`, and
+//! `tail`.
 
 use super::reading_sessions::{shown_of, shows_how_a_session_is_refused};
 use super::stores::{self, CUT_OFF, IDE, PARSER};

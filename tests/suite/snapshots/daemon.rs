@@ -1,12 +1,12 @@
-//! `daemon`: started, asked, replaced, stopped, and what it says when it cannot be.
+//! `daemon`: start, status, replace, stop, and the errors of each.
 
 use std::fs;
 
 use super::past;
 use super::{Form, Shown};
-use crate::daemon::start_other;
-use crate::daemon_stage::DaemonStage;
+use crate::daemon::life::start_other;
 use crate::stage::Stage;
+use crate::stage::daemon_stage::DaemonStage;
 
 fn shown(stage: &Stage) -> Shown<'_> {
     Shown::of(stage)
@@ -18,14 +18,14 @@ fn shown(stage: &Stage) -> Shown<'_> {
         .also(r"\bdaemon-[0-9a-f]{8}\.sock\b", "daemon-<place>.sock")
 }
 
-/// Runs of the past, of which two are queued, and a place for sockets.
+/// Runs of the past, two of them queued, and a place for sockets.
 fn stage() -> DaemonStage {
     let stage = past::queued();
     fs::create_dir(stage.root().join("run")).unwrap();
     DaemonStage::on(stage, 2)
 }
 
-/// What a daemon wrote in 2020. A live one cleans up while it becomes ready, so the order of its lines is open.
+/// The log of a daemon in 2020. A live daemon cleans up while it becomes ready, so the order of its lines varies.
 const LOG: &str = "\
 2020-09-13T12:26:40.000001Z  INFO caretaker_daemon::serve: cleaned up after the dead n_dead=0
 2020-09-13T12:26:40.000002Z  INFO caretaker_daemon::serve: ready pid=7 socket=/run/caretaker/daemon.sock n_adopted=2 n_lost=1

@@ -1,4 +1,4 @@
-//! `login ls` and `login restore`, on logins that were kept in 2020.
+//! `login ls` and `login restore`, on logins that were saved in 2020.
 
 use std::fs;
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::past::{PUBLISH, WATCHER};
 use super::{Form, Shown};
-use crate::login::user::{login_of, token_of};
+use crate::sandbox::login::user::{login_of, token_of};
 use crate::stage::Stage;
 
-/// The first day of 2050, in seconds: the days until then have four digits for a long time to come.
+/// The first day of 2050, in seconds: the number of days until then has four digits for a long time to come.
 const FAR: i64 = 2_524_608_000;
 /// A day of 2020.
 const PAST: i64 = 1_600_000_000;
@@ -18,7 +18,7 @@ fn login(account: &str, expires: i64, mark: &str) -> Value {
     login_of(&token_of(account, PAST, expires, mark))
 }
 
-/// Four kept logins, of two files, and one that is in use.
+/// Four saved logins, of two files, and one that is in use.
 fn stage() -> Stage {
     let stage = Stage::of_fixed_width();
     let file = stage.home().join(".config/cursor/auth.json");
@@ -47,7 +47,7 @@ fn stage() -> Stage {
 }
 
 fn shown(stage: &Stage) -> Shown<'_> {
-    // The login that a restore replaces is kept under a made-up id.
+    // A restore saves the login that it replaces under a random id.
     Shown::of(stage)
         .also(r"(?m)\blogin restore [0-9a-f]{8}$", "login restore <id>")
         .also(r#"("kept": )"[0-9a-f]{8}""#, r#"$1"<id>""#)
@@ -79,13 +79,13 @@ fn login_restore_puts_a_login_back() {
     let stage = stage();
     let shown = shown(&stage);
     shown.once("login-restore/no-directory", &["login", "restore", "0dd"]);
-    // No login is there, so none is replaced.
+    // There is no login, so none is replaced.
     fs::create_dir(stage.home().join("second")).unwrap();
     shown.once("login-restore/by-id", &["login", "restore", "0dd"]);
 }
 
 #[test]
-fn a_login_that_is_not_kept_is_not_restored() {
+fn a_login_that_was_not_saved_is_not_restored() {
     let stage = stage();
     let shown = shown(&stage);
     shown.once("login-restore/unknown", &["login", "restore", "zzzz"]);

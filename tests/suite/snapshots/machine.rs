@@ -14,7 +14,7 @@ fn stage() -> Stage {
     stage
 }
 
-/// What depends on the machine is left out.
+/// Leaves out what depends on the machine.
 fn shown(stage: &Stage) -> Shown<'_> {
     Shown::of(stage)
         .also(r"(?m)^[✓!] (bubblewrap|privileges|limits) .*\n(?:             .*\n)*", "? $1: of this machine\n")
@@ -69,14 +69,14 @@ fn doctor_says_what_to_change() {
     shown.text("doctor/nothing-installed", &shown.page(&["doctor"], &output, form));
 }
 
-/// Every command that the completions of bash know, with its own commands below it.
+/// Every command that the completions of bash know, with its subcommands.
 fn commands_of(bash: &str) -> Vec<String> {
     let cases = bash.lines().map(str::trim).filter_map(|line| line.strip_suffix(')'));
     let mut commands: Vec<String> = cases
         .filter(|case| case.starts_with("caretaker"))
         .filter_map(|case| case.split_once(','))
         .map(|(parent, command)| format!("{} {command}", parent.replace("__subcmd__", " ")))
-        // `help` has every command once more.
+        // `help` lists every command once more.
         .filter(|command| !command.contains(" help "))
         .collect();
     commands.sort();

@@ -1,8 +1,8 @@
-//! What users see: the whole output of every command, as snapshots in `snaps`.
+//! The whole output of every command, as users see it: snapshots in `snaps`.
 //!
-//! A test stages something, and [`Shown`] runs commands on it: on a terminal of 100 and of 60 columns, and with `--json`
-//! into a pipe. Runs and stores of the past are written with fixed ids and times, so that little has to be normalised
-//! afterwards and columns stay where they are.
+//! A test stages a situation, and [`Shown`] runs commands on it: on terminals of 100 and of 60 columns, and with
+//! `--json` into a pipe. Runs and stores of the past have fixed ids and times, so that little has to be normalised and
+//! columns stay in place.
 
 mod acting;
 mod changing_sessions;
@@ -29,15 +29,15 @@ use terminal::output_on_terminal;
 
 use crate::stage::Stage;
 
-/// Runs commands on a stage and compares what they print with the snapshots.
+/// Runs commands on a stage and compares their output with the snapshots.
 pub(crate) struct Shown<'a> {
     stage: &'a Stage,
     normal: Normal,
-    /// What differs. A test names all of it at its end, so that one word that changes fails every snapshot that shows it.
+    /// The snapshots that differ. A test names all of them at its end, so that one changed word fails every snapshot
+    /// that shows it.
     different: RefCell<Vec<String>>,
 }
 
-/// Where the output of a command goes.
 #[derive(Clone, Copy)]
 enum Form {
     Terminal {
@@ -53,20 +53,20 @@ impl<'a> Shown<'a> {
         Self { stage, normal: Normal::of(stage), different: RefCell::default() }
     }
 
-    /// For commands that start something: how long it took and how this machine confines it is normalised too.
+    /// For commands that start something: also normalises durations and how this machine confines a run.
     pub(crate) fn live(stage: &'a Stage) -> Self {
         let mut shown = Self::of(stage);
         shown.normal = Normal::of(stage).live();
         shown
     }
 
-    /// Replaces something more: what one command alone prints.
+    /// Replaces one more pattern, for a single command.
     pub(crate) fn also(mut self, pattern: &str, with: &'static str) -> Self {
         self.normal.also(pattern, with);
         self
     }
 
-    /// A command that changes nothing and knows `--json`: on both terminals and as JSON.
+    /// A command that changes nothing and has `--json`: on both terminals and as JSON.
     pub(crate) fn command(&self, name: &str, args: &[&str]) {
         self.human(name, args);
         self.json(name, args);
@@ -83,12 +83,12 @@ impl<'a> Shown<'a> {
         self.show(&format!("{name}.json"), &[args, &["--json"]].concat(), Form::Json);
     }
 
-    /// A command into a pipe: for output that is cut where a path of this machine ends.
+    /// A command into a pipe, for output that a terminal would cut inside a path of this machine.
     pub(crate) fn piped(&self, name: &str, args: &[&str]) {
         self.show(&format!("{name}.pipe"), args, Form::Pipe);
     }
 
-    /// A command that changes something, on a stage of its own for each form: on both terminals and as JSON.
+    /// A command that changes something, on a new stage for each form: on both terminals and as JSON.
     pub(crate) fn on_fresh_stages(&self, name: &str, args: &[&str], stage: impl Fn() -> Stage) {
         for (form, of_form) in [
             ("100", Form::Terminal { columns: 100 }),
@@ -103,7 +103,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// A command that can run only once on its stage, or that says the same on every terminal: an error.
+    /// A command that can run only once on its stage, or that prints the same on every terminal: an error.
     pub(crate) fn once(&self, name: &str, args: &[&str]) {
         self.show(name, args, Form::Terminal { columns: 100 });
     }
@@ -113,7 +113,7 @@ impl<'a> Shown<'a> {
         self.text(name, &self.page(args, &output, form));
     }
 
-    /// Compares a text that the caller has from elsewhere: a file that a command wrote.
+    /// Compares a text from elsewhere, such as a file that a command wrote.
     pub(crate) fn text(&self, name: &str, text: &str) {
         let text = self.normal.of_text(text, &self.stage.run_ids());
         let (directory, name) = name.split_once('/').expect("a name is `command/case`");
@@ -180,7 +180,7 @@ fn end_line(page: &mut String) {
     }
 }
 
-/// A JSON value on as many lines as a person needs. Nothing but white space is added: the order of keys stays.
+/// A JSON value on as many lines as people need. Adds only white space, and keeps the order of keys.
 fn spread(json: &str) -> String {
     let (mut spread, mut depth, mut in_string, mut is_escaped) = (String::new(), 0, false, false);
     let mut characters = json.chars().peekable();

@@ -1,16 +1,16 @@
-//! What differs from run to run and from machine to machine is replaced, by something of the same width where columns
-//! depend on it.
+//! Replaces everything that differs from run to run and from machine to machine, by texts of the same width where
+//! columns depend on it.
 
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use regex::{Captures, Regex};
 
-use crate::programs::program;
 use crate::stage::Stage;
+use crate::stage::programs::program;
 
 pub(super) struct Normal {
-    /// Texts of this stage and what stands for them, longest first.
+    /// Texts of this stage and their replacements, longest first.
     places: Vec<(String, &'static str)>,
     is_live: bool,
     more: Vec<Rule>,
@@ -18,45 +18,48 @@ pub(super) struct Normal {
 
 type Rule = (Regex, &'static str);
 
-/// What is never the same, on every stage.
+/// Patterns that differ on every stage.
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     rules(&[
-        // How long ago something of the past was. The number has four digits until 2047.
+        // The age of something in the past. The number has four digits until 2047.
         (r"\b\d{4} d\b", "#### d"),
         (r"\b\d{5} h(?: \d{1,2} min)?\b", "##### h ## min"),
         (r#"((?:\b|_)pid"?:? ?)\d+"#, "${1}<pid>"),
     ])
 });
 
-/// What is never the same when something was really started.
+/// Patterns that differ when a command really started something.
 static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     rules(&[
         (r"\b(?:\d+ ms|\d+\.\d s|\d+ min \d\d s)\b", "<took>"),
         (r#"((?:\b|_)ms": ?)\d{1,12}\b"#, "${1}<ms>"),
         (r#"((?:executionTime|localExecutionTimeMs)": ?)\d+"#, "${1}<ms>"),
-        // Columns are as wide as what is in them.
+        // Columns are as wide as their content.
         (r"(<took>|\bTIME) {2,}", "$1  "),
         (r"(?m)(<took>  .{10}).*…$", "$1<cut>…"),
-        // Tokens are counted in texts that have times in them.
+        // Tokens are counted in texts that contain times.
         (r"\b[0-9,]+ tokens in, ", "<n> tokens in, "),
         (r"\b[0-9,]+ from cache\b", "<n> from cache"),
         (r#"("(?:input_tokens|cache_read_tokens|tokens)": ?)\d+"#, "${1}<n>"),
-        // A line is cut earlier or later, as the numbers in it are longer or shorter.
+        // Where a line is cut depends on the length of the numbers in it.
         (r"(?m)^(✓ done · <took>) · .*…$", "$1 · <cut>…"),
         (r"call_[A-Za-z0-9]{24}\\nfc_[0-9a-f]{50}", "call_<call>"),
         (r"(-of-this-run-[0-9]{12}-\d+)-[0-9a-z]{4}\b", "${1}-<call>"),
         (r"\b(worktrees/|caretaker/)([a-z]+)-[0-9a-f]{12}\b", "${1}${2}-<end of an id>"),
-        (r"(is kept: caretaker login restore )[0-9a-f]{8}\b", "${1}<id>"),
+        (r"(previous login: caretaker login restore )[0-9a-f]{8}\b", "${1}<id>"),
         (r#"("kept": )"[0-9a-f]{8}""#, r#"$1"<id>""#),
-        // What this machine is and has: runs of the past have the words that are left out here.
-        (r"(?m)^! (?:you are root: |no cgroup holds this run).*\n", ""),
+        // The properties of this machine. Runs of the past have the words that are left out here.
+        (
+            r"(?m)^! (?:you are root[:,] |no cgroup (?:holds|enforces the limits of) this run).*\n",
+            "",
+        ),
         (r"(?m)^(· sandbox `[a-z]+` is up, ).*$", "$1<as this machine can>"),
         (r#""mounts":\d+"#, r#""mounts":<n>"#),
         (
             r#""limits":\{"backend":.*?\}\}(?:,"warnings":\[[^\]]*\])?"#,
             r#""limits":<as this machine can>"#,
         ),
-        (r#""warnings": \[\s*"you are root: [^"]*"\s*\]"#, r#""warnings": []"#),
+        (r#""warnings": \[\s*"you are root[:,] [^"]*"\s*\]"#, r#""warnings": []"#),
         (r"(?m)^(limits  .*, )by .*$", "${1}by <what this machine has>"),
         (r#"("backend": )"[^"]*""#, r#"$1"<what this machine has>""#),
         (r#"("cpu_weight": )\d+"#, "${1}<n>"),
@@ -66,7 +69,8 @@ static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     ])
 });
 
-/// Replaced by `#`, digit for digit: what is left of a path that was cut off, and what files take on this machine's disk.
+/// Replaced by `#`, digit for digit: the rest of a path that was cut off, and the sizes of files on this machine's
+/// disk.
 static CUT_OFF: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(/tmp/st)([A-Za-z0-9]{1,6})…").unwrap());
 static CUT_OFF_IN_FRONT: LazyLock<Regex> =
@@ -133,7 +137,7 @@ impl Normal {
     }
 }
 
-/// Replaces a text; where a column is filled up with spaces after it, it stays as wide as it was.
+/// Replaces a text. If spaces follow it to fill a column, the column keeps its width.
 fn in_place(text: &str, place: &str, name: &str) -> String {
     let mut pieces = text.split(place);
     let mut replaced = pieces.next().unwrap_or_default().to_owned();
@@ -150,7 +154,7 @@ fn in_place(text: &str, place: &str, name: &str) -> String {
     replaced
 }
 
-/// The second group of what is found becomes `#`, and stays as wide as it was.
+/// Replaces the second group of each match by `#`, in the same width.
 fn hidden(text: &str, found: &Regex) -> String {
     let hide = |found: &Captures<'_>| {
         let hidden = found[2].replace(|it: char| it.is_ascii_alphanumeric(), "#");
@@ -160,7 +164,7 @@ fn hidden(text: &str, found: &Regex) -> String {
     found.replace_all(text, hide).into_owned()
 }
 
-/// Ids that a run made up become numbers in the order in which they appear; staged ids (`…-0000-7000-8000-…`,
+/// Replaces random ids by numbers, in the order in which they appear. Staged ids (`…-0000-7000-8000-…`,
 /// `…-0000-4000-8000-…`) stay.
 fn numbered_ids(text: &str, run_ids: &[String]) -> String {
     let is_staged = |id: &str| id.contains("-0000-7000-8000-") || id.contains("-0000-4000-8000-");
@@ -189,7 +193,7 @@ fn numbered_ids(text: &str, run_ids: &[String]) -> String {
         .into_owned()
 }
 
-/// The groups before the last one say nothing but when an id was made.
+/// The groups before the last one only say when an id was made.
 fn with_marked_ids(text: &str, is_staged: impl Fn(&str) -> bool) -> String {
     UUID.replace_all(text, |found: &Captures<'_>| {
         let id = &found[0];
@@ -198,7 +202,7 @@ fn with_marked_ids(text: &str, is_staged: impl Fn(&str) -> bool) -> String {
     .into_owned()
 }
 
-/// Times that are about now. Those of the past are staged, and stay.
+/// Replaces present times. Those of the past are staged, and stay.
 fn without_now(text: &str) -> String {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let day_ms = 24 * 3600 * 1000;
@@ -217,7 +221,7 @@ fn without_now(text: &str) -> String {
     .into_owned()
 }
 
-/// Days since 1970 of a date in the Gregorian calendar.
+/// The days from 1970 to a date in the Gregorian calendar.
 fn day_number(date: &str) -> Option<u128> {
     let mut parts = date.split('-').map(|part| part.parse::<u128>().ok());
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);

@@ -1,7 +1,7 @@
-//! Runs of the past, with fixed ids and times: what the commands that read runs are tried on.
+//! Runs of the past, with fixed ids and times, for the commands that read runs.
 //!
-//! The directories in `past` were written by real runs of the simulated agent in September 2020, or so their times say:
-//! old enough that an age has four digits for a long time to come.
+//! Real runs of the simulated agent wrote the directories in `past`. Their times say September 2020: an age then has
+//! four digits for a long time to come.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,38 +11,38 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use regex::Regex;
 
-use crate::programs::checkout;
 use crate::stage::Stage;
+use crate::stage::programs::checkout;
 
-/// It succeeded, with a thought, four tool calls and an answer.
+/// Succeeded, with a thought, four tool calls and an answer.
 pub(super) const TIDY: &str = "01740000-0000-7000-8000-00000000a001";
-/// It failed: the service had no capacity. In the group `release`, with a label.
+/// Failed: the service had no capacity. In the group `release`, with a label.
 pub(super) const PUBLISH: &str = "01740000-0000-7000-8000-00000000a002";
-/// It reported progress and a result.
+/// Reported progress and a result.
 pub(super) const REPORTER: &str = "01740000-0000-7000-8000-00000000a003";
-/// It continued the session of [`TIDY`], and has no name.
+/// Continued the session of [`TIDY`], and has no name.
 pub(super) const COUNTING: &str = "01740000-0000-7000-8000-00000000a004";
-/// It was killed while a command ran.
+/// Was killed while a command ran.
 pub(super) const WATCHER: &str = "01740000-0000-7000-8000-00000000a005";
-/// It was suspended while a command ran.
+/// Was suspended while a command ran.
 pub(super) const CHANGELOG: &str = "01740000-0000-7000-8000-00000000a006";
-/// Its supervisor died.
+/// Its shim died.
 pub(super) const CUT_OFF: &str = "01740000-0000-7000-8000-00000000a007";
 
-/// It asked two things and ended; a letter waits for its session.
+/// Asked two questions and ended; a message waits for its session.
 pub(super) const ASKER: &str = "01740000-0000-7000-8000-00000000a008";
 /// The questions of [`ASKER`].
 pub(super) const QUESTION: &str = "q-c1b6afc2";
-/// Two that wait in the queue, in the group `nightly`.
+/// Two runs that wait in the queue, in the group `nightly`.
 pub(super) const QUEUED: &str = "01740000-0000-7000-8000-00000000a009";
 const QUEUED_TOO: &str = "01740000-0000-7000-8000-00000000a010";
 
-/// It is under way: somebody holds its lock.
+/// Is under way: a process holds its lock.
 pub(super) const RUNNING: &str = "01740000-0000-7000-8000-00000000a011";
 
-/// One event of each kind is in its journal.
+/// Has one event of each kind in its journal.
 pub(super) const EVERYTHING: &str = "01740000-0000-7000-8000-00000000a012";
-/// It was cut off a few hours ago.
+/// Was interrupted a few hours ago.
 pub(super) const JUST_CUT_OFF: &str = "01740000-0000-7000-8000-00000000a013";
 
 const RUNS: [(&str, &str); 7] = [
@@ -55,7 +55,7 @@ const RUNS: [(&str, &str); 7] = [
     ("cut-off", CUT_OFF),
 ];
 
-/// All of them on a stage. It costs a few milliseconds, so every test has one of its own.
+/// A stage with all of them. It costs a few milliseconds, so every test has its own.
 pub(super) fn stage() -> Stage {
     let stage = Stage::of_fixed_width();
     for (name, id) in RUNS {
@@ -76,7 +76,7 @@ pub(super) fn asking() -> Stage {
     stage
 }
 
-/// Those of [`stage`], and two that wait in a queue that is paused.
+/// Those of [`stage`], and two that wait in a paused queue.
 pub(super) fn queued() -> Stage {
     let stage = stage();
     add_run(&stage, "q1", QUEUED);
@@ -86,7 +86,7 @@ pub(super) fn queued() -> Stage {
     stage
 }
 
-/// Those of [`stage`], and one that is under way for as long as the file is open. It has no supervisor who would answer.
+/// Those of [`stage`], and one that is under way for as long as the file is open. It has no shim that would answer.
 pub(super) fn running() -> (Stage, File) {
     let stage = stage();
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -108,7 +108,7 @@ pub(super) fn running() -> (Stage, File) {
     (stage, lock)
 }
 
-/// One run in whose journal every kind of event is that is not the agent's own, as the schema of events has them.
+/// A run whose journal has every kind of our own events, from the schema of events.
 pub(super) fn everything() -> Stage {
     let stage = Stage::of_fixed_width();
     add_run_as(&stage, "tidy", EVERYTHING, |text| text.replace("00000000a001", "00000000a012"));
@@ -132,7 +132,7 @@ pub(super) fn everything() -> Stage {
     stage
 }
 
-/// Those of [`stage`], and one that was cut off three hours and a half ago.
+/// Those of [`stage`], and one that was interrupted three and a half hours ago.
 pub(super) fn just_cut_off() -> Stage {
     let stage = stage();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();

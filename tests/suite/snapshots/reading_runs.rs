@@ -7,7 +7,7 @@ use super::past::{
 };
 use crate::stage::Stage;
 
-/// Every command that is given a run is refused in the same ways.
+/// Every command that takes a run refuses a bad one in the same ways.
 pub(super) fn shows_how_a_run_is_refused(shown: &Shown<'_>, command: &str) {
     shown.once(&format!("{command}/unknown-run"), &[command, "no-such-run"]);
     shown.once(&format!("{command}/ambiguous-run"), &[command, "0174"]);
@@ -27,7 +27,7 @@ fn ps_lists_runs() {
 }
 
 #[test]
-fn ps_lists_nothing_where_no_run_was() {
+fn ps_lists_nothing_without_runs() {
     let stage = Stage::of_fixed_width();
     let shown = Shown::of(&stage);
     shown.command("ps/empty", &["ps"]);

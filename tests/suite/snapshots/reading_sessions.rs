@@ -1,17 +1,17 @@
-//! `sessions` as far as it changes nothing.
+//! `sessions` commands that change nothing.
 
 use super::Shown;
 use super::stores::{self, ACP, CUT_OFF, IDE, PARSER, TRANSCRIPT};
 use crate::stage::Stage;
 
-/// The ids of blobs are hashes of what is in them, paths of the stage among it.
+/// The ids of blobs are hashes of their content, which includes paths of the stage.
 pub(super) fn shown_of(stage: &Stage) -> Shown<'_> {
     Shown::of(stage)
         .also(r"\b[0-9a-f]{64}\b", "<sha256>")
         .also(r"\bcheckpoint [0-9a-f]{12}\b", "checkpoint <beginning of it>")
 }
 
-/// Every command that is given a session is refused in the same ways.
+/// Every command that takes a session refuses a bad one in the same ways.
 pub(super) fn shows_how_a_session_is_refused(shown: &Shown<'_>, command: &str) {
     let name = |case: &str| format!("sessions-{command}/{case}");
     shown.once(&name("unknown-session"), &["sessions", command, "99999999"]);
@@ -37,7 +37,7 @@ fn ls_lists_conversations_of_all_stores() {
 }
 
 #[test]
-fn ls_lists_nothing_where_there_is_no_store() {
+fn ls_lists_nothing_without_stores() {
     let stage = Stage::of_fixed_width();
     let shown = shown_of(&stage);
     shown.command("sessions-ls/empty", &["sessions", "ls"]);

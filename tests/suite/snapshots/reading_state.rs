@@ -1,11 +1,11 @@
-//! `diff`, `gc`, `inbox`, `queue`, `group`, `parse`, `sandbox` and `config`: what they say and change nothing.
+//! `diff`, `gc`, `inbox`, `queue`, `group`, `parse`, `sandbox` and `config`, as far as they change nothing.
 
 use super::Shown;
 use super::past::{self, PUBLISH, QUEUED, TIDY};
 use super::reading_runs::shows_how_a_run_is_refused;
-use crate::daemon_stage::DaemonStage;
-use crate::programs::checkout;
 use crate::stage::Stage;
+use crate::stage::daemon_stage::DaemonStage;
+use crate::stage::programs::checkout;
 
 #[test]
 fn diff_shows_what_a_run_changed() {
@@ -44,7 +44,7 @@ fn gc_says_what_would_go() {
 }
 
 #[test]
-fn inbox_lists_questions_and_letters() {
+fn inbox_lists_questions_and_messages() {
     let stage = past::asking();
     let shown = Shown::of(&stage);
     shown.command("inbox/open", &["inbox"]);
@@ -54,7 +54,7 @@ fn inbox_lists_questions_and_letters() {
 }
 
 #[test]
-fn inbox_is_empty_where_nobody_asks() {
+fn inbox_is_empty_without_questions() {
     let stage = past::stage();
     Shown::of(&stage).command("inbox/empty", &["inbox"]);
 }
@@ -74,7 +74,7 @@ fn a_queue_needs_a_daemon() {
 }
 
 #[test]
-fn queue_shows_who_waits_and_for_what() {
+fn queue_shows_what_each_run_waits_for() {
     let stage = DaemonStage::on(past::queued(), 2);
     stage.start_daemon();
     let shown = Shown::of(&stage);
@@ -105,7 +105,7 @@ fn group_shows_runs_that_belong_together() {
 }
 
 #[test]
-fn group_ls_lists_nothing_where_there_is_no_group() {
+fn group_ls_lists_nothing_without_groups() {
     let stage = Stage::of_fixed_width();
     Shown::of(&stage).command("group/ls-empty", &["group", "ls"]);
 }
@@ -144,7 +144,7 @@ fn config_prints_every_setting() {
 }
 
 #[test]
-fn net_log_says_whom_a_run_tried_to_reach() {
+fn net_log_lists_the_hosts_a_run_tried_to_reach() {
     let stage = past::stage();
     let shown = Shown::of(&stage);
     shown.command("sandbox-net-log/nothing", &["sandbox", "net-log", TIDY]);
@@ -152,7 +152,7 @@ fn net_log_says_whom_a_run_tried_to_reach() {
     shown.once("sandbox-net-log/lost-flag", &["sandbox", "net-log", PUBLISH, "--follow"]);
 }
 
-/// The profile leaves out what some machines have and others have not.
+/// The profile leaves out what only some machines have.
 const OF_EVERY_MACHINE: &str = r#"
 extends = "default"
 description = "what every machine has"
@@ -169,7 +169,7 @@ etc = [
 "#;
 
 #[test]
-fn sandbox_explain_lists_what_a_sandbox_is_made_of() {
+fn sandbox_explain_lists_the_parts_of_a_sandbox() {
     let stage = Stage::of_fixed_width();
     let profiles = stage.home().join(".config/caretaker/profiles");
     std::fs::create_dir_all(&profiles).unwrap();
@@ -178,7 +178,7 @@ fn sandbox_explain_lists_what_a_sandbox_is_made_of() {
         .unwrap();
     let shown = Shown::live(&stage)
         .also(r"/tmp/caretaker-\d+/", "<runtime>/caretaker/")
-        .also(r#"held by [a-z0-9 ]+"#, "held by <what this machine has>");
+        .also(r#"enforced by [a-z0-9 ()-]+"#, "enforced by <what this machine has>");
     let explain = ["sandbox", "explain", "--agent", "simulated", "--profile"];
     shown.piped("sandbox-explain/plain", &[&explain[..], &["plain"]].concat());
     shown.json("sandbox-explain/plain", &[&explain[..], &["plain"]].concat());

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Shown;
 use super::past::{self, QUEUED, TIDY, WATCHER};
-use crate::mcp::server;
+use crate::agents::mcp::server;
 use crate::stage::Stage;
 
 /// The user's own servers.
@@ -46,7 +46,7 @@ fn mcp_show_prints_what_a_run_would_get() {
 }
 
 #[test]
-fn mcp_enable_and_disable_refuse_what_cannot_be() {
+fn mcp_enable_and_disable_refuse_impossible_changes() {
     let stage = past::queued();
     define(&stage, &own_servers());
     let spec = stage.runs().join(WATCHER).join("spec.json");
@@ -77,7 +77,7 @@ fn mcp_disable_takes_servers_away_and_enable_gives_them_back() {
     let shown = Shown::live(&stage);
     let disable = ["mcp", "disable", "worker", "notes"];
     let enable = ["mcp", "enable", "worker", "notes"];
-    // To switch off what is off is no error, and says the same.
+    // Switching off a server that is off is no error, and prints the same.
     shown.command("mcp-disable/running", &disable);
     shown.command("mcp-show/running", &["mcp", "show", "worker"]);
     shown.command("mcp-enable/running", &enable);
@@ -99,7 +99,7 @@ fn mcp_tools_counts_the_tools_of_every_server() {
     let missing = json!({"command": "/usr/bin/no-such-server-anywhere", "args": []});
     let docs = json!({"url": "https://docs.test/mcp"});
     define(&stage, &json!({"notes": many, "slack": missing, "docs": docs}));
-    // Each version of curl says it in its own words.
+    // Each version of curl words it differently.
     let shown = Shown::live(&stage).also(r#"curl: [^"\n]*"#, "curl: …");
     shown.command("mcp-tools/some", &["mcp", "tools", "--user-mcp"]);
     for (name, flags) in [

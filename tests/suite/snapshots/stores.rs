@@ -14,13 +14,13 @@ use store_fixtures::transcript::{Block, Layout, Line, TranscriptProject, prompt,
 
 use crate::stage::Stage;
 
-/// Of the command line: two turns, with a thought, tools, a plan, things to do and a file that was changed.
+/// Command line: two turns, with a thought, tools, a plan, todos and a changed file.
 pub(super) const PARSER: &str = "5e551000-0000-4000-8000-00000000e001";
-/// Of the command line: its agent was cut off in the middle of a command.
+/// Command line: interrupted in the middle of a command.
 pub(super) const CUT_OFF: &str = "5e552000-0000-4000-8000-00000000e002";
-/// Of ACP.
+/// ACP.
 pub(super) const ACP: &str = "5e553000-0000-4000-8000-00000000e003";
-/// Of the IDE.
+/// IDE.
 pub(super) const IDE: &str = "5e554000-0000-4000-8000-00000000e004";
 /// A transcript.
 pub(super) const TRANSCRIPT: &str = "5e555000-0000-4000-8000-00000000e005";
@@ -28,7 +28,7 @@ pub(super) const TRANSCRIPT: &str = "5e555000-0000-4000-8000-00000000e005";
 /// 2020-09-13 12:26:40 UTC.
 const BEGAN_MS: i64 = 1_600_000_000_000;
 
-/// All of them.
+/// A stage with all of them.
 pub(super) fn stage() -> Stage {
     let stage = Stage::of_fixed_width();
     write(&stage);

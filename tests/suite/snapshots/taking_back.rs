@@ -1,4 +1,4 @@
-//! `undo`, `apply` and `discard`, on real runs: git keeps what they need.
+//! `undo`, `apply` and `discard`, on real runs, because git has to keep their contents.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::past::{self, TIDY};
 use super::reading_runs::shows_how_a_run_is_refused;
 use super::{Form, Shown};
-use crate::repository::git;
+use crate::stage::repository::git;
 use crate::stage::{Stage, stderr};
 
 const NUMBERS: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
@@ -36,8 +36,8 @@ fn write(stage: &Stage, path: &str, content: &str) {
 
 fn shown(stage: &Stage) -> Shown<'_> {
     Shown::live(stage)
-        // Commits are made at the time of the test.
-        .also(r"\b(was|is|at) [0-9a-f]{10,12}\b", "$1 <commit>")
+        // Commits get the time of the test.
+        .also(r"\b(was|is|at|to) [0-9a-f]{10,12}\b", "$1 <commit>")
         .also(r"\bjournal: #+\.# KiB", "journal: <n> KiB")
 }
 
@@ -47,7 +47,7 @@ fn succeed(stage: &Stage, args: &[&str]) {
     assert!(output.status.success(), "{args:?}: {}", stderr(&output));
 }
 
-/// Shows a command in every form. `back` takes back what it did each time, so that one run does for all.
+/// Shows a command in every form. `back` reverts it each time, so that one run is enough.
 fn in_every_form(shown: &Shown<'_>, name: &str, args: &[&str], back: &[&str]) {
     for (form, of_form) in [
         ("100", Form::Terminal { columns: 100 }),
@@ -60,10 +60,10 @@ fn in_every_form(shown: &Shown<'_>, name: &str, args: &[&str], back: &[&str]) {
     }
 }
 
-/// A run that changed, removed and made files, made a checkpoint half way, and committed.
+/// A run that changed, removed and created files, made a checkpoint half way, and committed.
 fn changed() -> Stage {
     let stage = stage();
-    // The agent goes on when its checkpoint is known to be saved.
+    // The agent continues when its checkpoint has been saved.
     let hold = stage.workspace().join("build/hold");
     fs::create_dir(stage.workspace().join("build")).unwrap();
     assert!(Command::new("mkfifo").arg(&hold).status().unwrap().success());
@@ -118,12 +118,14 @@ fn undo_asks_where_the_end_of_a_run_was_not_saved_and_finishes_what_was_interrup
     stage.wait_until(&run, |line| line["kind"] == "agent.tool_completed");
     let pid = i32::try_from(stage.shim_pid(&run)).unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    // The first thread of a killed process may be gone while another still holds the locks. `wait` waits for the locks.
+    stage.output(&["wait", &run]);
     stage.assert_no_survivors("after its shim was killed");
     shown.command("undo/end-not-saved", &["undo", "first"]);
     assert!(stage.play("shell echo second > second", &["--name", "second"]).status.success());
     shown.once("undo/end-is-the-next-run", &["undo", "first"]);
     shown.once("undo/end-not-saved-yes", &["undo", "first", "--yes"]);
-    // As if the undo had died over `plain`, with `made` still to be removed.
+    // As if the undo had died at `plain`, with `made` still to be removed.
     let checkpoints = fs::read_dir(stage.root().join("state/checkpoints")).unwrap();
     let history = checkpoints.map(|entry| entry.unwrap().path()).next().unwrap();
     fs::rename(history.join("operations.jsonl"), history.join("restoring.json")).unwrap();
@@ -146,7 +148,7 @@ fn a_run_that_is_under_way_is_neither_undone_nor_applied_nor_discarded() {
 }
 
 #[test]
-fn undo_apply_and_discard_refuse_what_cannot_be() {
+fn undo_apply_and_discard_refuse_impossible_requests() {
     let stage = past::stage();
     let shown = Shown::of(&stage);
     for command in ["undo", "apply", "discard"] {

@@ -1,14 +1,17 @@
 //! A terminal of a given width, for a command's stdout.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, OutputModes, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
-/// Runs a command to its end with a terminal of so many columns as its stdout. Its stderr is a pipe if the caller says so.
+/// Marks the end of the output. No command prints it.
+const END: &[u8] = b"\x04end of output\x04";
+
+/// Runs a command to its end, with a terminal of this width as its stdout. Its stderr is a pipe if the caller says so.
 pub(super) fn output_on_terminal(mut command: Command, columns: u16) -> Output {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&master).unwrap();
@@ -16,22 +19,28 @@ pub(super) fn output_on_terminal(mut command: Command, columns: u16) -> Output {
     let name = ptsname(&master, Vec::new()).unwrap();
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let terminal = rustix::fs::open(name.as_c_str(), flags, Mode::empty()).unwrap();
-    // What is written comes out as it was, without carriage returns.
+    // Output arrives unchanged, without carriage returns.
     let mut attributes = tcgetattr(&terminal).unwrap();
     attributes.output_modes.remove(OutputModes::OPOST);
     tcsetattr(&terminal, OptionalActions::Now, &attributes).unwrap();
     let size = Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&terminal, size).unwrap();
 
+    let own_end = File::from(terminal.try_clone().unwrap());
     let child = command.stdout(Stdio::from(terminal)).spawn().unwrap();
-    // It holds the terminal, and the reader would wait for it.
     drop(command);
+    // The reader ends at a mark, not when the terminal is closed: the kernel may close it before all output was read.
     let reader = std::thread::spawn(move || {
         let (mut master, mut text) = (File::from(master), Vec::new());
-        // A terminal that nobody holds any more ends with an error.
-        master.read_to_end(&mut text).ok();
+        let mut piece = [0; 4096];
+        while !text.ends_with(END) {
+            let length = master.read(&mut piece).unwrap();
+            text.extend_from_slice(&piece[..length]);
+        }
+        text.truncate(text.len() - END.len());
         text
     });
     let output = child.wait_with_output().unwrap();
+    (&own_end).write_all(END).unwrap();
     Output { stdout: reader.join().unwrap(), ..output }
 }

@@ -1,9 +1,11 @@
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use clap::Parser;
 use pretty_assertions::assert_eq;
 use run_protocol::{AgentKind, BytesPath, NetworkMode, RunLimits, ToolApproval};
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
@@ -45,16 +47,16 @@ impl Stage {
         let config = Config::parse(config).unwrap();
         let program = Path::new("/usr/bin/caretaker");
         let conversation = Conversation::New { workspace: Some(workspace) };
-        let errand = Errand::new(conversation, Way::Direct { waits: false });
+        let context = RunContext::new(conversation, StartMode::Direct { waits: false });
         let (host, request) = (&self.host, &typed.request);
-        then(Admission::new(host, &config, program, request, errand).unwrap())
+        then(Admission::new(host, &config, program, request, context).unwrap())
     }
 
     fn spec(&self, config: &str, args: &[&str]) -> RunSpec {
         self.spec_after(None, config, args).unwrap()
     }
 
-    /// What a run would be that continues another, or that begins a session.
+    /// The spec of a run that continues another run, or that begins a session.
     pub(crate) fn spec_after(
         &self,
         before: Option<&RunSpec>,
@@ -146,7 +148,7 @@ fn keys_reach_the_shim_and_the_simulated_agent_needs_none() {
     assert_eq!(secrets(&without, AgentKind::Cursor), Ok(vec![]));
     let found = |stage: &Stage, kind: AgentKind| {
         let roots = stage.host.environment.cursor_roots().unwrap();
-        stage.with("", &[], |admission| admission.login_file(&agent(kind), &roots).unwrap())
+        stage.with("", &[], |admission| admission.login_file(&agent(kind), &roots))
     };
     assert_eq!(found(&without, AgentKind::Cursor), Some(login));
     assert_eq!(found(&without, AgentKind::Simulated), None);
@@ -220,4 +222,46 @@ fn a_proxy_that_cannot_be_used_is_refused_without_repeating_its_password() {
     let message = error.message_with_causes();
     assert!(message.contains("HTTPS_PROXY") && !message.contains("secret-word"), "{message}");
     assert!(refused(&["--network", "host"]).is_none());
+}
+
+#[test]
+fn a_secret_is_read_once_in_one_admission() {
+    let stage = Stage::new(&[]);
+    let file = stage.root.path().join("key");
+    fs::write(&file, "value-0123456789").unwrap();
+    let secret = format!("TOKEN=file:{}", file.display());
+    let roots = stage.host.environment.cursor_roots().unwrap();
+    let (names, environment) = stage.with("", &["--secret", &secret], |admission| {
+        fs::remove_file(&file).unwrap();
+        let profile = admission.profile().unwrap().profile;
+        let agent = agent(AgentKind::Simulated);
+        let environment = admission.shim_environment(&agent, &roots, &profile).unwrap();
+        assert_eq!(admission.login_file(&agent, &roots), None);
+        (admission.secret_names(), environment)
+    });
+    assert_eq!(names, ["TOKEN"]);
+    let given = environment.secrets.into_iter().find(|(name, _)| name == "TOKEN");
+    assert_eq!(given, Some(("TOKEN".to_owned(), "value-0123456789".to_owned())));
+}
+
+#[test]
+fn an_agent_in_the_repository_is_refused_for_a_worktree_of_it_too() {
+    let stage = Stage::new(&[]);
+    let repository = stage.workspace();
+    let worktree = stage.host.state.worktrees().join("one");
+    fs::create_dir_all(&worktree).unwrap();
+    let origin =
+        json!({"v": 1, "repository": repository, "branch": "b", "base": "c", "created_ms": 1});
+    fs::write(worktree.with_extension("json"), origin.to_string()).unwrap();
+    let program = repository.join("bin/agent");
+    fs::create_dir_all(program.parent().unwrap()).unwrap();
+    fs::write(&program, "#!/bin/sh\necho 1.0\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = program.to_str().unwrap();
+    for workspace in [&repository, &worktree] {
+        let workspace = WorkspacePath::new(&fs::canonicalize(workspace).unwrap()).unwrap();
+        let refused =
+            stage.with("", &["--agent", program], |admission| admission.agent(&workspace));
+        assert_eq!(refused.unwrap_err().exit_code(), ExitCode::Usage, "{workspace:?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! How this machine itself gets out.
+//! The proxy through which this machine reaches the network.
 
 use run_protocol::ExitCode;
 use run_shim::UpstreamProxy;
@@ -6,10 +6,10 @@ use run_shim::UpstreamProxy;
 use crate::command_error::CommandError;
 use crate::host::environment::Environment;
 
-/// The proxy that this machine needs to get out, for a supervisor to use.
+/// The host's proxy, for the shim to use.
 pub struct HostProxy {
     pub variable: &'static str,
-    /// There may be a password in it.
+    /// It may contain a password.
     pub address: String,
 }
 
@@ -29,7 +29,7 @@ pub fn host_proxy(environment: &Environment) -> Result<Option<HostProxy>, Comman
     }
 }
 
-/// Whether a variable names a way out of this machine's network.
+/// True if the variable names a proxy, or the hosts that need none.
 pub(crate) fn is_proxy_variable(name: &str) -> bool {
     let known = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
     known.iter().any(|known| name.eq_ignore_ascii_case(known))

@@ -1,4 +1,4 @@
-//! What opens doors for the agent: its login, keys and named secrets. None of it is written down.
+//! The agent's login, keys and named secrets. No disk gets any of them.
 
 use std::path::PathBuf;
 
@@ -12,27 +12,24 @@ use super::host_proxy::host_proxy;
 use crate::command_error::CommandError;
 use crate::host::environment::Environment;
 use crate::host::login_file;
-use crate::request::named_secret::{self, LOGIN_KEYS, NamedSecret};
+use crate::request::named_secret::{LOGIN_KEYS, NamedSecret};
 
-/// What the simulated agent takes for a login. Long and odd, so that it is no part of any text and redacting it harms none.
+/// The login of the simulated agent. Long and odd, so that no other text contains it and redaction does no harm.
 pub(crate) const SIMULATED_KEY: &str = "simulated-key-that-opens-nothing";
 
-/// Whether the user logs in with a key. Keys reach the agent through the shim's environment and are never written down.
+/// True if the user logs in with an API key. Keys reach the agent through the shim's environment only.
 pub fn has_key(environment: &Environment) -> bool {
     LOGIN_KEYS.iter().any(|name| environment.variable(name).is_some())
 }
 
 impl Admission<'_, '_> {
-    pub(super) fn secrets(&self) -> Result<Vec<NamedSecret>, CommandError> {
-        named_secret::read_all(&self.asked.secret, &self.host.environment)
-    }
-
-    /// The names of the secrets that it has, and of those that the run before had.
-    pub(super) fn secret_names(&self) -> Result<Vec<String>, CommandError> {
+    /// The names of the run's secrets: those of the earlier run, and those of the request.
+    pub(super) fn secret_names(&self) -> Vec<String> {
         let mut names = self.before.as_ref().map_or_else(Vec::new, |before| before.secrets.clone());
-        let given = self.secrets()?.into_iter().map(|secret| secret.name);
-        names.extend(given.filter(|name| !names.contains(name)).collect::<Vec<_>>());
-        Ok(names)
+        let given = self.secrets.iter().map(|secret| &secret.name);
+        let new: Vec<String> = given.filter(|name| !names.contains(name)).cloned().collect();
+        names.extend(new);
+        names
     }
 
     pub(super) fn shim_environment(
@@ -42,9 +39,9 @@ impl Admission<'_, '_> {
         profile: &Profile,
     ) -> Result<ShimEnvironment, CommandError> {
         let environment = &self.host.environment;
-        let named = self.secrets()?;
+        let named = self.secrets.iter().cloned();
         let mut secrets: Vec<(String, String)> =
-            named.into_iter().map(|secret| (secret.name, secret.value)).collect();
+            named.map(|secret| (secret.name, secret.value)).collect();
         for name in LOGIN_KEYS {
             let is_named = secrets.iter().any(|(named, _)| named == name);
             let Some(value) = environment.variable(name).filter(|_| !is_named) else { continue };
@@ -58,8 +55,8 @@ impl Admission<'_, '_> {
                 AgentKind::Simulated => {
                     secrets.push(("CURSOR_API_KEY".to_owned(), SIMULATED_KEY.to_owned()));
                 }
-                AgentKind::Cursor if self.login_file(agent, roots)?.is_some() => {}
-                // Outside there may be a keychain, of which only the agent knows.
+                AgentKind::Cursor if self.login_file(agent, roots).is_some() => {}
+                // Without a sandbox the agent may use a keychain that Caretaker cannot see.
                 AgentKind::Cursor if profile.confinement() == Confinement::None => {}
                 AgentKind::Cursor => {
                     return Err(CommandError::new(
@@ -71,7 +68,7 @@ impl Admission<'_, '_> {
             }
         }
         let log_filter = environment.variable("RUST_LOG").and_then(|filter| filter.to_str());
-        // Whoever has the host's network finds the way alone.
+        // A run with the host's network uses the host's own settings.
         let proxy = match self.network_mode(profile) {
             NetworkMode::Host | NetworkMode::None => None,
             NetworkMode::Allowlist => host_proxy(environment)?.map(|proxy| proxy.address),
@@ -79,17 +76,13 @@ impl Admission<'_, '_> {
         Ok(ShimEnvironment { secrets, proxy, log_filter: log_filter.map(ToOwned::to_owned) })
     }
 
-    /// The login to use: a key is preferred, and the simulated agent has its own.
-    pub(super) fn login_file(
-        &self,
-        agent: &AgentProgram,
-        roots: &CursorRoots,
-    ) -> Result<Option<PathBuf>, CommandError> {
-        let is_named = |secret: &NamedSecret| LOGIN_KEYS.contains(&secret.name.as_str());
-        let has_key = has_key(&self.host.environment) || self.secrets()?.iter().any(is_named);
+    /// The user's login file. `None` if the run logs in with a key, or if the agent is simulated.
+    pub(super) fn login_file(&self, agent: &AgentProgram, roots: &CursorRoots) -> Option<PathBuf> {
+        let is_key = |secret: &NamedSecret| LOGIN_KEYS.contains(&secret.name.as_str());
+        let has_key = has_key(&self.host.environment) || self.secrets.iter().any(is_key);
         if agent.kind == AgentKind::Simulated || has_key {
-            return Ok(None);
+            return None;
         }
-        Ok(login_file::find(roots))
+        login_file::find(roots)
     }
 }

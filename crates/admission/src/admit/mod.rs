@@ -1,104 +1,109 @@
-//! Everything that is checked about a run before anything of it exists, and the spec that comes out of it.
+//! All checks of a run before anything of it exists, and the spec that they result in.
 
-mod accept;
-mod continued;
+mod create;
 mod host_proxy;
 mod login;
+mod run_before;
 mod spec;
 
 use std::path::{Path, PathBuf};
 
 use cursor_home::WorkspacePath;
-use run_protocol::{AgentProgram, ExitCode, QueueTerms, RunId, RunRequest, RunSpec, SessionStart};
-use run_shim::{SocketPaths, check_run};
+use run_protocol::{
+    AgentProgram, Credentials, ExitCode, QueueTerms, RunId, RunRequest, RunSpec, SessionStart,
+};
+use run_shim::{ShimEnvironment, SocketPaths, check_run};
 use sandbox_plan::Confinement;
 use uuid::Uuid;
 
-pub use self::accept::{Accepted, Admitted, place};
+pub use self::create::{Admitted, CreatedRun, create_run_directory};
 pub use self::host_proxy::host_proxy;
 pub(crate) use self::host_proxy::is_proxy_variable;
 pub(crate) use self::login::SIMULATED_KEY;
 pub use self::login::has_key;
-use crate::brought::brought_for;
 use crate::command_error::CommandError;
 use crate::config::Config;
 use crate::host::Host;
 use crate::host::agent_discovery::refuse_inside;
 use crate::host::disk;
 use crate::request::name_claim;
+use crate::request::named_secret::{self, NamedSecret};
 use crate::resumption::Resumption;
 use crate::sandbox::bubblewrap::{Bubblewrap, Trial};
 use crate::sandbox::profiles::FoundProfile;
 use crate::sandbox::user_mcp;
 use crate::sandbox::workspace;
+use crate::words::talk::Remark;
 use crate::words::units;
 
-/// Variables of the host that tell the simulated agent what to play.
+/// Variables of the host that steer the simulated agent.
 pub(crate) const SIMULATION: [&str; 2] = ["SIMULATED_AGENT_SCRIPT", "SIMULATED_AGENT_MISBEHAVE"];
 
-/// What is asked for, and what it is checked against.
+/// A request, and everything that it is checked against.
 pub struct Admission<'a, 'r> {
     pub host: &'a Host,
     pub config: &'a Config,
-    /// Our own program.
+    /// Caretaker's own program.
     pub program: &'a Path,
-    /// The topmost layer: flags, a request of the API, or a line of a batch on top of the flags.
+    /// The topmost layer: the flags, a request of the API, or a line of a batch on top of the flags.
     pub asked: &'r RunRequest,
-    pub errand: Errand,
-    /// The run that this one continues or repeats, and inherits from.
+    pub context: RunContext,
+    /// The run that this run continues or repeats, and inherits from.
     before: Option<Box<RunSpec>>,
+    /// The secrets that the request names, read once.
+    secrets: Vec<NamedSecret>,
 }
 
-/// What the run is about, and what it follows: known to the caller, and no matter of taste.
+/// The circumstances of a run, which the caller knows and the user cannot choose.
 #[derive(Debug)]
-pub struct Errand {
+pub struct RunContext {
     pub conversation: Conversation,
-    pub way: Way,
-    /// The run that is tried again.
+    pub start_mode: StartMode,
+    /// The failed run that this run repeats.
     pub retry_of: Option<RunId>,
-    /// The run that it continues, where the caller has chosen that run. The shim refuses if a later run has the session.
+    /// The run that this run continues, if the caller chose it. The shim refuses if a later run has taken the session.
     pub continues: Option<RunId>,
-    /// The messages of the session's inbox that are its prompt.
+    /// The ids of the inbox messages that are the prompt.
     pub delivers: Vec<String>,
-    /// The run only counts the tools of MCP servers, and says their number itself.
+    /// True if the run only counts the tools of MCP servers. It reports their number itself.
     pub counts_tools: bool,
 }
 
-impl Errand {
-    pub fn new(conversation: Conversation, way: Way) -> Self {
+impl RunContext {
+    pub fn new(conversation: Conversation, start_mode: StartMode) -> Self {
         let (retry_of, continues, delivers) = (None, None, Vec::new());
-        Self { conversation, way, retry_of, continues, delivers, counts_tools: false }
+        Self { conversation, start_mode, retry_of, continues, delivers, counts_tools: false }
     }
 }
 
-/// How a run gets its supervisor.
+/// How a run gets its shim.
 #[derive(Debug, Clone)]
-pub enum Way {
-    /// From the caller, now. `waits`: for a session or a workspace that is held, instead of failing.
+pub enum StartMode {
+    /// The caller starts the shim now. `waits`: the shim waits for a locked session or workspace, instead of failing.
     Direct { waits: bool },
-    /// From the daemon, when its turn comes. `waits_for_room`: on the disk, instead of failing.
+    /// The daemon starts the shim when the run's turn comes. `waits_for_room`: it waits for disk space, instead of failing.
     Queue { terms: QueueTerms, waits_for_room: bool },
 }
 
-impl Way {
-    /// Into the queue, when the request says.
+impl StartMode {
+    /// Through the queue, with the conditions of the request.
     pub fn queue(
         host: &Host,
         request: &RunRequest,
         waits_for_room: bool,
     ) -> Result<Self, CommandError> {
-        Ok(Self::Queue { terms: accept::terms(host, request)?, waits_for_room })
+        Ok(Self::Queue { terms: create::terms(host, request)?, waits_for_room })
     }
 }
 
-/// What the run is about.
+/// The session of a run.
 #[derive(Debug)]
 pub enum Conversation {
-    /// A new session, in the directory that was named or in the one we are in.
+    /// A new session, in the named directory or in the working directory.
     New { workspace: Option<PathBuf> },
-    /// A new session in the place of one that cannot be resumed.
+    /// A new session instead of one that cannot be resumed.
     Instead { of: Uuid, workspace: PathBuf },
-    /// One that can be resumed, or that was minted, where it belongs.
+    /// A session that can be resumed, or one that has an id but no prompt yet.
     Resumed(Box<Resumption>),
 }
 
@@ -118,7 +123,7 @@ impl Conversation {
         }
     }
 
-    /// The session whose last run is inherited from.
+    /// The session from whose last run this run inherits.
     fn continues(&self) -> Option<Uuid> {
         match self {
             Self::New { .. } => None,
@@ -128,7 +133,7 @@ impl Conversation {
     }
 }
 
-/// What was found for a run.
+/// The parts of a run that were found on the host.
 struct Chosen {
     run: RunId,
     session: Uuid,
@@ -136,32 +141,40 @@ struct Chosen {
     workspace: WorkspacePath,
     agent: AgentProgram,
     profile: FoundProfile,
-    /// Where there is no sandbox there may be no bubblewrap.
+    /// A run without a sandbox needs no bubblewrap.
     bubblewrap: Option<Bubblewrap>,
 }
 
 impl<'a, 'r> Admission<'a, 'r> {
-    /// Finds the run that this one inherits from, so that no way to continue a session can forget it.
+    /// Finds the run to inherit from here, so that no caller can forget it.
     pub fn new(
         host: &'a Host,
         config: &'a Config,
         program: &'a Path,
         asked: &'r RunRequest,
-        errand: Errand,
+        context: RunContext,
     ) -> Result<Self, CommandError> {
-        let before = continued::run_before(host, &errand, asked)?;
-        Ok(Self { host, config, program, asked, errand, before })
+        let before = run_before::run_before(host, &context, asked)?;
+        let secrets = named_secret::read_all(&asked.secret, &host.environment)?;
+        Ok(Self { host, config, program, asked, context, before, secrets })
     }
 
-    /// Checks what is cheap to put right first, and creates nothing.
+    /// As [`Self::admit_silently`], and prints the remarks.
     pub fn admit(&self) -> Result<Admitted<'a>, CommandError> {
+        let admitted = self.admit_silently()?;
+        admitted.remarks.iter().for_each(Remark::print);
+        Ok(admitted)
+    }
+
+    /// Makes every check, those that the user can repair easily first. Creates nothing.
+    pub fn admit_silently(&self) -> Result<Admitted<'a>, CommandError> {
         let Self { host, config, program, asked, .. } = *self;
         let run = RunId::generate();
         let roots = host.environment.cursor_roots()?;
-        let workspace = workspace::check(host, self.errand.conversation.workspace())?;
-        refuse_inside(program, Some(workspace.as_path()))?;
+        let workspace = workspace::check(host, self.context.conversation.workspace())?;
+        refuse_inside(program, &[workspace.as_path()])?;
         let agent = self.agent(&workspace)?;
-        let (session, session_start) = self.errand.conversation.session();
+        let (session, session_start) = self.context.conversation.session();
         let profile = self.profile()?;
         let confinement = profile.profile.confinement();
         let shim_environment = self.shim_environment(&agent, &roots, &profile.profile)?;
@@ -173,9 +186,10 @@ impl<'a, 'r> Admission<'a, 'r> {
         };
         let chosen = Chosen { run, session, session_start, workspace, agent, profile, bubblewrap };
         let mut spec = self.spec(&chosen, &roots)?;
-        let brought = brought_for(&spec, &shim_environment);
+        let ShimEnvironment { secrets, proxy, .. } = &shim_environment;
+        let credentials = Credentials::of_run(&spec, secrets, proxy.clone());
         if let Some(terms) = &mut spec.queue {
-            terms.keys = brought.keys.keys().cloned().collect();
+            terms.keys = credentials.keys.keys().cloned().collect();
         }
         self.check_sockets(run)?;
         self.check_disk()?;
@@ -184,23 +198,23 @@ impl<'a, 'r> Admission<'a, 'r> {
         if let Some(name) = &asked.name {
             name_claim::check_free(&host.state, name)?;
         }
-        // Last, because it is the only check that takes time.
+        // Last, because only this check takes time.
         let trial = match &chosen.bubblewrap {
             Some(bubblewrap) => bubblewrap.try_out_once(host.state.path())?,
             None => Trial::NotNeeded,
         };
-        user_mcp::say_what_came_of_it(user_mcp.as_ref(), self.errand.counts_tools);
-        self.say_what_was_inherited(&spec, &chosen.profile);
-        Ok(Admitted { host, config, spec, shim_environment, brought, trial })
+        let mut remarks = user_mcp::notes(user_mcp.as_ref(), self.context.counts_tools);
+        remarks.extend(self.inheritance_remarks(&spec, &chosen.profile));
+        Ok(Admitted { host, config, spec, shim_environment, credentials, trial, remarks })
     }
 }
 
 impl Admission<'_, '_> {
-    /// The spec of a run that is only talked about: it needs no login, no room and no working bubblewrap.
+    /// The spec that a run would have. It needs no login, no disk space and no working bubblewrap.
     pub fn hypothetical(&self) -> Result<RunSpec, CommandError> {
         let environment = &self.host.environment;
         let roots = environment.cursor_roots()?;
-        let workspace = workspace::check(self.host, self.errand.conversation.workspace())?;
+        let workspace = workspace::check(self.host, self.context.conversation.workspace())?;
         let bubblewrap = Bubblewrap::find(environment, Some(workspace.as_path()))
             .unwrap_or_else(|_| Bubblewrap { path: "/usr/bin/bwrap".into() });
         let chosen = Chosen {
@@ -229,19 +243,19 @@ impl Admission<'_, '_> {
     }
 
     fn check_disk(&self) -> Result<(), CommandError> {
-        // The queue waits until there is room.
-        if matches!(self.errand.way, Way::Queue { waits_for_room: true, .. }) {
+        // The daemon waits until there is room.
+        if matches!(self.context.start_mode, StartMode::Queue { waits_for_room: true, .. }) {
             return Ok(());
         }
         let state = self.host.state.path();
         let needed = self.config.min_free.0;
-        // Where nobody can say how much there is, the first write will.
+        // If the free space is unknown, the first write will tell.
         let free = disk::free_bytes(state).unwrap_or(u64::MAX);
         if free >= needed {
             return Ok(());
         }
         let what = format!(
-            "there are only {} free for `{}`, and {} are wanted",
+            "only {} are free for `{}`, {} are needed",
             units::bytes(free),
             state.display(),
             units::bytes(needed)

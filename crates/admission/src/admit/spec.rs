@@ -1,4 +1,4 @@
-//! The spec of a run: each field from the layers of the request, from the run before, or from what was found for it.
+//! The spec of a run. Each field comes from the layers of the request, from the earlier run, or from the host.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use run_protocol::{
 use sandbox_plan::{Confinement, Profile};
 use uuid::Uuid;
 
-use super::{Admission, Chosen, Errand, SIMULATION, accept, is_proxy_variable};
+use super::{Admission, Chosen, RunContext, SIMULATION, create, is_proxy_variable};
 use crate::command_error::{CommandError, OrFail};
 use crate::host::{Host, host_git};
 use crate::inheritance;
@@ -22,7 +22,7 @@ use crate::sandbox::profiles::{self, NamedBy};
 use crate::sandbox::user_mcp;
 use crate::worktrees;
 
-/// What saving a workspace may take where the configuration sets no limit: nobody waits longer for an agent to begin.
+/// The most time for saving a workspace if the configuration sets no limit. No user waits longer for an agent to begin.
 const LONGEST_SAVING: Duration = Duration::from_secs(3600);
 
 impl Admission<'_, '_> {
@@ -31,17 +31,17 @@ impl Admission<'_, '_> {
         chosen: &Chosen,
         roots: &CursorRoots,
     ) -> Result<RunSpec, CommandError> {
-        let Self { host, asked, errand, .. } = self;
+        let Self { host, asked, context, .. } = self;
         let before = self.before.as_deref();
         let profile = &chosen.profile.profile;
         if profile.confinement() == Confinement::None
             && !(asked.mcp.is_empty() && asked.mcp_from_repo.is_empty())
         {
-            let what = "--mcp and --mcp-from-repo choose servers for a sandbox; without one the agent goes by your own files";
+            let what = "--mcp and --mcp-from-repo choose servers for a sandbox; without a sandbox the agent reads your own files";
             return Err(CommandError::new(ExitCode::Usage, what).hint("leave them out"));
         }
         let request = self.combined(profile)?;
-        let (queue, wait_for_locks) = accept::queueing(&errand.way, &request);
+        let (queue, wait_for_locks) = create::queueing(&context.start_mode, &request);
         let mut spec = RunSpec {
             run: chosen.run,
             created_ms: now_ms(),
@@ -58,7 +58,7 @@ impl Admission<'_, '_> {
             partial_output: request.stream,
             extra_flags: extra_flags(&request.agent_flags)?,
             env: self.variables(&request, &chosen.agent, profile)?,
-            secrets: self.secret_names()?,
+            secrets: self.secret_names(),
             profile: profile.name().to_owned(),
             profile_text: chosen.profile.text.clone(),
             network: request.network,
@@ -71,20 +71,20 @@ impl Admission<'_, '_> {
                 .into(),
             home: physical_home(host)?,
             host_config_root: roots.config().into(),
-            login_file: self.login_file(&chosen.agent, roots)?.map(BytesPath::from),
+            login_file: self.login_file(&chosen.agent, roots).map(BytesPath::from),
             user_mcp: self.user_mcp(&chosen.workspace, roots)?,
             repository_mcp: self.repository_mcp(&chosen.workspace)?,
             mcp_choice: self.mcp_choice(),
             limits: self.limits(&request),
             resources: self.resources(&request, profile),
             wait_for_locks,
-            retry_of: errand.retry_of,
+            retry_of: context.retry_of,
             continues: self.continues(chosen.session),
             restart: request.restart,
             group: request.group.as_ref().map(ToString::to_string),
             queue,
             lineage: before.and_then(|before| before.lineage.clone()),
-            delivers: errand.delivers.clone(),
+            delivers: context.delivers.clone(),
             labels: request.labels.into_iter().map(|label| (label.name, label.value)).collect(),
             expose: request.expose.into_iter().map(BytesPath::from).collect(),
             widened: Vec::new(),
@@ -93,13 +93,13 @@ impl Admission<'_, '_> {
         let Some(before) = before else { return Ok(spec) };
         let widened = inheritance::wider_than(&spec, before);
         inheritance::check(&widened, &asked.widen)?;
-        // Last, because it only takes away.
+        // After the check, because this only takes away.
         spec.expose.retain(|path| path.0.exists());
         spec.widened = widened;
         Ok(spec)
     }
 
-    /// All layers; see the top of `RunRequest`.
+    /// Combines all layers; see the top of `RunRequest`.
     fn combined(&self, profile: &Profile) -> Result<RunRequest, CommandError> {
         let asked = RunRequest { expose: self.exposed()?, ..self.asked.clone() };
         Ok(match &self.before {
@@ -110,7 +110,7 @@ impl Admission<'_, '_> {
         })
     }
 
-    /// How the workspace is saved before the run.
+    /// How the shim saves the workspace before the run.
     fn saving(&self, request: &RunRequest, workspace: &Path) -> Option<WorkspaceSaving> {
         let Self { host, config, .. } = self;
         if request.no_checkpoint {
@@ -129,7 +129,7 @@ impl Admission<'_, '_> {
         })
     }
 
-    /// Where the user's own MCP servers are defined, if the run is to have them.
+    /// The files of the user's own MCP servers, if the run gets those servers.
     fn user_mcp(
         &self,
         workspace: &WorkspacePath,
@@ -147,12 +147,12 @@ impl Admission<'_, '_> {
                 Err(CommandError::new(ExitCode::NotFound, what))
             }
             (Some(before), _) if !*user_mcp => Ok(before.user_mcp.clone()),
-            // A configuration may be shared with machines that have none.
+            // Another machine with the same configuration may have no such file.
             (_, files) => Ok(files.filter(|_| *user_mcp || self.config.user_mcp)),
         }
     }
 
-    /// The repository's servers that the user allows now, or allowed for the run before.
+    /// The repository's servers that the user allows now, or allowed for the earlier run.
     fn repository_mcp(
         &self,
         workspace: &WorkspacePath,
@@ -165,14 +165,14 @@ impl Admission<'_, '_> {
         }
     }
 
-    /// What the profile lets in from the host, and what the user sets for this run.
+    /// The host's variables that the profile lets in, and the user's variables for this run.
     fn variables(
         &self,
         request: &RunRequest,
         agent: &AgentProgram,
         profile: &Profile,
     ) -> Result<BTreeMap<String, String>, CommandError> {
-        // Without a sandbox nothing is kept out, but what is written down with the run is no larger than otherwise.
+        // Without a sandbox the agent gets every variable, but the spec records no more of them than in a sandbox.
         let usual = match profile.confinement() {
             Confinement::Bubblewrap => None,
             Confinement::None => {
@@ -184,8 +184,8 @@ impl Admission<'_, '_> {
         let plays = |name: &str| agent.kind == AgentKind::Simulated && SIMULATION.contains(&name);
         let is_let_in = |name: &str| match &self.before {
             None => name == "PATH" || profile.passes_variable(name.as_ref()) || plays(name),
-            // A continued run keeps its variables. What the simulated agent plays is said for each run, and which way
-            // out there is depends on the mode of the network.
+            // A continued run keeps its variables. The variables of the simulated agent come from this command, and the
+            // proxy depends on the network mode.
             Some(before) => {
                 let is_other_way = inheritance::mode_of(before) != Some(mode);
                 plays(name)
@@ -194,7 +194,7 @@ impl Admission<'_, '_> {
                         && profile.passes_variable(name.as_ref())
             }
         };
-        // A run that goes out through the shim, or not at all, does not use the host's proxy.
+        // A run without the host's network does not use the host's proxy.
         let has_host_network = mode == NetworkMode::Host;
         let of_host = self
             .host
@@ -207,7 +207,7 @@ impl Admission<'_, '_> {
         Ok(all.collect())
     }
 
-    /// What the user wants to be shown inside, by its whole path.
+    /// The absolute paths that the sandbox also shows.
     pub(super) fn exposed(&self) -> Result<Vec<PathBuf>, CommandError> {
         let paths = self.asked.expose.iter().map(|path| self.host.environment.absolute(path));
         let paths: Vec<PathBuf> = paths.collect();
@@ -215,13 +215,13 @@ impl Admission<'_, '_> {
             None => Ok(paths),
             Some(missing) => {
                 let missing = missing.display();
-                let what = format!("`{missing}`, which is to be shown inside, does not exist");
+                let what = format!("`{missing}` of --expose does not exist");
                 Err(CommandError::new(ExitCode::NotFound, what))
             }
         }
     }
 
-    /// Limits that have no flag are those of the run before, or of the configuration.
+    /// Limits without a flag come from the earlier run, or from the configuration.
     fn limits(&self, request: &RunRequest) -> RunLimits {
         let usual = || self.config.run_limits();
         let mut limits = self.before.as_ref().map_or_else(usual, |before| before.limits.clone());
@@ -238,10 +238,10 @@ impl Admission<'_, '_> {
         resources
     }
 
-    /// The run that this one continues, if the caller knows it. Somebody else may have continued the session during the pause
-    /// before a retry.
+    /// The run that this run continues, if the caller knows it. Another process may have continued the session during the
+    /// pause before a retry.
     fn continues(&self, session: Uuid) -> Option<RunId> {
-        let Errand { continues, retry_of, .. } = &self.errand;
+        let RunContext { continues, retry_of, .. } = &self.context;
         let is_same = self.before.as_ref().is_some_and(|before| before.session == session);
         continues.or(retry_of.filter(|_| is_same))
     }
@@ -258,7 +258,7 @@ fn extra_flags(words: &[String]) -> Result<Vec<String>, CommandError> {
     Ok(words.to_vec())
 }
 
-/// Inside, the home directory has its physical path, since nothing there could follow a link to it.
+/// In the sandbox the home directory has its physical path, because a link to it would lead nowhere.
 fn physical_home(host: &Host) -> Result<BytesPath, CommandError> {
     let home = &host.environment.home;
     std::fs::canonicalize(home).map(BytesPath::from).or_fail_as(ExitCode::Usage, || {

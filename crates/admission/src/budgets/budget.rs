@@ -1,7 +1,7 @@
-//! What runs may spend together before no more of them are started: a pure judgement.
+//! Judges if the runs of a group or a day have exhausted their budget. A pure function.
 //!
-//! What is under way is not stopped by it: that is what limits of a run are for. And what nobody said is not zero: a run of
-//! which it is not known counts as much as the dearest that is known, and where none is known, nothing more is started.
+//! A budget does not stop live runs; their own limits do. Unknown usage is not zero: a run with unknown usage counts as much
+//! as the run with the highest known usage. If no usage is known, no more runs start.
 
 use std::fmt;
 
@@ -9,36 +9,38 @@ use run_journal::{RunOverview, RunState};
 use run_protocol::{Budget, Spend};
 use serde::{Deserialize, Serialize};
 
-/// What is counted.
+use crate::words::units::span;
+
+/// The quantities that a budget limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetKind {
-    /// Tools that agents call.
+    /// Tool calls.
     ToolCalls,
-    /// Milliseconds of agents.
+    /// The agents' time in milliseconds.
     Time,
     /// Tokens.
     Tokens,
 }
 
-/// Of what.
+/// The runs that share a budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetScope {
-    /// Of all runs of a day.
+    /// All runs of a day.
     Day,
-    /// Of the runs of a group.
+    /// The runs of a group.
     Group,
 }
 
-/// One thing that is counted, over many runs.
+/// The sum of one quantity over many runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
-    /// Of those of which it is known.
+    /// The sum of the known amounts.
     pub known: u64,
-    /// Runs of which it is not.
+    /// The number of runs with an unknown amount.
     pub n_unknown: u32,
-    /// The most that one run is known to have taken.
+    /// The highest known amount of one run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     dearest: Option<u64>,
 }
@@ -54,13 +56,13 @@ impl Sum {
         }
     }
 
-    /// What each run counts as of which it is not known; `None` if nothing is known to go by.
+    /// The amount that each run with unknown usage counts as; `None` if no amount is known.
     pub fn each_unknown(&self) -> Option<u64> {
-        // A run that is known to have taken nothing is no measure of those that did something.
+        // A run that used nothing says nothing about the other runs.
         self.dearest.filter(|dearest| *dearest > 0)
     }
 
-    /// What it comes to where each that is not known is as dear as the dearest; `None` if nothing is known to go by.
+    /// The sum if each unknown amount is as high as the highest known one; `None` if no amount is known.
     fn expected(&self) -> Option<u64> {
         match (self.n_unknown, self.each_unknown()) {
             (0, _) => Some(self.known),
@@ -76,10 +78,10 @@ impl Sum {
     }
 }
 
-/// What many runs took.
+/// The usage of many runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spending {
-    /// Tools that agents called.
+    /// Tool calls.
     pub tool_calls: Sum,
     /// Milliseconds.
     pub time_ms: Sum,
@@ -88,26 +90,26 @@ pub struct Spending {
 }
 
 impl Spending {
-    /// Adds what a run took that is over.
+    /// Adds the usage of an ended run.
     pub fn add(&mut self, spend: Spend) {
         self.tool_calls.add(spend.tool_calls);
         self.time_ms.add(spend.time_ms);
         self.tokens.add(spend.tokens);
     }
 
-    /// Adds what others took.
+    /// Adds the usage of other runs.
     pub fn merge(&mut self, other: Self) {
         self.tool_calls.merge(other.tool_calls);
         self.time_ms.merge(other.time_ms);
         self.tokens.merge(other.tokens);
     }
 
-    /// Adds the time so far of a run that goes on. What else it takes is known when it is over.
+    /// Adds the time of a live run. The rest of its usage is known when it ends.
     pub fn add_under_way(&mut self, time_ms: u64) {
         self.time_ms.known = self.time_ms.known.saturating_add(time_ms);
     }
 
-    /// Adds a run as it stands, if it counts from this moment on: by when it was last heard of.
+    /// Adds a run, if its last event is not before `since_ms`.
     pub(crate) fn add_run(&mut self, run: &RunOverview, since_ms: u64, now_ms: u64) {
         match (&run.state, run.spent) {
             (RunState::Running { since_ms: began, .. }, _) => {
@@ -119,24 +121,24 @@ impl Spending {
     }
 }
 
-/// A budget that is spent.
+/// An exhausted budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Overspent {
-    /// What of.
+    /// The exhausted quantity.
     pub kind: BudgetKind,
-    /// What was taken, as far as it is known; milliseconds for time.
+    /// The known usage; milliseconds for time.
     pub spent: u64,
-    /// Runs that did not say.
+    /// The number of runs with unknown usage.
     pub n_unknown: u32,
-    /// What each of them counts as: as much as the dearest that did say. Nothing where none did, and then nothing more is
-    /// started.
+    /// The amount that each of them counts as: the highest known amount. Left out if no amount is known; then no more runs
+    /// start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub each_unknown: Option<u64>,
-    /// What may be.
+    /// The limit.
     pub limit: u64,
 }
 
-/// The first of what is counted that is spent, if anything is.
+/// The first exhausted quantity, if any.
 pub fn judge(budget: &Budget, spending: &Spending) -> Option<Overspent> {
     [
         (BudgetKind::ToolCalls, budget.tool_calls, &spending.tool_calls),
@@ -160,33 +162,31 @@ impl fmt::Display for Overspent {
             BudgetKind::ToolCalls => write!(formatter, "{spent} of {limit} tool calls")?,
             BudgetKind::Tokens => write!(formatter, "{spent} of {limit} tokens")?,
             BudgetKind::Time => {
-                write!(formatter, "{} of {} of agents' time", minutes(*spent), minutes(*limit))?;
+                write!(formatter, "{} of {} of agents' time", span(*spent), span(*limit))?;
             }
         }
-        formatter.write_str(" are taken")?;
-        match n_unknown {
+        formatter.write_str(" used")?;
+        let counts = match n_unknown {
             0 => return Ok(()),
-            1 => formatter.write_str(", and one run did not say what it took")?,
-            n => write!(formatter, ", and {n} runs did not say what they took")?,
-        }
-        match (each_unknown, n_unknown) {
-            (None, _) => formatter.write_str(", nor is any other known to go by"),
-            (Some(each), n) => {
+            1 => {
+                formatter.write_str("; 1 run did not report its usage")?;
+                "counts"
+            }
+            n => {
+                write!(formatter, "; {n} runs did not report their usage")?;
+                "each count"
+            }
+        };
+        match each_unknown {
+            None => formatter.write_str(", and no run did"),
+            Some(each) => {
                 let each = match kind {
-                    BudgetKind::Time => minutes(*each),
+                    BudgetKind::Time => span(*each),
                     BudgetKind::ToolCalls | BudgetKind::Tokens => each.to_string(),
                 };
-                let whom = if *n == 1 { "which" } else { "each of which" };
-                write!(formatter, ", {whom} counts as the dearest that did: {each}")
+                write!(formatter, " and {counts} as {each}, the highest usage of a run")
             }
         }
-    }
-}
-
-fn minutes(ms: u64) -> String {
-    match ms / 1000 {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds => format!("{} min", seconds / 60),
     }
 }
 

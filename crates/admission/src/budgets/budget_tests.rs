@@ -20,7 +20,7 @@ fn a_budget_is_spent_when_it_is_reached_and_says_of_what() {
     assert_eq!(judge(&budget, &spending(&[spend(4, None), spend(5, None)])), None);
     let spent = judge(&budget, &spending(&[spend(4, None), spend(6, None)])).unwrap();
     assert_eq!((spent.kind, spent.spent, spent.limit), (BudgetKind::ToolCalls, 10, 10));
-    assert_eq!(spent.to_string(), "10 of 10 tool calls are taken");
+    assert_eq!(spent.to_string(), "10 of 10 tool calls used");
     assert!(!Budget::default().is_set() && budget.is_set());
     assert_eq!(judge(&Budget::default(), &spending(&[spend(99, None)])), None);
 }
@@ -33,7 +33,7 @@ fn what_nobody_said_is_not_zero() {
     assert_eq!((blind.spent, blind.n_unknown), (0, 1));
     assert_eq!(
         blind.to_string(),
-        "0 of 100 tokens are taken, and one run did not say what it took, nor is any other known to go by"
+        "0 of 100 tokens used; 1 run did not report its usage, and no run did"
     );
     // As dear as the dearest that is known.
     assert_eq!(judge(&budget, &spending(&[spend(1, Some(30)), spend(1, None)])), None);
@@ -45,7 +45,7 @@ fn what_nobody_said_is_not_zero() {
     assert_eq!((spent.spent, spent.n_unknown, spent.each_unknown), (30, 3, Some(30)));
     assert_eq!(
         spent.to_string(),
-        "30 of 100 tokens are taken, and 3 runs did not say what they took, each of which counts as the dearest that did: 30"
+        "30 of 100 tokens used; 3 runs did not report their usage and each count as 30, the highest usage of a run"
     );
     // One that never began is no measure.
     assert!(judge(&budget, &spending(&[Spend::NOTHING, spend(1, None)])).is_some());
@@ -60,7 +60,7 @@ fn the_time_of_those_under_way_counts() {
     assert_eq!(judge(&budget, &sum), None);
     sum.add_under_way(1000);
     let spent = judge(&budget, &sum).unwrap();
-    assert_eq!(spent.to_string(), "5 s of 5 s of agents' time are taken");
+    assert_eq!(spent.to_string(), "5 s of 5 s of agents' time used");
 }
 
 proptest! {

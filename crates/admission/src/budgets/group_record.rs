@@ -1,7 +1,8 @@
-//! What is known of a group beside its runs, each of which says in its spec that it belongs to it: one small file.
+//! The record of a group, beside its runs: one small file.
 //!
-//! What runs took and how they ended is in their journals. When one is removed both are added up here, so that a budget and
-//! a group's history outlive the runs. A run is counted before it goes, and by its id, so that a process that is killed in between counts none twice.
+//! The usage and the outcome of each run is in its journal. When a run is removed, both are added up here, so that a budget
+//! and a group's history outlive the runs. A run is counted before its removal, by its id, so that a process that is killed
+//! in between counts no run twice.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self};
@@ -22,34 +23,34 @@ pub struct GroupRecord {
     /// The version of the file.
     #[serde(default)]
     pub v: u32,
-    /// When somebody last said that no more of it is to start. A batch that began before starts no more.
+    /// When a user last stopped the group. A batch that began before starts no more runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_ms: Option<u64>,
-    /// What its runs may spend together. `None`: what the configuration says for every group.
+    /// The group's budget. `None`: the configuration's budget for every group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// The runs of it that were removed.
+    /// The removed runs of the group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gone: Option<GoneRuns>,
 }
 
-/// Runs that are not there any more.
+/// The sum over removed runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GoneRuns {
-    /// How many.
+    /// The number of runs.
     pub n_runs: u64,
-    /// What they took.
+    /// Their usage.
     pub spent: Spending,
     /// How many of them succeeded.
     #[serde(default)]
     pub n_succeeded: u64,
-    /// How many of them ended in another way. Older versions kept neither number.
+    /// How many of them ended with another outcome. Older versions kept neither number.
     #[serde(default)]
     pub n_failed: u64,
     /// When the first of them was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_ms: Option<u64>,
-    /// Those of them that were about to go when they were counted, and may be there still.
+    /// The runs that were counted just before their removal, and may still exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     counted: Vec<RunId>,
 }
@@ -59,7 +60,7 @@ fn path(state: &StateRoot, group: &str) -> PathBuf {
 }
 
 impl GroupRecord {
-    /// What was written last; nothing if nothing was, or if it cannot be understood.
+    /// Reads the record; the default if it does not exist or is invalid.
     pub fn read(state: &StateRoot, group: &str) -> Self {
         Self::try_read(state, group).unwrap_or_default()
     }
@@ -72,7 +73,7 @@ impl GroupRecord {
         }
     }
 
-    /// Changes the record, one after the other. One that cannot be understood is not written over.
+    /// Changes the record under a lock. Does not overwrite an invalid record.
     pub fn update(
         state: &StateRoot,
         group: &str,
@@ -90,7 +91,7 @@ impl GroupRecord {
         Ok(record)
     }
 
-    /// Counts a run that is about to be removed; once, however often it is said.
+    /// Counts a run that is about to be removed. A second call for the same run changes nothing.
     pub fn count_gone(
         state: &StateRoot,
         group: &str,
@@ -117,13 +118,13 @@ impl GroupRecord {
         counted.map(drop)
     }
 
-    /// Whether what a run took is counted here, though the run may be there still.
+    /// True if the record counts the run, even if the run still exists.
     pub fn has_counted(&self, run: RunId) -> bool {
         self.gone.as_ref().is_some_and(|gone| gone.counted.contains(&run))
     }
 
-    /// What the group has spent: what is gone, and of these runs those that are its own. The record has to be read after
-    /// the runs were listed, so that none is missed that went in between.
+    /// The usage of the group: of the removed runs and of those of `runs` that belong to it. Read the record after the list of
+    /// runs, so that no run that is removed in between is missed.
     pub fn spending<'a>(
         &self,
         group: &str,
@@ -137,8 +138,8 @@ impl GroupRecord {
         spending
     }
 
-    /// How the group's runs stand: those that are gone, and of these runs those that are its own. The record has to be
-    /// read after the runs were listed.
+    /// The group's runs by state: the removed runs and those of `runs` that belong to it. Read the record after the list of
+    /// runs.
     pub fn tally<'a>(&self, group: &str, runs: impl IntoIterator<Item = &'a RunOverview>) -> Tally {
         let mut tally = Tally::of(
             runs.into_iter()
@@ -152,7 +153,7 @@ impl GroupRecord {
         tally
     }
 
-    /// The groups of which runs were removed, and their records.
+    /// The groups with removed runs, and their records.
     pub fn with_gone_runs(state: &StateRoot) -> Vec<(String, Self)> {
         let entries = fs::read_dir(state.groups()).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| {
@@ -172,63 +173,5 @@ impl GroupRecord {
 }
 
 #[cfg(test)]
-mod tests {
-    use format_fixtures::{Layout, check};
-
-    use super::*;
-
-    fn place() -> (tempfile::TempDir, StateRoot) {
-        let directory = tempfile::tempdir().unwrap();
-        let state = StateRoot::new(directory.path().join("state"));
-        (directory, state)
-    }
-
-    #[test]
-    fn what_is_written_is_read_and_what_is_damaged_says_nothing_and_is_not_written_over() {
-        let (_directory, state) = place();
-        assert_eq!(GroupRecord::read(&state, "g"), GroupRecord::default());
-        let budget = Some(Budget { tokens: Some(5), ..Budget::default() });
-        let stopped = GroupRecord::update(&state, "g", |record| record.stopped_ms = Some(7));
-        assert_eq!(stopped.unwrap().stopped_ms, Some(7));
-        let record = GroupRecord::update(&state, "g", |record| record.budget = budget).unwrap();
-        assert_eq!((record.stopped_ms, record.budget), (Some(7), budget));
-        assert_eq!(GroupRecord::read(&state, "g"), record);
-        let names = fs::read_dir(state.groups()).unwrap();
-        assert_eq!(names.count(), 2, "the record and the lock");
-        fs::write(state.groups().join("g.json"), b"{").unwrap();
-        assert_eq!(GroupRecord::read(&state, "g"), GroupRecord::default());
-        assert!(GroupRecord::update(&state, "g", |record| record.budget = None).is_err());
-        assert_eq!(fs::read(state.groups().join("g.json")).unwrap(), b"{");
-    }
-
-    #[test]
-    fn a_run_that_goes_is_counted_once_whoever_is_killed_over_it() {
-        let (_directory, state) = place();
-        let (first, second) = (RunId::generate(), RunId::generate());
-        let spend = Spend { tool_calls: Some(3), time_ms: None, tokens: Some(10) };
-        fs::create_dir_all(state.run_dir(&first)).unwrap();
-        // Counted, killed, counted again: the run is still there.
-        for _ in 0..2 {
-            let succeeded = Some(&RunOutcome::Succeeded);
-            GroupRecord::count_gone(&state, "g", first, spend, succeeded).unwrap();
-        }
-        let record = GroupRecord::read(&state, "g");
-        assert!(record.has_counted(first));
-        assert_eq!(record.gone.as_ref().unwrap().spent.tool_calls.known, 3);
-        fs::remove_dir_all(state.run_dir(&first)).unwrap();
-        let failed = Some(&RunOutcome::AgentError);
-        GroupRecord::count_gone(&state, "g", second, Spend::default(), failed).unwrap();
-        let gone = GroupRecord::read(&state, "g").gone.unwrap();
-        assert_eq!((gone.n_runs, gone.counted), (2, vec![second]));
-        assert_eq!((gone.spent.tokens.known, gone.spent.tokens.n_unknown), (10, 1));
-        assert_eq!(gone.spent.tokens.each_unknown(), Some(10));
-        assert_eq!((gone.spent.time_ms.known, gone.spent.time_ms.n_unknown), (0, 2));
-        assert_eq!((gone.n_succeeded, gone.n_failed), (1, 1));
-        assert_eq!(gone.since_ms, Some(first.created_ms()));
-    }
-
-    #[test]
-    fn records_of_groups_are_read_whole() {
-        check::<GroupRecord>(&["v1/state/groups/*.json"], Layout::Compact);
-    }
-}
+#[path = "group_record_tests.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-//! Budgets as people write them, and the look at them where no daemon looks.
+//! Budgets in the configuration, and the check of budgets without a daemon.
 
 pub mod budget;
 pub mod group_record;
@@ -53,7 +53,7 @@ impl BudgetConfig {
     }
 }
 
-/// When the day began that a moment is in, where the user lives, and when it ends.
+/// The begin and the end of the day of a moment, in the user's time zone.
 pub fn day(now_ms: u64) -> (u64, u64) {
     let bounds = || {
         let now = Timestamp::from_millisecond(i64::try_from(now_ms).ok()?).ok()?;
@@ -62,17 +62,17 @@ pub fn day(now_ms: u64) -> (u64, u64) {
         let ms = |at: Timestamp| u64::try_from(at.as_millisecond()).ok();
         Some((ms(began.timestamp())?, ms(ends.timestamp())?))
     };
-    // A clock that is nowhere near has days all the same.
+    // A wrong clock has days too.
     bounds().unwrap_or((now_ms - now_ms % DAY_MS, now_ms - now_ms % DAY_MS + DAY_MS))
 }
 
-/// What the runs of a group may spend: its own budget, or that of every group.
+/// The budget of a group: its own, or the default of all groups.
 pub fn of_group(host: &Host, config: &Config, group: &str) -> Budget {
     let own = GroupRecord::read(&host.state, group).budget;
     own.unwrap_or_else(|| config.budgets.group.budget())
 }
 
-/// What these runs have spent since then.
+/// The usage of these runs since then.
 pub fn spending<'a>(runs: impl IntoIterator<Item = &'a RunOverview>, since_ms: u64) -> Spending {
     let now = now_ms();
     let mut spending = Spending::default();
@@ -80,7 +80,7 @@ pub fn spending<'a>(runs: impl IntoIterator<Item = &'a RunOverview>, since_ms: u
     spending
 }
 
-/// What a group has spent, with what of it was removed. `runs` are all there are, listed before.
+/// The usage of a group, including removed runs. `runs` are all runs; list them before.
 pub fn spending_of_group<'a>(
     host: &Host,
     group: &str,
@@ -89,45 +89,45 @@ pub fn spending_of_group<'a>(
     GroupRecord::read(&host.state, group).spending(group, runs, now_ms())
 }
 
-/// Every run there is.
+/// All runs.
 pub fn all_runs(host: &Host) -> Result<Vec<RunOverview>, CommandError> {
     list_runs(&host.state, &RunFilter { which: Which::All, ..RunFilter::default() })
-        .or_fail(|| "what was spent cannot be looked up")
+        .or_fail(|| "the usage of the runs cannot be read")
 }
 
-/// A budget of which nothing is left.
+/// An exhausted budget.
 struct SpentBudget {
     what: String,
     hint: String,
 }
 
-/// Says whose budget is spent: of `the day`, or of a group.
+/// The sentence about an exhausted budget of `the day`, or of a group.
 pub fn spent_line(whose: &str, spent: &Overspent) -> String {
     go_on(&what_is_spent(whose, spent))
 }
 
 fn what_is_spent(whose: &str, spent: &Overspent) -> String {
-    format!("the budget of {whose} is spent: {spent}")
+    format!("the budget of {whose} is exhausted: {spent}")
 }
 
-/// A budget stops nothing that is live; the limits of a run do that.
+/// A budget does not stop live runs; their own limits do.
 fn go_on(what: &str) -> String {
-    format!("{what}; runs that are live go on, and no new ones start")
+    format!("{what}; live runs go on, no new runs start")
 }
 
-/// A group as it is called in sentences about its budget.
+/// The name of a group in sentences about its budget.
 pub fn group_words(group: &str) -> String {
     format!("group `{group}`")
 }
 
-/// Says at the end of a run that its group, or the day, has nothing left to spend.
+/// Prints a note at the end of a run if the budget of its group or of the day is exhausted.
 pub fn note_if_spent(host: &Host, config: &Config, group: Option<&str>) {
     if let Ok(Some(SpentBudget { what, .. })) = spent_budget(host, config, group) {
         note(&go_on(&what));
     }
 }
 
-/// Refuses a run that no daemon would admit either.
+/// Refuses a run that the daemon would not start either.
 pub fn check(host: &Host, config: &Config, group: Option<&str>) -> Result<(), CommandError> {
     match spent_budget(host, config, group)? {
         Some(SpentBudget { what, hint }) => {
@@ -137,7 +137,7 @@ pub fn check(host: &Host, config: &Config, group: Option<&str>) -> Result<(), Co
     }
 }
 
-/// The budget that keeps a run of this group from starting.
+/// The exhausted budget that prevents a run of this group.
 fn spent_budget(
     host: &Host,
     config: &Config,

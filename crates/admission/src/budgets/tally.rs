@@ -1,21 +1,21 @@
-//! How many runs of a group stand how.
+//! Counts the runs of a group by state.
 
 use run_journal::{RunOverview, RunState};
 use run_protocol::RunOutcome;
 use serde::{Deserialize, Serialize};
 
-/// The runs of a group, counted by how they stand; those that were removed too.
+/// The runs of a group, including removed runs, counted by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Tally {
-    /// Runs that wait for their turn.
+    /// Runs that wait in the queue.
     pub queued: u64,
     /// Runs that are under way.
     pub running: u64,
     /// Runs that succeeded.
     pub succeeded: u64,
-    /// Runs that ended in any other way.
+    /// Runs that ended with another outcome.
     pub failed: u64,
-    /// Runs that an older version removed without keeping how they ended.
+    /// Runs that an older version removed without keeping their outcome.
     #[serde(default)]
     pub unknown: u64,
 }
@@ -28,7 +28,7 @@ impl Tally {
         tally
     }
 
-    /// Counts one more.
+    /// Counts one more run.
     pub fn add(&mut self, state: &RunState) {
         *match (state, state.outcome()) {
             (RunState::Queued { .. }, _) => &mut self.queued,
@@ -38,7 +38,7 @@ impl Tally {
         } += 1;
     }
 
-    /// All of them.
+    /// The number of all runs.
     pub fn total(&self) -> u64 {
         self.queued + self.running + self.succeeded + self.failed + self.unknown
     }

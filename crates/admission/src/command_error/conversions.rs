@@ -1,7 +1,7 @@
-//! How a command words the errors of our other crates, so that it can write `?`.
+//! The errors of other crates as errors of a command, so that a command can write `?`.
 //!
-//! Only errors that mean the same wherever they occur are here. A command that knows more, such as which file or which run
-//! it was about, says so itself: see `OrFail`. An `io::Error` has no place here: it does not say what was read or written.
+//! Only errors that mean the same everywhere are here. A command that knows more, such as the file or the run, says so
+//! itself: see `OrFail`. `io::Error` is not here: it does not say which file.
 
 use std::fs;
 
@@ -14,15 +14,6 @@ use workspace_history::{HistoryError, MergeError};
 
 use crate::command_error::CommandError;
 use crate::host::short_id;
-
-impl CommandError {
-    fn hint_if_any(self, hint: Option<impl Into<String>>) -> Self {
-        match hint {
-            Some(hint) => self.hint(hint),
-            None => self,
-        }
-    }
-}
 
 // Runs
 
@@ -40,7 +31,7 @@ impl From<ResolveError> for CommandError {
             ResolveError::Ambiguous { ref candidates, .. } => {
                 let list: Vec<String> = candidates.iter().map(ToString::to_string).collect();
                 Self::new(ExitCode::Usage, error.to_string())
-                    .hint(format!("write more of the one you mean:\n{}", list.join("\n")))
+                    .hint(format!("use a longer prefix:\n{}", list.join("\n")))
             }
             error => Self::new(ExitCode::Failed, "the runs cannot be listed").because(error),
         }
@@ -58,13 +49,13 @@ impl From<CreateRunError> for CommandError {
         let code = match &error {
             CreateRunError::Exists(_) => ExitCode::Conflict,
             CreateRunError::FollowsNone(_) | CreateRunError::NoWorktree { .. } => {
-                return Self::new(ExitCode::NotFound, "the run was not made").because(error);
+                return Self::new(ExitCode::NotFound, "the run was not created").because(error);
             }
             _ => ExitCode::SupervisorFailed,
         };
-        Self::new(code, "the run's directory could not be made")
+        Self::new(code, "the run's directory could not be created")
             .because(error)
-            .hint("see what `caretaker doctor` says of the state directory, or set CARETAKER_HOME")
+            .hint("check the state directory with `caretaker doctor`, or set CARETAKER_HOME")
     }
 }
 
@@ -87,7 +78,7 @@ impl From<StartShimError> for CommandError {
     }
 }
 
-// The sandbox and what an agent gets in it
+// The sandbox and its contents
 
 impl From<PrepareError> for CommandError {
     fn from(error: PrepareError) -> Self {
@@ -110,7 +101,7 @@ impl From<ExtraFlagError> for CommandError {
 
 impl From<RootsError> for CommandError {
     fn from(error: RootsError) -> Self {
-        let what = "it is not clear where cursor-agent keeps its files";
+        let what = "the directories of cursor-agent cannot be determined";
         Self::new(ExitCode::Usage, what).because(error)
     }
 }
@@ -147,7 +138,7 @@ impl From<WorkspaceError> for CommandError {
         let hint = match &error {
             WorkspaceError::Symlink(link) => match fs::canonicalize(link) {
                 Ok(target) => format!("--workspace '{}'", target.display()),
-                Err(_) => "it leads nowhere".to_owned(),
+                Err(_) => "its target does not exist".to_owned(),
             },
             WorkspaceError::NotUtf8(_) => "rename the directory".to_owned(),
             WorkspaceError::DotCursor(_)
@@ -155,8 +146,7 @@ impl From<WorkspaceError> for CommandError {
             | WorkspaceError::Git(_)
             | WorkspaceError::CommonDir(_)
             | WorkspaceError::ProtectedSymlink(_) => {
-                "the repository or an earlier run put it there: look at it, and remove it"
-                    .to_owned()
+                "the repository or an earlier run created it: check it, and remove it".to_owned()
             }
             _ => "name a project of your own with --workspace DIR".to_owned(),
         };
@@ -186,78 +176,17 @@ impl From<WorkspaceBusy> for CommandError {
 
 impl From<HistoryError> for CommandError {
     fn from(error: HistoryError) -> Self {
-        Self::new(ExitCode::Failed, "what is kept of the workspace cannot be used").because(error)
+        Self::new(ExitCode::Failed, "the saved states of the workspace cannot be used")
+            .because(error)
     }
 }
 
 impl From<MergeError> for CommandError {
     fn from(error: MergeError) -> Self {
-        Self::new(ExitCode::Failed, "the changes could not be brought together").because(error)
+        Self::new(ExitCode::Failed, "the changes could not be merged").because(error)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io;
-
-    use run_protocol::RunId;
-
-    use super::*;
-
-    #[test]
-    fn an_error_of_another_crate_has_its_exit_code_its_sentence_and_its_hint() {
-        let run: RunId = "0191d0f6-1111-7000-8000-0123456789ab".parse().unwrap();
-        let unreadable = || io::Error::other("it is not a directory");
-        let refused = |hint: Option<&str>| StartShimError::Refused {
-            exit_code: ExitCode::Conflict as u8,
-            message: "the workspace is in use".to_owned(),
-            hint: hint.map(ToOwned::to_owned),
-        };
-        let errors: [(CommandError, ExitCode, &str); 9] = [
-            (
-                IndexError::Runs(unreadable()).into(),
-                ExitCode::Failed,
-                "error: the runs cannot be listed\n  because the directory of runs could not be read\n  \
-                 because it is not a directory\n",
-            ),
-            (
-                ResolveError::NotFound { text: "x".to_owned() }.into(),
-                ExitCode::NotFound,
-                "error: there is no run `x`\n\nhint: see all runs with `caretaker ps --all`\n",
-            ),
-            (
-                ResolveError::Ambiguous { text: "0191".to_owned(), candidates: vec![run] }.into(),
-                ExitCode::Usage,
-                "error: `0191` may be any of 1 runs\n\nhint: write more of the one you mean:\n\
-                 0191d0f6-1111-7000-8000-0123456789ab\n",
-            ),
-            (
-                ResolveError::Runs(unreadable()).into(),
-                ExitCode::Failed,
-                "error: the runs cannot be listed\n  because the directory of runs could not be read\n  \
-                 because it is not a directory\n",
-            ),
-            (PromptProblem::Empty.into(), ExitCode::Usage, "error: the prompt is empty\n"),
-            (
-                CreateRunError::FollowsNone(run).into(),
-                ExitCode::NotFound,
-                "error: the run was not made\n  \
-                 because run 0191d0f6-1111-7000-8000-0123456789ab, which it is to follow, is gone\n",
-            ),
-            (
-                refused(Some("wait")).into(),
-                ExitCode::Conflict,
-                "error: the workspace is in use\n\nhint: wait\n",
-            ),
-            (refused(None).into(), ExitCode::Conflict, "error: the workspace is in use\n"),
-            (
-                StartShimError::Silent { log: "one\ntwo\n".to_owned() }.into(),
-                ExitCode::SupervisorFailed,
-                "error: the run's supervisor ended without a word\n  because two\n",
-            ),
-        ];
-        for (error, code, text) in errors {
-            assert_eq!((error.exit_code(), error.text().as_str()), (code, text));
-        }
-    }
-}
+#[path = "conversions_tests.rs"]
+mod tests;

@@ -1,10 +1,10 @@
-//! How many runs may be under way at once.
+//! Caps: how many runs may be under way at once.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Limits on how many runs are under way at once. What is not named is limited by `total` alone.
+/// The caps on runs under way. A group, model or account without a cap is limited by `total` alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Caps {
@@ -13,7 +13,7 @@ pub struct Caps {
     /// By the name of the group.
     #[serde(default)]
     pub groups: BTreeMap<String, u32>,
-    /// By the model that was asked for.
+    /// By the requested model.
     #[serde(default)]
     pub models: BTreeMap<String, u32>,
     /// By the account.
@@ -21,7 +21,7 @@ pub struct Caps {
     pub accounts: BTreeMap<String, u32>,
 }
 
-/// Which cap it is.
+/// The kinds of caps.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -29,16 +29,16 @@ pub struct Caps {
 pub enum CapKind {
     /// All runs together.
     Total,
-    /// Of a group.
+    /// The runs of a group.
     Group,
-    /// Of a model.
+    /// The runs of a model.
     Model,
-    /// Of an account.
+    /// The runs of an account.
     Account,
 }
 
 impl Caps {
-    /// The cap of one group, model or account; `None` where there is none of its own.
+    /// The cap of a group, model or account; `None` if it has none.
     pub fn of(&self, kind: CapKind, name: &str) -> Option<u32> {
         match kind {
             CapKind::Total => Some(self.total),

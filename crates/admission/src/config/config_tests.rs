@@ -1,13 +1,18 @@
 use format_fixtures::{Form, fixtures, unread_fields};
 use pretty_assertions::assert_eq;
+use run_protocol::StopLadder;
 
 use super::*;
 use crate::host::environment::tests::environment_of;
 
 #[test]
 fn the_default_file_says_what_the_defaults_are() {
-    assert_eq!(Config::parse(DEFAULT_FILE), Ok(Config::default()));
+    let parsed = Config::parse(DEFAULT_FILE).unwrap();
+    assert_eq!(parsed.run_limits(), RunLimits::default());
     assert_eq!(Config::default().run_limits(), RunLimits::default());
+    assert_eq!(parsed.request().unwrap(), Config::default().request().unwrap());
+    let (limits, stop) = (Limits::default(), Stop::default());
+    assert_eq!(Config { limits, stop, ..parsed }, Config::default());
 }
 
 /// The keys of a table, as the parser itself lists them when it meets one that it does not know.
@@ -106,14 +111,16 @@ fn without_a_file_everything_is_as_by_default() {
 }
 
 #[test]
-fn a_configuration_of_version_1_is_read_whole() {
-    let fixture = fixtures("v1/home/.config/caretaker/config.toml").remove(0);
-    let text = fixture.text();
-    let config = Config::parse(&text).unwrap();
-    fixture.compare_with_snapshot(&format!("{config:#?}"));
+fn configurations_of_all_versions_are_read_whole_and_the_latest_has_every_key() {
+    let fixtures = fixtures("*/home/.config/caretaker/config.toml");
     let tell = |text: &str| Config::parse(text).ok().map(|config| format!("{config:?}"));
-    let unread = unread_fields(Form::Toml, [text.clone()], tell);
-    assert!(unread.is_empty(), "{unread:#?}");
+    for fixture in &fixtures {
+        let config = Config::parse(&fixture.text()).unwrap();
+        fixture.compare_with_snapshot(&format!("{config:#?}"));
+        let unread = unread_fields(Form::Toml, [fixture.text()], tell);
+        assert!(unread.is_empty(), "{}: {unread:#?}", fixture.name);
+    }
+    let text = fixtures.last().unwrap().text();
     let tables = ["", "limits", "stop", "queue", "budgets", "budgets.day", "budgets.group"];
     for table in tables.into_iter().chain(["retention", "children"]) {
         for key in keys_of(table) {

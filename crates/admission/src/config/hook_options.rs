@@ -8,17 +8,17 @@ use serde::Deserialize;
 use super::hooks::{Hook, HookAction, HookUrl, NotAHookUrl, Transition};
 use run_protocol::HumanDuration;
 
-/// What a hook may take where nothing else is said.
+/// The default timeout.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(30);
-/// What it may take where it may take as long as it likes.
+/// The timeout of a hook with `timeout = "none"`.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// A hook, checked.
+/// A checked hook.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct HookConfig(Hook);
 
-/// As it is in the file.
+/// The hook as the file has it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -56,7 +56,7 @@ impl TryFrom<Written> for HookConfig {
 }
 
 impl HookConfig {
-    /// With its program below the user's home, where it says so.
+    /// The hook, with `~/` of its program replaced by the user's home.
     pub fn hook(&self, home: &Path) -> Hook {
         let mut hook = self.0.clone();
         if let HookAction::Command(words) = &mut hook.action
@@ -70,33 +70,5 @@ impl HookConfig {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Config;
-
-    fn parsed(text: &str) -> Result<Config, String> {
-        Config::parse(&format!("[[hooks]]\n{text}\n")).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn a_hook_is_one_thing_on_something() {
-        let config =
-            parsed("on = ['ended']\ncommand = ['~/bin/tell', 'x']\ntimeout = '5s'").unwrap();
-        let hook = config.hooks[0].hook(Path::new("/home/ada"));
-        assert_eq!(hook.timeout, Duration::from_secs(5));
-        let words = ["/home/ada/bin/tell", "x"].map(str::to_owned).to_vec();
-        assert_eq!(hook.action, HookAction::Command(words));
-        for (text, part) in [
-            ("on = []\ncommand = ['x']", "`on`"),
-            ("on = ['over']\ncommand = ['x']", "unknown variant `over`"),
-            ("on = ['ended']", "either a `command` or a `url`"),
-            ("on = ['ended']\ncommand = ['x']\nurl = 'http://x'", "either"),
-            ("on = ['ended']\ncommand = []", "is empty"),
-            ("on = ['ended']\nurl = 'https://example.org'", "curl"),
-            ("on = ['ended']\nurl = 'http://x'\nretry = 3", "unknown field"),
-        ] {
-            let error = parsed(text).unwrap_err();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-    }
-}
+#[path = "hook_options_tests.rs"]
+mod tests;

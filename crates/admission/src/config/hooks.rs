@@ -1,23 +1,23 @@
-//! Commands and webhooks of the user's, which the daemon calls when a run starts, needs a person, or ends.
+//! The user's commands and webhooks, which the daemon calls when a run starts, needs a person, or ends.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What happens to a run that somebody may want to hear of.
+/// The occasions on which hooks are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transition {
-    /// Its agent was let go.
+    /// The agent started.
     Started,
-    /// Its agent asks a person.
+    /// The agent asks a person a question.
     NeedsHuman,
-    /// It is over, in whatever way.
+    /// The run ended, with any outcome.
     Ended,
 }
 
 impl Transition {
-    /// As it is written.
+    /// The name in the configuration and in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Started => "started",
@@ -27,18 +27,16 @@ impl Transition {
     }
 }
 
-/// A hook of the user's.
+/// A hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
-    /// When it is called.
     pub on: Vec<Transition>,
-    /// What is called.
     pub action: HookAction,
-    /// It is ended, or given up, after this long.
+    /// The daemon stops the hook after this time.
     pub timeout: Duration,
 }
 
-/// What is called, with the run as JSON.
+/// The action of a hook. It gets the run as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookAction {
     /// A program and its arguments; the JSON is its stdin.
@@ -47,27 +45,25 @@ pub enum HookAction {
     Webhook(HookUrl),
 }
 
-/// `http://host[:port]/path`, taken apart.
+/// The parts of `http://host[:port]/path`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookUrl {
-    /// As it is in the `Host` header: with the port, if one was given.
+    /// The `Host` header: with the port, if the URL has one.
     pub authority: String,
-    /// What is connected to.
     pub host: String,
-    /// 80 where none was given.
+    /// 80 if the URL has none.
     pub port: u16,
-    /// With the query.
+    /// Including the query.
     pub path: String,
 }
 
-/// Says why an address cannot be posted to.
+/// Why a URL cannot be a webhook.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAHookUrl {
-    /// There is no TLS in here.
-    #[error("`{0}` is https, which webhooks do not speak; call curl as the command instead")]
+    /// Caretaker contains no TLS.
+    #[error("`{0}` is https, which webhooks do not support; call curl as a command instead")]
     Tls(String),
-    /// Anything else.
-    #[error("`{0}` is no address of a webhook; write `http://host:port/path`")]
+    #[error("`{0}` is not the URL of a webhook; write `http://host:port/path`")]
     Form(String),
 }
 
@@ -88,7 +84,7 @@ impl std::str::FromStr for HookUrl {
             Some(at) => (&rest[..at], format!("/{}", &rest[at..])),
             None => (rest, "/".to_owned()),
         };
-        // Nothing secret belongs into a file that says whom to call.
+        // A password does not belong in the configuration.
         if authority.contains('@') {
             return Err(refused());
         }
@@ -107,26 +103,5 @@ impl std::str::FromStr for HookUrl {
 }
 
 #[cfg(test)]
-mod tests {
-    use pretty_assertions::assert_eq;
-
-    use super::*;
-
-    #[test]
-    fn an_address_is_taken_apart_and_what_cannot_be_called_is_refused() {
-        let url: HookUrl = "http://127.0.0.1:8080/hook?x=1".parse().unwrap();
-        assert_eq!(
-            (url.host.as_str(), url.port, url.path.as_str()),
-            ("127.0.0.1", 8080, "/hook?x=1")
-        );
-        let url: HookUrl = "http://[::1]:9".parse().unwrap();
-        assert_eq!((url.host.as_str(), url.port, url.path.as_str()), ("::1", 9, "/"));
-        let url: HookUrl = "http://localhost?x".parse().unwrap();
-        assert_eq!((url.host.as_str(), url.port, url.path.as_str()), ("localhost", 80, "/?x"));
-        for text in ["", "ftp://x", "http://", "http://a:b/", "http://u:p@h/", "http://a b/"] {
-            assert_eq!(text.parse::<HookUrl>(), Err(NotAHookUrl::Form(text.to_owned())), "{text}");
-        }
-        let tls = "https://example.org".parse::<HookUrl>().unwrap_err();
-        assert!(tls.to_string().contains("curl"), "{tls}");
-    }
-}
+#[path = "hooks_tests.rs"]
+mod tests;

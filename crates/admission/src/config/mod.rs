@@ -1,4 +1,4 @@
-//! The configuration file: `config.toml`, whose every key is explained in `config/default.toml`.
+//! The configuration file, `config.toml`. `config/default.toml` explains every key.
 
 pub mod caps;
 pub mod hook_options;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use run_protocol::{
     AllowedHost, ByteSize, CountLimit, CpuLimit, ExitCode, HumanDuration, Label, MemoryLimit,
-    ProcessLimit, RunLimits, RunRequest, SizeLimit, StopLadder,
+    ProcessLimit, RunLimits, RunRequest, SizeLimit,
 };
 use serde::Deserialize;
 
@@ -28,7 +28,7 @@ use retention::RetentionConfig;
 /// The file with every key, its default and its explanation.
 pub const DEFAULT_FILE: &str = include_str!("../../../../config/default.toml");
 
-/// What the user decided once for all runs.
+/// The user's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -56,7 +56,7 @@ pub struct Config {
     pub children: ChildrenConfig,
 }
 
-/// How many runs the agent of a run may have work for it.
+/// How many child runs an agent may have.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChildrenConfig {
@@ -71,7 +71,7 @@ impl Default for ChildrenConfig {
     }
 }
 
-/// How many runs the daemon lets be under way at once.
+/// How many runs the daemon starts at once.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueConfig {
@@ -105,19 +105,20 @@ impl Default for QueueConfig {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// The limits in the configuration. Limits that are not set are those of [`RunLimits::default`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Limits {
-    startup: HumanDuration,
-    idle: HumanDuration,
-    tool: HumanDuration,
-    settle: HumanDuration,
-    wall: HumanDuration,
-    tool_calls: CountLimit,
-    tokens: CountLimit,
-    journal: SizeLimit,
-    linger: HumanDuration,
-    drain: HumanDuration,
+    startup: Option<HumanDuration>,
+    idle: Option<HumanDuration>,
+    tool: Option<HumanDuration>,
+    settle: Option<HumanDuration>,
+    wall: Option<HumanDuration>,
+    tool_calls: Option<CountLimit>,
+    tokens: Option<CountLimit>,
+    journal: Option<SizeLimit>,
+    linger: Option<HumanDuration>,
+    drain: Option<HumanDuration>,
     memory: Option<MemoryLimit>,
     processes: Option<ProcessLimit>,
     cpus: Option<CpuLimit>,
@@ -125,11 +126,11 @@ struct Limits {
     disk: Option<SizeLimit>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Stop {
-    term_after: HumanDuration,
-    kill_after: HumanDuration,
+    term_after: Option<HumanDuration>,
+    kill_after: Option<HumanDuration>,
 }
 
 impl Default for Config {
@@ -161,40 +162,7 @@ impl Default for Config {
     }
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        let limits = RunLimits::default();
-        Self {
-            startup: HumanDuration::of_milliseconds(limits.startup_ms),
-            idle: HumanDuration::of_milliseconds(limits.idle_ms),
-            tool: HumanDuration::of_milliseconds(limits.tool_ms),
-            settle: HumanDuration::of_milliseconds(limits.settle_ms),
-            wall: HumanDuration::of_milliseconds(limits.wall_ms),
-            tool_calls: CountLimit(limits.tool_calls),
-            tokens: CountLimit(limits.tokens),
-            journal: SizeLimit(limits.journal_bytes),
-            linger: HumanDuration::of_milliseconds(limits.linger_ms),
-            drain: HumanDuration::of_milliseconds(limits.drain_ms),
-            memory: None,
-            processes: None,
-            cpus: None,
-            file_size: None,
-            disk: None,
-        }
-    }
-}
-
-impl Default for Stop {
-    fn default() -> Self {
-        let ladder = StopLadder::default();
-        Self {
-            term_after: HumanDuration::of_milliseconds(ladder.term_after_ms),
-            kill_after: HumanDuration::of_milliseconds(ladder.kill_after_ms),
-        }
-    }
-}
-
-/// Why a configuration cannot be used.
+/// Why a configuration is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct ConfigError {
@@ -203,7 +171,7 @@ pub struct ConfigError {
 }
 
 impl Config {
-    /// The file that would be read, whether it is there or not.
+    /// The path of the configuration file. The file need not exist.
     pub fn file(environment: &Environment, places: &Places) -> PathBuf {
         match environment.variable("CARETAKER_CONFIG") {
             Some(named) => environment.absolute(Path::new(named)),
@@ -211,7 +179,7 @@ impl Config {
         }
     }
 
-    /// Reads the user's file; a file that nobody named need not be there.
+    /// Reads the user's file. Only a file that CARETAKER_CONFIG names must exist.
     pub fn load(environment: &Environment, places: &Places) -> Result<Self, CommandError> {
         let file = Self::file(environment, places);
         let refused = || {
@@ -246,27 +214,29 @@ impl Config {
     }
 
     pub(crate) fn run_limits(&self) -> RunLimits {
-        let limits = &self.limits;
-        let Limits { startup, idle, tool, settle, wall, linger, drain, .. } = limits;
-        RunLimits {
-            startup_ms: startup.milliseconds(),
-            idle_ms: idle.milliseconds(),
-            tool_ms: tool.milliseconds(),
-            settle_ms: settle.milliseconds(),
-            wall_ms: wall.milliseconds(),
-            tool_calls: limits.tool_calls.0,
-            tokens: limits.tokens.0,
-            journal_bytes: limits.journal.0,
-            linger_ms: linger.milliseconds(),
-            drain_ms: drain.milliseconds(),
-            ladder: StopLadder {
-                term_after_ms: self.stop.term_after.milliseconds(),
-                kill_after_ms: self.stop.kill_after.milliseconds(),
-            },
+        let Self { limits: set, stop, .. } = self;
+        let mut limits = RunLimits::default();
+        let ladder = &mut limits.ladder;
+        for (limit, set) in [
+            (&mut limits.startup_ms, set.startup),
+            (&mut limits.idle_ms, set.idle),
+            (&mut limits.tool_ms, set.tool),
+            (&mut limits.settle_ms, set.settle),
+            (&mut limits.wall_ms, set.wall),
+            (&mut limits.linger_ms, set.linger),
+            (&mut limits.drain_ms, set.drain),
+            (&mut ladder.term_after_ms, stop.term_after),
+            (&mut ladder.kill_after_ms, stop.kill_after),
+        ] {
+            *limit = set.map_or(*limit, HumanDuration::milliseconds);
         }
+        limits.tool_calls = set.tool_calls.map_or(limits.tool_calls, |most| most.0);
+        limits.tokens = set.tokens.map_or(limits.tokens, |most| most.0);
+        limits.journal_bytes = set.journal.map_or(limits.journal_bytes, |most| most.0);
+        limits
     }
 
-    /// What the configuration asks of every new session: the layer below the flags.
+    /// The configuration's layer of every new session, below the flags.
     pub fn request(&self) -> Result<RunRequest, CommandError> {
         let labels = self.labels.iter().map(|(name, value)| Label::new(name, value));
         let labels = labels.collect::<Result<_, _>>();
@@ -275,7 +245,7 @@ impl Config {
             model: self.model.clone(),
             profile: Some(self.profile.clone()),
             labels: labels.or_fail_as(ExitCode::Usage, || "a label cannot be used")?,
-            // A configuration may be shared between machines that do not all have the same.
+            // Another machine with the same configuration may not have the path.
             expose: self.expose.iter().filter(|path| path.exists()).cloned().collect(),
             allow_host: self.allow_hosts.clone(),
             user_mcp: self.user_mcp,
@@ -295,7 +265,7 @@ impl Config {
             Err(_) => directory.join(path),
         };
         let agent = self.agent.map(|agent| {
-            // The one value that is a word and no path.
+            // The only value that is not a path.
             if agent == Path::new("simulated") { agent } else { absolute(agent) }
         });
         Self { agent, expose: self.expose.into_iter().map(absolute).collect(), ..self }

@@ -1,4 +1,4 @@
-//! `[retention]` of the configuration: which old runs may go.
+//! `[retention]` of the configuration: which old runs may be removed.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use run_protocol::{CountLimit, HumanDuration, SizeLimit};
 
-/// An age in days, weeks, or as any duration, in milliseconds. `None`: age is no reason to remove a run.
+/// An age in milliseconds, written in days, weeks or as any duration. `None`: the age does not matter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Age(pub Option<u64>);
 
@@ -23,7 +23,7 @@ pub struct MaxSize(pub Option<u64>);
 #[error("`{0}` is not an age; write `30d`, `2w`, `12h` or `none`")]
 pub struct NotAnAge(String);
 
-/// The word for a criterion that is not set. Zero is a number here: `--keep 0` keeps none.
+/// The word for a criterion that is not set. Zero is not the same: `--keep 0` keeps no run.
 const NONE: &str = "none";
 
 impl FromStr for Age {
@@ -84,31 +84,5 @@ fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
 }
 
 #[cfg(test)]
-mod tests {
-    use pretty_assertions::assert_eq;
-
-    use super::*;
-
-    #[test]
-    fn ages_are_days_weeks_or_durations() {
-        const DAY: u64 = 24 * 3600 * 1000;
-        for (text, ms) in [("30d", 30 * DAY), ("2w", 14 * DAY), ("12h", DAY / 2)] {
-            assert_eq!(text.parse(), Ok(Age(Some(ms))), "{text}");
-        }
-        for text in ["", "d", "-1d", "soon", "1.5d", "99999999999999d"] {
-            assert_eq!(text.parse::<Age>(), Err(NotAnAge(text.to_owned())), "{text}");
-        }
-    }
-
-    #[test]
-    fn zero_is_a_number_and_none_is_not() {
-        for text in ["0", "0s", "0d"] {
-            assert_eq!(text.parse(), Ok(Age(Some(0))), "{text}");
-        }
-        assert_eq!("0".parse::<Keep>().unwrap(), Keep(Some(0)));
-        assert_eq!("0".parse::<MaxSize>().unwrap(), MaxSize(Some(0)));
-        assert_eq!("none".parse(), Ok(Age(None)));
-        assert_eq!("none".parse::<Keep>().unwrap(), Keep(None));
-        assert_eq!("none".parse::<MaxSize>().unwrap(), MaxSize(None));
-    }
-}
+#[path = "retention_tests.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-//! Which program is the agent: found, checked and pinned.
+//! Finds the agent's program, checks it and fixes its path.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,19 +17,19 @@ use run_protocol::{AgentKind, AgentProgram, ExitCode};
 use crate::command_error::CommandError;
 use crate::host::environment::Environment;
 
-/// The word that stands for our own stand-in, and the name of its entry point.
+/// The word for the simulated agent, and the name of its entry point.
 pub const SIMULATED: &str = "simulated";
 pub const SIMULATED_ENTRY: &str = "simulated-agent";
 
-/// Node takes half a second to start on a good day.
+/// Node takes half a second to start on a fast machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the user wants to be run.
+/// The agent that the user wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentChoice {
-    /// Whatever cursor-agent is installed.
+    /// The installed cursor-agent.
     Installed,
-    /// This very program.
+    /// This program.
     Named(PathBuf),
     Simulated,
 }
@@ -80,7 +80,7 @@ pub fn find(
     choice: &AgentChoice,
     environment: &Environment,
     own_program: &Path,
-    forbidden: Option<&Path>,
+    forbidden: &[&Path],
 ) -> Result<AgentProgram, CommandError> {
     let search = Search { environment, forbidden };
     match choice {
@@ -96,13 +96,13 @@ fn simulated(program: &Path) -> AgentProgram {
         leading_arguments: vec![SIMULATED_ENTRY.to_owned()],
         expose: vec![program.to_owned().into()],
         program: program.to_owned().into(),
-        version: Some(simulated_agent::VERSION.to_owned()),
+        version: Some(cursor_home::SIMULATED_VERSION.to_owned()),
     }
 }
 
 struct Search<'a> {
     environment: &'a Environment,
-    forbidden: Option<&'a Path>,
+    forbidden: &'a [&'a Path],
 }
 
 impl Search<'_> {
@@ -145,7 +145,7 @@ impl Search<'_> {
         .into())
     }
 
-    /// Neither the program nor the last link to it may lie in the workspace.
+    /// Neither the program nor the last link to it may be in a forbidden directory.
     fn refuse_inside(&self, named: &Path, canonical: &Path) -> Result<(), CommandError> {
         refuse_inside(canonical, self.forbidden)?;
         let directory = named.parent().and_then(|directory| fs::canonicalize(directory).ok());
@@ -155,11 +155,11 @@ impl Search<'_> {
         }
     }
 
-    /// Whether a program of an ambiguous name is Cursor's.
+    /// True if a program with an ambiguous name is Cursor's.
     fn passes(&self, candidate: &Candidate, canonical: &Path) -> bool {
         match candidate.check {
             AgentCheck::Executable => true,
-            // Its place in Cursor's own tree is proof enough, and node is slow to ask.
+            // A path in Cursor's own tree is proof enough, and asking node takes time.
             AgentCheck::ExecutableThatSaysCursor => {
                 PinnedAgent::from_canonical(canonical).is_ok_and(|agent| agent.version.is_some())
                     || self.answer(canonical, "--help").is_some_and(|help| says_it_is_cursor(&help))
@@ -195,7 +195,7 @@ impl Search<'_> {
     }
 }
 
-/// The agent as an ordinary program of the host, for questions that start no turn.
+/// The agent as an ordinary program of the host, for calls that start no turn.
 pub fn agent_command(program: &Path, environment: &Environment) -> Command {
     let mut command = Command::new(program);
     command.env_clear().current_dir("/").env("HOME", &environment.home).env("NO_OPEN_BROWSER", "1");
@@ -206,7 +206,7 @@ pub fn agent_command(program: &Path, environment: &Environment) -> Command {
     command
 }
 
-/// The version in the text, or what is printed in its place, as far as it is one short word.
+/// The version in the text, or else the text itself if it is one short word.
 fn version_in(text: &str) -> Option<String> {
     let first = text.lines().next().unwrap_or_default().trim();
     match parse_version(first) {
@@ -236,18 +236,18 @@ fn look_at(path: &Path) -> Found {
     }
 }
 
-/// What lies in the workspace may be the agent's own work of an earlier run, and would be executed outside of the sandbox.
-pub(crate) fn refuse_inside(program: &Path, forbidden: Option<&Path>) -> Result<(), CommandError> {
-    match forbidden {
-        Some(workspace) if program.starts_with(workspace) => {
+/// Refuses a program in a forbidden directory: an earlier run may have written it, and it would run outside the sandbox.
+pub(crate) fn refuse_inside(program: &Path, forbidden: &[&Path]) -> Result<(), CommandError> {
+    match forbidden.iter().any(|directory| program.starts_with(directory)) {
+        true => {
             let what = format!(
-                "the program `{}` lies inside the workspace, where an agent could replace it",
+                "the program `{}` lies inside the workspace or its repository, where an agent could replace it",
                 program.display()
             );
             Err(CommandError::new(ExitCode::Usage, what)
                 .hint("install it elsewhere, or work in another directory with --workspace DIR"))
         }
-        _ => Ok(()),
+        false => Ok(()),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::host::environment::tests::environment_of;
 /// Our own program.
 const OWN: &str = "/usr/bin/caretaker";
 
-/// A home directory, and programs in it that say what they are told to say.
+/// A home directory with programs that print a given text.
 struct Host {
     root: TempDir,
     environment: Environment,
@@ -43,7 +43,7 @@ impl Host {
     }
 
     fn find(&self, choice: &AgentChoice) -> Result<AgentProgram, CommandError> {
-        find(choice, &self.environment, Path::new(OWN), None)
+        find(choice, &self.environment, Path::new(OWN), &[])
     }
 }
 
@@ -109,7 +109,7 @@ fn an_agent_inside_the_workspace_is_refused_and_not_executed() {
         AgentChoice::Named(inside),
         AgentChoice::Named(host.path("bin/cursor-agent")),
     ] {
-        let error = find(&choice, &host.environment, Path::new(OWN), Some(&workspace)).unwrap_err();
+        let error = find(&choice, &host.environment, Path::new(OWN), &[&workspace]).unwrap_err();
         assert_eq!(error.exit_code(), ExitCode::Usage, "{choice:?}");
     }
     assert!(!witness.exists());
@@ -118,10 +118,10 @@ fn an_agent_inside_the_workspace_is_refused_and_not_executed() {
     let outside = host.program("elsewhere/agent", "", "1.0", 0o755);
     symlink(&outside, workspace.join("link")).unwrap();
     let link = AgentChoice::Named(workspace.join("link"));
-    assert!(find(&link, &host.environment, Path::new(OWN), Some(&workspace)).is_err());
+    assert!(find(&link, &host.environment, Path::new(OWN), &[&workspace]).is_err());
     // A way through it that ends elsewhere is not.
     let around = AgentChoice::Named(workspace.join("../elsewhere/agent"));
-    let found = find(&around, &host.environment, Path::new(OWN), Some(&workspace)).unwrap();
+    let found = find(&around, &host.environment, Path::new(OWN), &[&workspace]).unwrap();
     assert_eq!(found.program, BytesPath(outside));
 }
 

@@ -1,11 +1,11 @@
-//! How much room there is.
+//! Free disk space.
 
 use std::io;
 use std::path::Path;
 
 use nix::sys::statvfs::statvfs;
 
-/// Bytes that an ordinary user may still write to the file system of a path that need not exist yet.
+/// The free bytes for an ordinary user on the file system of a path, which need not exist yet.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for existing in path.ancestors() {

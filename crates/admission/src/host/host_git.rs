@@ -1,4 +1,4 @@
-//! The git of this host, and the histories of workspaces that it keeps for us.
+//! The git of this host, and the histories of workspaces that it stores.
 
 use std::path::{Path, PathBuf};
 
@@ -23,18 +23,18 @@ pub fn program(environment: &Environment, forbidden: Option<&Path>) -> Option<Pa
         .map(|(path, _)| path)
 }
 
-/// The git to use, or what to do about there being none.
+/// The git to use, or an error with a hint.
 pub fn find(host: &Host, forbidden: Option<&Path>) -> Result<Git, CommandError> {
     let found = program(&host.environment, forbidden).ok_or_else(|| {
-        CommandError::new(ExitCode::Failed, "git is not installed, and this needs it")
+        CommandError::new(ExitCode::Failed, "git is not installed, but this command needs it")
             .hint("install it: `sudo apt-get install git` (Debian, Ubuntu)")
     })?;
     Ok(Git::new(found, Some(host.environment.home.clone())))
 }
 
-/// What is kept of a workspace.
+/// The saved states of a workspace.
 pub fn history(host: &Host, workspace: &Path) -> Result<History, CommandError> {
-    // The overview of a run whose record is damaged names no workspace.
+    // The overview of a run with a damaged record has no workspace.
     if !workspace.is_absolute() {
         let what = "the run's workspace is not known, because its record cannot be read";
         return Err(CommandError::new(ExitCode::Failed, what)
@@ -44,7 +44,7 @@ pub fn history(host: &Host, workspace: &Path) -> Result<History, CommandError> {
     Ok(History::of(&host.state.checkpoints(), workspace, git))
 }
 
-/// Says that git did not do something, and what to do where the repository itself is the reason.
+/// The error of a failed git command, with a hint if the repository itself is the reason.
 pub fn refused(what: impl Into<String>, error: GitError) -> CommandError {
     let hint = match &error {
         GitError::Repository(RepositoryError::Unsound { path, .. }) => {

@@ -1,4 +1,4 @@
-//! The login that the user's own cursor-agent left on this machine.
+//! The login file of the user's own cursor-agent.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use cursor_home::{CursorRoots, Login};
 
-/// A real one has a few hundred bytes.
+/// A real login has a few hundred bytes.
 const LARGEST: u64 = 256 * 1024;
 
-/// The first of the places where it may be that has a token in it.
+/// The first possible file that has a token in it.
 pub fn find(roots: &CursorRoots) -> Option<PathBuf> {
     roots.auth_files().into_iter().find(|file| has_token(file))
 }
 
 fn has_token(file: &Path) -> bool {
-    // Looked at before it is opened: a FIFO would make us wait.
+    // Check before opening: opening a FIFO would block.
     if !std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
         return false;
     }

@@ -1,4 +1,4 @@
-//! The host that a command works on: its environment, our places on it, the runs in them.
+//! The host: its environment, Caretaker's directories on it, and the runs in them.
 
 pub mod agent_discovery;
 pub mod disk;
@@ -28,19 +28,19 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host with this environment, which says where our places are.
+    /// The host with this environment, which determines Caretaker's directories.
     pub fn new(environment: Environment) -> Self {
         let places = Places::of(&environment);
         let state = StateRoot::new(places.state.clone());
         Self { environment, places, state }
     }
 
-    /// Reads the user's configuration as it is now. A command asks its `CommandHelper`, which reads it once.
+    /// Reads the user's configuration. A command asks its `CommandHelper` instead, which reads it once.
     pub fn load_config(&self) -> Result<Config, CommandError> {
         Config::load(&self.environment, &self.places)
     }
 
-    /// Takes away what runs that died have left: in workspaces, of logins, of sockets.
+    /// Removes what dead runs left behind: in workspaces, logins and sockets.
     pub fn clean_up_after_the_dead(&self) {
         run_shim::clean_up_after_the_dead(&self.state, &self.places.sockets);
         for directory in [self.state.path(), &self.state.groups(), &self.state.worktrees()] {
@@ -48,14 +48,14 @@ impl Host {
         }
     }
 
-    /// The run that the user means: by id, by a beginning of one, by name, or `-` for the latest.
+    /// Finds the run that the user means: by id, by a prefix of an id, by name, or `-` for the latest.
     pub fn find_run(&self, text: &str) -> Result<RunDirectory, CommandError> {
         self.find_among(&RunFinder::new(&self.state)?, text)
     }
 
     fn find_among(&self, all: &RunFinder<'_>, text: &str) -> Result<RunDirectory, CommandError> {
         let run = match all.find(text) {
-            // A name is free again when its run is over, and means the last that had it. No id begins like a name.
+            // A name is free again when its run has ended, and means the last run that had it. No id looks like a name.
             Err(ResolveError::Ambiguous { candidates, .. })
                 if text.parse::<RunName>().is_ok() && !candidates.is_empty() =>
             {
@@ -72,14 +72,14 @@ impl Host {
         })
     }
 
-    /// The socket of a run's supervisor. Where the spec cannot be read, where it would be today.
+    /// The socket of a run's shim. If the spec cannot be read, the path that a new run would use.
     pub fn control_socket(&self, run: &RunDirectory) -> PathBuf {
         let root =
             run.spec().map_or_else(|_| self.places.sockets.clone(), |spec| spec.socket_dir.0);
         SocketPaths::new(&root, run.run_id()).control()
     }
 
-    /// All the runs that the user means, each once.
+    /// Finds all runs that the user means, each once.
     pub fn find_runs(&self, texts: &[String]) -> Result<Vec<RunDirectory>, CommandError> {
         let all = RunFinder::new(&self.state)?;
         let mut found: Vec<RunDirectory> = Vec::new();
@@ -93,11 +93,11 @@ impl Host {
     }
 }
 
-/// How a run stands now.
+/// The overview of a run.
 pub fn overview(run: &RunDirectory) -> Result<RunOverview, CommandError> {
     RunOverview::read(run).map_err(|error| {
         if !run.path().exists() {
-            let what = format!("run {} is gone: it was refused and never began", run.run_id());
+            let what = format!("run {} does not exist any more: its shim refused it", run.run_id());
             return CommandError::new(ExitCode::NotFound, what);
         }
         let what = format!("the run {} cannot be read", run.run_id());
@@ -105,7 +105,7 @@ pub fn overview(run: &RunDirectory) -> Result<RunOverview, CommandError> {
     })
 }
 
-/// What tells one run from another at a glance: ids of the same minute begin alike and end differently.
+/// A short id to tell runs apart: ids of the same minute begin alike and end differently.
 pub fn short_id(run: RunId) -> String {
     let id = run.to_string();
     id.rsplit('-').next().unwrap_or(&id).to_owned()

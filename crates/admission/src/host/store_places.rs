@@ -1,4 +1,4 @@
-//! Where on this host Cursor may keep conversations.
+//! The places on this host where Cursor may keep conversations.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use cursor_stores::StorePlaces;
 use crate::command_error::CommandError;
 use crate::host::Host;
 
-/// Says every place that is known; most of them do not exist on any one machine.
+/// All known places. Most of them do not exist on a given machine.
 pub fn store_places(host: &Host) -> Result<StorePlaces, CommandError> {
     let roots = host.environment.cursor_roots()?;
     let dot_cursor = roots.dot_cursor();
@@ -29,7 +29,7 @@ pub fn store_places(host: &Host) -> Result<StorePlaces, CommandError> {
     Ok(places)
 }
 
-/// What a user may take for a store.
+/// Files that look like a store and are not.
 fn other_places(dot_cursor: &Path) -> Vec<(PathBuf, String)> {
     [
         (
@@ -44,7 +44,7 @@ fn other_places(dot_cursor: &Path) -> Vec<(PathBuf, String)> {
     .into()
 }
 
-/// The data roots of sessions that we sandboxed: their transcripts are there, not in the user's home.
+/// The data roots of sandboxed sessions: their transcripts are there, not in the user's home.
 fn private_projects(state: &Path) -> Vec<PathBuf> {
     directories_in(&state.join("sessions"))
         .into_iter()
@@ -63,10 +63,10 @@ fn cursor_user_dirs(host: &Host) -> Vec<PathBuf> {
         config.join("Cursor/User"),
         home.join(".config/Cursor/User"),
         home.join("Library/Application Support/Cursor/User"),
-        // Where the IDE runs on another machine, and its server here.
+        // The IDE runs on another machine, and its server here.
         home.join(".cursor-server/data/User"),
     ];
-    // Inside of WSL: the IDE is a program of Windows.
+    // In WSL the IDE is a Windows program.
     if host.environment.variable("WSL_DISTRO_NAME").is_some() {
         for drive in directories_in(Path::new("/mnt")) {
             for user in directories_in(&drive.join("Users")) {
@@ -86,7 +86,7 @@ fn directories_in(path: &Path) -> Vec<PathBuf> {
 }
 
 fn remove_repeats(paths: &mut Vec<PathBuf>) {
-    // By what they are, not by what they are called: one may be a link to the other.
+    // Compare the real paths: one path may be a link to another.
     let mut seen = Vec::new();
     paths.retain(|path| {
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.clone());

@@ -1,8 +1,8 @@
 //! The run that a session's next run inherits from.
 //!
 //! ```text
-//!   runs/<id>/spec.json            of the session's last run, while that is there
-//!   sessions/<uuid>/terms.json     its copy, where `gc` removed that run, or where the session is a fork
+//!   runs/<id>/spec.json            the spec of the session's last run, while the run exists
+//!   sessions/<uuid>/terms.json     a copy of it, if `gc` removed that run, or if the session is a fork
 //! ```
 
 use std::fs::{self, DirBuilder};
@@ -18,24 +18,24 @@ use uuid::Uuid;
 use crate::command_error::{CommandError, OrFail};
 use crate::host::list_runs;
 
-/// What is known of a session's last run.
+/// A session's last run.
 #[derive(Debug)]
 pub enum Earlier {
-    /// The session has none of ours: the user's own cursor-agent began it, or it was imported.
+    /// Caretaker has no run of the session: the user's own cursor-agent began it, or it was imported.
     None,
     Known(Box<RunSpec>),
-    /// There was one, and its spec is gone or cannot be read.
+    /// There was a run, but its spec is gone or cannot be read.
     Lost,
 }
 
-/// Finds the last run of a session, whether it was started or still waits for its turn.
+/// Finds the last run of a session, also if it still waits in the queue.
 pub fn of_session(state: &StateRoot, session: Uuid) -> Result<Earlier, CommandError> {
     for run in runs_of(state, session)? {
         let spec = match RunDirectory::open(state, run) {
             Ok(directory) => directory.spec().ok(),
             Err(_) => None,
         };
-        // A run that the shim refused may be gone since it was listed.
+        // The shim may have refused the run and removed it since it was listed.
         if spec.is_some() || state.run_dir(&run).exists() {
             return Ok(known(spec));
         }
@@ -52,7 +52,7 @@ pub fn of_session(state: &StateRoot, session: Uuid) -> Result<Earlier, CommandEr
     }
 }
 
-/// The spec of a run that is tried again.
+/// The spec of a run that is repeated.
 pub(crate) fn of_run(state: &StateRoot, run: RunId) -> Earlier {
     known(RunDirectory::open(state, run).ok().and_then(|run| run.spec().ok()))
 }
@@ -69,9 +69,9 @@ fn runs_of(state: &StateRoot, session: Uuid) -> Result<Vec<RunId>, CommandError>
     Ok(runs)
 }
 
-/// Keeps what a run had for the session's next one, because the run is about to go.
+/// Keeps the spec of a run for the session's next run, because the run is about to be removed.
 pub fn keep_of_run(state: &StateRoot, run: &RunDirectory) -> io::Result<()> {
-    // A spec that cannot be read cannot be inherited later either.
+    // An unreadable spec cannot be inherited later either.
     let Ok(spec) = run.spec() else { return Ok(()) };
     let kept = fs::read(state.session_terms(&spec.session)).ok();
     let kept: Option<RunSpec> = kept.and_then(|text| serde_json::from_slice(&text).ok().flatten());
@@ -81,7 +81,7 @@ pub fn keep_of_run(state: &StateRoot, run: &RunDirectory) -> io::Result<()> {
     }
 }
 
-/// Gives a copy of a session what the original has.
+/// Gives a copy of a session the spec of the original.
 pub fn keep_for_copy(state: &StateRoot, original: Uuid, copy: Uuid) -> Result<(), CommandError> {
     let kept = match of_session(state, original)? {
         Earlier::None => return Ok(()),
@@ -91,16 +91,16 @@ pub fn keep_for_copy(state: &StateRoot, original: Uuid, copy: Uuid) -> Result<()
         }
         Earlier::Lost => None,
     };
-    write(state, copy, kept.as_deref()).or_fail(|| "what the copy may do could not be written down")
+    write(state, copy, kept.as_deref()).or_fail(|| "the limits of the copy could not be saved")
 }
 
-/// Forgets what was kept for a copy that was not made.
+/// Removes the spec that was kept for a copy, if the copy failed.
 pub fn forget_copy(state: &StateRoot, copy: Uuid) {
     fs::remove_file(state.session_terms(&copy)).ok();
     fs::remove_dir(state.session_dir(&copy)).ok();
 }
 
-/// What the user changed about a session's MCP servers. A copy that had no run yet has it from the original.
+/// The user's changes to a session's MCP servers. A copy without a run has those of the original.
 pub(crate) fn mcp_choice(state: &StateRoot, session: Uuid, last: Option<&RunSpec>) -> McpChoice {
     match read_session_record(state, &session) {
         Some(record) => record.mcp,
@@ -108,7 +108,7 @@ pub(crate) fn mcp_choice(state: &StateRoot, session: Uuid, last: Option<&RunSpec
     }
 }
 
-/// Writes the file whole or not at all. `None` is written too: the session had a run, and its spec is lost.
+/// Replaces the file. `None` means: the session had a run, and its spec is lost.
 fn write(state: &StateRoot, session: Uuid, spec: Option<&RunSpec>) -> io::Result<()> {
     let path = state.session_terms(&session);
     DirBuilder::new().recursive(true).mode(0o700).create(state.session_dir(&session))?;

@@ -103,7 +103,7 @@ fn bounds() -> impl Strategy<Value = Vec<Bound>> {
     ]
 }
 
-/// What a run can do, found out from the plan of its sandbox and by arithmetic, without [`wider_than`].
+/// The rights of a run, derived from the plan of its sandbox and by arithmetic, without [`wider_than`].
 #[derive(Debug)]
 struct Power {
     is_confined: bool,
@@ -114,7 +114,7 @@ struct Power {
     filters: usize,
     /// The higher the more; none is the most.
     amounts: Vec<u64>,
-    /// What it may that others may not.
+    /// Further rights, by name.
     rights: BTreeSet<String>,
 }
 
@@ -229,7 +229,7 @@ impl Power {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whatever was asked for first, and whatever flags, configuration and profile say by now.
+    /// For every first request, and for all flags, configurations and profiles of now.
     #[test]
     fn a_continued_run_is_never_wider_unless_it_is_named_in_what(
         first in flags(),
@@ -263,7 +263,7 @@ proptest! {
                 prop_assert!(!now.exceeds(&before), "{:#?}\n{:#?}", now, before);
             }
         }
-        // What it has it keeps.
+        // It keeps what it has.
         let third = stage.spec_after(Some(&second), configs.0, &[]);
         if let Ok(third) = third {
             prop_assert_eq!(wider_than(&third, &second), []);
@@ -388,7 +388,7 @@ fn each_bound_can_be_wider_by_itself_and_is_not_when_it_is_narrowed_back() {
         assert!(back.is_empty() || is_identity || is_unknown, "row {row}: {back:?}");
     }
     let changed: BTreeSet<Bound> = changes.iter().map(|(bound, _)| *bound).collect();
-    assert_eq!(changed, BTreeSet::from(Bound::ALL));
+    assert_eq!(changed, Bound::ALL.iter().copied().collect());
 }
 
 #[test]
@@ -397,7 +397,8 @@ fn the_page_on_resume_lists_what_can_be_widened() {
     let (_, list) = page.split_once("`--widen` takes the names of flags:").unwrap();
     let (list, _) = list.split_once('.').unwrap();
     let listed: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
-    assert_eq!(listed, Bound::ALL.map(Bound::word));
+    let words: Vec<&str> = Bound::ALL.iter().map(|bound| bound.word()).collect();
+    assert_eq!(listed, words);
 }
 
 #[test]

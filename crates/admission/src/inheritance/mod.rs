@@ -1,4 +1,4 @@
-//! What a run takes over from the run that it continues or repeats.
+//! The settings that a run inherits from the run that it continues or repeats.
 //!
 //! ```text
 //!   last run of the session ─► earlier_run ─► layer (pure) ─┐
@@ -6,28 +6,28 @@
 //!                                                                           named by --widen, or refused ◄┘
 //! ```
 //!
-//! **Invariant:** a run is never wider than the one before, unless `--widen` names in what.
+//! **Invariant:** a run is never wider than the earlier run, unless `--widen` names the bound.
 //!
 //! | fields of the spec | where they come from |
 //! |---|---|
 //! | run, created_ms, name, session, session_start, workspace, worktree, retry_of, continues, wait_for_locks, delivers | this run |
 //! | bwrap, home, host_config_root, login_file, socket_dir | this host, as it is now |
-//! | profile | the flag, else the earlier run; its text as it is now, unless that allows more than it did |
-//! | network | the flag, else the earlier run; a profile that says something narrower by now wins over both |
-//! | resources | the flags, else the earlier run; what the profile lowered since the earlier run is lower |
+//! | profile | the flag, else the earlier run; its present text, unless that allows more than before |
+//! | network | the flag, else the earlier run; a profile that is narrower now wins over both |
+//! | resources | the flags, else the earlier run; lower where the profile was lowered since |
 //! | agent, model, mode, group | the flag, else the earlier run |
 //! | limits | the flags, else the earlier run |
 //! | tool_approval | the flags, else the earlier run; never `force` because of another profile |
 //! | extra_flags | the flags, if there are any, else the earlier run |
 //! | user_mcp, repository_mcp | the flags, else the earlier run |
-//! | mcp_choice | the session's record, or that of the session that it is a copy of or begins in the place of |
+//! | mcp_choice | the session's record, or the record of the session that it is a copy of or replaces |
 //! | restart, partial_output | the earlier run, or the flag |
-//! | labels, env, expose, allow_hosts, secrets (names) | the earlier run, and the flags in addition; proxies and what steers the simulated agent are those of now |
+//! | labels, env, expose, allow_hosts, secrets (names) | the earlier run, and the flags in addition; proxies and the variables of the simulated agent are those of now |
 //! | saving | the earlier run, unless the flag says not to |
 //! | queue (priority, account) | the flags, else the earlier run |
 //! | lineage | the earlier run |
 //!
-//! The configuration decides nothing here: what it allows by now is for new sessions.
+//! The configuration decides nothing here: it is for new sessions.
 
 pub mod earlier_run;
 mod widening;
@@ -40,15 +40,15 @@ pub use widening::{check, sentence};
 
 use crate::admit::{SIMULATION, is_proxy_variable};
 
-/// What the run before asks of one that continues it in the profile `now`: the lowest layer. What the profile closed since is
-/// closed; what it opened since is not.
+/// The lowest layer of a run that continues `before` in the profile `now`. What the profile forbids since then is forbidden;
+/// what it allows since then is not inherited.
 pub(crate) fn layer(before: &RunSpec, now: &Profile, asked: &RunRequest) -> RunRequest {
     let network = network(before, now, asked);
     let mut layer = RunRequest {
         network,
         ..RunRequest::of_run(&RunSpec { resources: resources(before, now), ..before.clone() })
     };
-    // Which way out there is depends on the mode. What the simulated agent is to play is said for each run.
+    // The proxy depends on the mode. The variables of the simulated agent come from this command.
     let is_other_way = mode_of(before) != Some(network.unwrap_or(now.network_mode()));
     let is_of_now =
         |name: &str| SIMULATION.contains(&name) || is_other_way && is_proxy_variable(name);
@@ -56,8 +56,8 @@ pub(crate) fn layer(before: &RunSpec, now: &Profile, asked: &RunRequest) -> RunR
     layer
 }
 
-/// Whether a run that continues `before` has its profile as it was then: the profile allows more by now, and nothing less.
-/// Where it allows less in something the user closed that, and has to choose.
+/// True if a run that continues `before` keeps the old text of its profile: the profile allows more now, and nothing less.
+/// If it also allows less in something, the user must choose.
 pub(crate) fn keeps_profile(before: &RunSpec, now: &Profile, asked: &RunRequest) -> bool {
     if asked.profile.is_some() || asked.widen.contains(&Bound::Profile) {
         return false;
@@ -66,7 +66,7 @@ pub(crate) fn keeps_profile(before: &RunSpec, now: &Profile, asked: &RunRequest)
     !now.wider_than(&before).is_empty() && before.wider_than(now).is_empty()
 }
 
-/// What a run that continues `before` in the profile `now` has in place of the profile's own network mode.
+/// The network mode of a run that continues `before` in the profile `now`; `None`: as the profile says.
 pub(crate) fn network(before: &RunSpec, now: &Profile, asked: &RunRequest) -> Option<NetworkMode> {
     if asked.network.is_some() {
         return asked.network;
@@ -74,11 +74,11 @@ pub(crate) fn network(before: &RunSpec, now: &Profile, asked: &RunRequest) -> Op
     let was = Profile::parse(&before.profile, &before.profile_text).ok();
     let was = was.map(|was| was.network_mode());
     let now = now.network_mode();
-    // A profile that was narrowed since, or another that is narrower, means it.
+    // If the profile was narrowed since, or another profile is narrower, it wins.
     before.network.filter(|mode| was == Some(now) || now.width() >= mode.width())
 }
 
-/// What a run may take that continues `before` in the profile `now`, if nothing is asked.
+/// The limits on the machine of a run that continues `before` in the profile `now`, without flags.
 pub(crate) fn resources(before: &RunSpec, now: &Profile) -> ResourceLimits {
     let was = Profile::parse(&before.profile, &before.profile_text).ok();
     lowered(before.resources, of_profile(was.as_ref()), of_profile(Some(now)))
@@ -95,18 +95,18 @@ pub(crate) fn of_profile(profile: Option<&Profile>) -> ResourceLimits {
         file_bytes: limits.file_size.value,
         open_files: limits.open_files.value,
         disk_bytes: limits.disk.value,
-        required: limits.required,
+        required: limits.required.value,
     }
 }
 
-/// The network mode that a spec comes to; `None` if its profile cannot be read.
+/// The network mode of a spec; `None` if its profile cannot be read.
 pub(crate) fn mode_of(spec: &RunSpec) -> Option<NetworkMode> {
     let profile = || Profile::parse(&spec.profile, &spec.profile_text).ok();
     spec.network.or_else(|| profile().map(|profile| profile.network_mode()))
 }
 
-/// What a run had, with what its profile says now wherever that is less and is not what the profile said then: a flag of
-/// the earlier run wins over a profile that is as it was.
+/// The limits of the earlier run, lowered to the profile's present limits if the profile changed since. A flag of the
+/// earlier run wins over an unchanged profile.
 fn lowered(had: ResourceLimits, was: ResourceLimits, now: ResourceLimits) -> ResourceLimits {
     let lower = |had: u64, was: u64, now: u64| match (now == was, had, now) {
         (true, ..) | (_, _, 0) => had,

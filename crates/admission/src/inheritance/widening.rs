@@ -1,4 +1,4 @@
-//! In what one run may do more than another.
+//! Compares two specs: the bounds in which one run may do more than another.
 
 use std::fmt::Display;
 
@@ -12,9 +12,9 @@ use sandbox_plan::{Confinement, Profile};
 use crate::command_error::CommandError;
 use crate::words::units;
 
-/// In what `now` may do more than `before`. Empty: nothing.
+/// The bounds in which `now` may do more than `before`.
 pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
-    // Without `..`: a new field has to be compared, or to be left out by name.
+    // Without `..`, so that the compiler asks for a decision on every new field.
     let RunSpec {
         run: _,
         created_ms: _,
@@ -42,7 +42,7 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
         login_file: _,
         user_mcp,
         repository_mcp,
-        // It is the session's, not the run's.
+        // It belongs to the session, not to the run.
         mcp_choice: _,
         env: _,
         secrets,
@@ -65,11 +65,11 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
         (agent_words(&before.agent), agent_words(agent))
     });
     found.if_wider(Bound::Mode, mode.is_none() && before.mode.is_some(), || {
-        ("reads only".to_owned(), "may change things".to_owned())
+        ("only reads".to_owned(), "may change files".to_owned())
     });
     let is_unasked = *tool_approval == ToolApproval::Force;
     found.if_wider(Bound::Force, is_unasked && before.tool_approval != ToolApproval::Force, || {
-        ("tools as the agent's permissions allow".to_owned(), "tools unasked".to_owned())
+        ("tools that the agent's permissions allow".to_owned(), "all tools".to_owned())
     });
     let has_more = has_more_servers(user_mcp, &before.user_mcp, network);
     found.if_wider(Bound::UserMcp, has_more, || {
@@ -87,14 +87,14 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
     found.0
 }
 
-/// Lets a run be wider in what the user named, and in nothing else.
+/// Refuses a run that is wider in a bound that the user did not name.
 pub fn check(found: &[Widening], named: &[Bound]) -> Result<(), CommandError> {
     let unnamed: Vec<Widening> =
         found.iter().filter(|widening| !named.contains(&widening.bound)).cloned().collect();
     if unnamed.is_empty() {
         return Ok(());
     }
-    let what = format!("this would allow more than the session's last run: {}", sentence(&unnamed));
+    let what = format!("this allows more than the session's last run: {}", sentence(&unnamed));
     let words: Vec<&str> = found.iter().map(|widening| widening.bound.word()).collect();
     let hint = format!("to allow it, add: --widen {}", words.join(","));
     Err(CommandError::new(ExitCode::Usage, what).hint(hint))
@@ -119,13 +119,13 @@ impl Found {
         }
     }
 
-    /// Entries that are new.
+    /// Adds new entries of a list.
     fn more(&mut self, bound: Bound, new: impl Iterator<Item = impl Display>) {
         let new: Vec<String> = new.map(|entry| format!("`{entry}`")).collect();
         self.if_wider(bound, !new.is_empty(), || ("without".to_owned(), new.join(", ")));
     }
 
-    /// A limit where zero is none.
+    /// Compares a limit; zero means no limit.
     fn limit(&mut self, bound: Bound, now: u64, before: u64, word: impl Fn(u64) -> String) {
         let word = |limit| if limit == 0 { "no limit".to_owned() } else { word(limit) };
         let is_wider = before > 0 && (now == 0 || now > before);
@@ -133,10 +133,10 @@ impl Found {
     }
 }
 
-/// What a host on the list of the later run is worth.
+/// Says if the allow-list of the later run matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HostsCount {
-    /// The later run goes by its list, and the run before did not reach everything.
+    /// The later run uses its list, and the earlier run could not reach everything.
     Yes,
     No,
 }
@@ -151,17 +151,17 @@ fn sandbox(found: &mut Found, now: &RunSpec, before: &RunSpec) -> HostsCount {
     let keys = match (&profile, &had) {
         (Some(profile), Some(had)) => profile.wider_than(had),
         _ if now.profile_text == before.profile_text => Vec::new(),
-        // One of the two cannot be read.
+        // One of the two profiles cannot be read.
         _ => vec!["profile"],
     };
-    // What the run comes to is compared below: a flag may say otherwise.
+    // The effective network is compared below: a flag may override the profile.
     let keys: Vec<&str> =
         keys.into_iter().filter(|key| !matches!(*key, "network.mode" | "network.allow")).collect();
     found.if_wider(Bound::Profile, !keys.is_empty(), || {
         (before.profile.clone(), format!("{} ({})", now.profile, keys.join(", ")))
     });
     if is_off(&profile) || is_off(&had) {
-        // A run without a sandbox reaches everything: `--widen profile` allowed all of it.
+        // A run without a sandbox reaches everything, and `--widen profile` allowed that.
         return HostsCount::No;
     }
     let mode = |spec: &RunSpec, profile: &Option<Profile>| {
@@ -187,14 +187,14 @@ fn sandbox(found: &mut Found, now: &RunSpec, before: &RunSpec) -> HostsCount {
     }
 }
 
-/// What may be reached in the mode `allowlist`.
+/// The hosts that a run may reach in the mode `allowlist`.
 fn hosts(spec: &RunSpec, profile: Option<&Profile>) -> Vec<AllowedHost> {
     let own = spec.allow_hosts.iter().filter_map(|host| host.parse().ok());
     own.chain(profile.into_iter().flat_map(Profile::allowed_hosts).cloned()).collect()
 }
 
-/// A server that the user names brings its host along, and one of all their servers does not. Which host that is says the
-/// user's file, which is not read here: any name may bring one.
+/// A server that the user names adds its host to the allow-list; `--user-mcp` adds no host. The user's file, which is not
+/// read here, has the host: so any name may add one.
 fn has_more_servers(
     now: &Option<UserMcpFiles>,
     before: &Option<UserMcpFiles>,
@@ -225,12 +225,12 @@ fn server_words(files: &Option<UserMcpFiles>) -> String {
 
 fn is_other_agent(now: &AgentProgram, before: &AgentProgram) -> bool {
     if now.kind == AgentKind::Simulated && before.kind == AgentKind::Simulated {
-        // It is a part of this program, wherever that is.
+        // The simulated agent is part of this program.
         return false;
     }
     let is_other_version = match (&now.version, &before.version) {
         (Some(now), Some(before)) => now != before,
-        // An agent that did not answer in time has not changed.
+        // The version is unknown if the agent did not answer in time. That is not a change.
         _ => false,
     };
     now.kind != before.kind
@@ -306,6 +306,6 @@ fn machine_limits(found: &mut Found, now: &ResourceLimits, before: &ResourceLimi
     found.limit(Bound::Limits, *cpu_weight, before.cpu_weight, |it| format!("cpu_weight {it}"));
     found.limit(Bound::Limits, *open_files, before.open_files, |it| format!("open_files {it}"));
     found.if_wider(Bound::Limits, before.required && !required, || {
-        ("limits required".to_owned(), "limits where they can be held".to_owned())
+        ("limits required".to_owned(), "limits if possible".to_owned())
     });
 }

@@ -1,4 +1,4 @@
-//! What is looked up for a request: whether its name is free, and its secrets.
+//! The name and the secrets of a request.
 
 pub mod name_claim;
 pub mod named_secret;

@@ -1,4 +1,4 @@
-//! A run's name, from the look whether it is free to the moment when the run has it.
+//! Claims a run's name, from the check that it is free until the run exists.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -10,14 +10,14 @@ use run_protocol::{ExitCode, RunName};
 use crate::command_error::{CommandError, OrFail};
 use crate::host::list_runs;
 
-/// Nobody else gets a name while this lives. It is let go when the run's directory says whose the name is.
+/// No other run gets a name while this lives. Drop it when the run's directory has the name.
 #[derive(Debug)]
 pub struct NameClaim {
     _lock: KernelLock,
 }
 
 impl NameClaim {
-    /// Claims the name, unless a run that is under way has it.
+    /// Claims the name, unless a live run has it.
     pub fn new(state: &StateRoot, name: &RunName) -> Result<Self, CommandError> {
         let lock = lock(state)
             .or_fail_as(ExitCode::SupervisorFailed, || "the names of runs cannot be locked")?;
@@ -31,7 +31,7 @@ fn lock(state: &StateRoot) -> io::Result<KernelLock> {
     KernelLock::take_waiting(&state.path().join("names.lock"))
 }
 
-/// Says so if a run that is under way has the name.
+/// Fails if a live run has the name.
 pub fn check_free(state: &StateRoot, name: &RunName) -> Result<(), CommandError> {
     let filter = RunFilter {
         which: Which::Unfinished,
@@ -44,7 +44,7 @@ pub fn check_free(state: &StateRoot, name: &RunName) -> Result<(), CommandError>
         Some(holder) => {
             let what = format!("the name `{}` is taken by run {}", name.as_str(), holder.run);
             Err(CommandError::new(ExitCode::Conflict, what)
-                .hint("wait until it is over, or choose another name"))
+                .hint("wait until that run has ended, or choose another name"))
         }
     }
 }

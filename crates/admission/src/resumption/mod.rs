@@ -1,12 +1,12 @@
-//! Whether a session can be resumed, and why not: decided before anything is started, without changing anything.
+//! Decides if a session can be resumed, before anything is started and without changing anything.
 //!
 //! ```text
-//!   target: what was typed ─► a session ─► whereabouts: which directory, which workspace ─► its store ─► Resumption
+//!   target: the user's text ─► a session ─► whereabouts: its directory and workspace ─► its store ─► Resumption
 //!                                 └──────────────── Refusal: typed, with a hint ─────────────────┘
 //! ```
 //!
-//! Cursor fails open: an unknown id, another directory or a damaged store gives an empty conversation and no error. The
-//! supervisor decides once more under the session's lease; what is found here is what the user is told beforehand.
+//! Cursor itself does not fail: with an unknown id, another directory or a damaged store it begins an empty conversation. The
+//! shim decides again under the session's lease; this decision is for the user, beforehand.
 
 pub mod refusal;
 pub mod target;
@@ -34,32 +34,32 @@ pub use whereabouts::ListedChats;
 pub struct Resumption {
     pub session: Uuid,
     pub workspace: WorkspacePath,
-    /// What will be found. `None` where another run has the session and is waited for: only then it can be known.
+    /// The point to resume from. `None` if another run holds the session: it is known when that run has ended.
     pub point: Option<ResumePoint>,
-    /// Where it will be found, if it was looked at.
+    /// The store, if it was read.
     pub store_db: Option<PathBuf>,
-    /// Whether it was minted, and nothing has been said in it yet.
+    /// `New` if the session has an id but no prompt yet.
     pub start: SessionStart,
 }
 
-/// What to do about a session that another run has.
+/// The reaction if another run holds the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenHeld {
     Refuse,
     Wait,
 }
 
-/// What is asked of the decision.
+/// The input of the decision.
 #[derive(Debug)]
 pub struct Question<'a> {
     pub host: &'a Host,
     pub session: Uuid,
-    /// The directory that was named; where none was, the session's own is taken.
+    /// The directory that the user named. `None`: the session's own workspace.
     pub workspace: Option<&'a Path>,
     pub when_held: WhenHeld,
 }
 
-/// How a question is answered: the outer error is about this host, the inner about the session.
+/// The decision. The outer error is about this host, the inner one about the session.
 pub type Answer = Result<Result<Resumption, Refusal>, CommandError>;
 
 impl Question<'_> {
@@ -67,7 +67,7 @@ impl Question<'_> {
         self.decide_with(None)
     }
 
-    /// The same decision for one of many sessions: fast enough for a list, and so not as thorough about old messages.
+    /// The same decision for one of many sessions: fast enough for a list, so it checks old messages less thoroughly.
     pub fn decide_at_a_glance(&self, chats: &ListedChats) -> Answer {
         self.decide_with(Some(chats))
     }
@@ -81,7 +81,7 @@ impl Question<'_> {
         Refusal { session: self.session, reason }
     }
 
-    /// A session that we minted and that no agent has begun. Any other id without a store stays refused.
+    /// A session whose id Caretaker made and that no agent has begun. Any other id without a store is refused.
     fn minted(&self, whereabouts: &Whereabouts<'_>) -> Option<Result<Resumption, Reason>> {
         let minted = minted_session(&self.host.state, &self.session)?;
         if whereabouts.has_begun() || self.holder().is_some() {
@@ -104,7 +104,7 @@ impl Question<'_> {
         let start = SessionStart::Resume;
         let place = match whereabouts.place() {
             Ok(place) => place,
-            // A run of ours that has only just begun it may not have written anything yet.
+            // A run that has just begun the session may not have written anything yet.
             Err(reason) => match (self.holder(), whereabouts.recorded_workspace()) {
                 (Some(_), Some(workspace)) if self.when_held == WhenHeld::Wait => {
                     let session = self.session;
@@ -122,7 +122,7 @@ impl Question<'_> {
             return Err(held);
         }
         let store_db = place.store_db();
-        // Looked at early where only the store tells the workspace.
+        // Read early if only the store knows the workspace.
         let looked =
             LazyCell::new(|| look_at_session(whereabouts.record(), &store_db, whereabouts.depth()));
         let workspace = whereabouts.workspace(&place, self.workspace, &looked)?;
@@ -132,7 +132,7 @@ impl Question<'_> {
         }
         let point = match &*looked {
             Ok(point) => point.clone(),
-            // A run may have taken it since we looked.
+            // A run may have taken the session meanwhile.
             Err(refused) if refused.reason.is_passing() => {
                 let passing = Reason::Store(refused.reason.clone());
                 return Err(self.holder().unwrap_or(passing));
@@ -143,35 +143,35 @@ impl Question<'_> {
         Ok(Resumption { session: self.session, workspace, point, store_db, start })
     }
 
-    /// The run that has the session, as a reason not to resume it.
+    /// The run that holds the session, as a reason not to resume it.
     fn holder(&self) -> Option<Reason> {
         let holder = session_holder(&self.host.state, &self.session).ok().flatten()?;
         Some(Reason::HeldByRun { run: holder.run, pid: holder.pid })
     }
 }
 
-/// Where a session was held, whether it can be resumed or not, if that is still there.
+/// The workspace of a session, if it still exists. The session need not be resumable.
 pub fn known_workspace(host: &Host, session: Uuid) -> Option<PathBuf> {
     let known = Whereabouts::of(host, session, None).ok()?.noted_workspaces();
     known.into_iter().find(|path| path.is_absolute() && path.is_dir())
 }
 
-/// What a resume will find, as `--check --json` prints it.
+/// A resumption, as `--check --json` prints it.
 #[derive(Debug, Serialize)]
 pub struct ResumptionReport {
     v: u32,
     kind: &'static str,
     session: Uuid,
     workspace: String,
-    /// Whether nothing has been said in it yet.
+    /// True if the session has no prompt yet.
     is_new: bool,
     root: Option<String>,
     messages: Option<usize>,
     turns: Option<usize>,
-    /// Messages whose content was not checked, the oldest ones.
+    /// The number of oldest messages whose content was not checked.
     unchecked: Option<usize>,
     pending: Vec<PendingTool>,
-    /// What is wrong with the store though the session can be resumed, as `sessions verify` says it.
+    /// Problems of the store that do not prevent a resume, as `sessions verify` reports them.
     warnings: Vec<String>,
 }
 

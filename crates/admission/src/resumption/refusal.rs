@@ -1,4 +1,4 @@
-//! Why a session is not resumed: a kind for programs, a sentence and one thing to try for people.
+//! Why a session is not resumed: a kind for programs, and a sentence and a hint for people.
 
 use cursor_stores::chat::NotResumable;
 use cursor_stores::model::StoreKind;
@@ -8,29 +8,33 @@ use uuid::Uuid;
 
 use crate::command_error::CommandError;
 
-/// A reason, found before anything is started and without changing anything.
+/// A reason not to resume a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Reason {
-    #[error("there is no session of this id in any store")]
+    #[error("no store has a session with this id")]
     UnknownSession,
     #[error("it belongs to the workspace `{actual}`, not to `{asked}`")]
     OtherWorkspace { asked: String, actual: String },
-    #[error("its workspace `{recorded}` is gone, and `{asked}` has another bucket of chats")]
+    #[error(
+        "its workspace `{recorded}` is gone, and Cursor keeps the chats of `{asked}` elsewhere"
+    )]
     WorkspaceMoved { recorded: String, asked: String },
     #[error("its workspace `{recorded}` is gone")]
     WorkspaceGone { recorded: String },
     #[error("it ran in a worktree of `{repository}`, which was discarded")]
     WorktreeDiscarded { recorded: String, repository: String },
-    #[error("nothing tells which workspace it belongs to")]
+    #[error("its workspace is not known")]
     WorkspaceUnknown { directory: String },
-    #[error("its workspace `{recorded}` is now `{physical}`, where the agent would look elsewhere")]
+    #[error(
+        "its workspace `{recorded}` is now `{physical}`, and the agent would not find the session there"
+    )]
     BucketMismatch { recorded: String, physical: String },
-    #[error("it is kept below `{recorded}`, and the agent would now look below `{present}`")]
+    #[error("it is stored below `{recorded}`, but the agent now uses `{present}`")]
     OtherConfigRoot { recorded: String, present: String },
-    #[error("{} directories have a store of it, and only one can be meant", directories.len())]
+    #[error("{} directories have a store of it", directories.len())]
     SeveralBuckets { directories: Vec<String> },
-    #[error("it is held by run {run} (pid {pid})")]
+    #[error("run {run} (pid {pid}) is using it")]
     HeldByRun { run: RunId, pid: u32 },
     #[error("it is {}, which the command line agent cannot continue", kind_name(*store))]
     AnotherKind { store: StoreKind },
@@ -69,8 +73,8 @@ impl Reason {
 }
 
 impl Reason {
-    /// Tells whether the session will never be resumed as it is. A holder lets go; a workspace or a configuration root may
-    /// come back.
+    /// True if the session can never be resumed in its present state. A run may release it, and a workspace or a configuration
+    /// root may come back.
     pub fn is_final(&self) -> bool {
         match self {
             Self::HeldByRun { .. }
@@ -101,14 +105,14 @@ impl Refusal {
                 format!("caretaker sessions fork {session} --workspace '{asked}'")
             }
             Reason::WorkspaceGone { recorded } => format!(
-                "make it again with `mkdir -p '{recorded}'`, or carry the conversation to another: \
+                "create it again with `mkdir -p '{recorded}'`, or copy the conversation to another workspace: \
                  caretaker sessions fork {session} --workspace DIR"
             ),
             Reason::WorktreeDiscarded { repository, .. } => {
                 format!("caretaker sessions fork {session} --workspace '{repository}'")
             }
             Reason::WorkspaceUnknown { .. } => {
-                "name the directory it was begun in with --workspace DIR".to_owned()
+                "name the directory in which it began: --workspace DIR".to_owned()
             }
             Reason::BucketMismatch { physical, .. } => {
                 format!("caretaker sessions fork {session} --workspace '{physical}'")
@@ -117,41 +121,38 @@ impl Refusal {
                 format!("set CURSOR_CONFIG_DIR='{recorded}'")
             }
             Reason::SeveralBuckets { directories } => format!(
-                "look at them with `caretaker sessions ls --all`, and fork the one you mean:\n{}",
+                "see them with `caretaker sessions ls --all`, and fork the right one:\n{}",
                 directories.join("\n")
             ),
             Reason::HeldByRun { run, .. } => format!(
-                "wait for it with --wait, stop it and go on with --steal, or stop it: caretaker kill {run}"
+                "wait with --wait, stop that run and go on with --steal, or stop it: caretaker kill {run}"
             ),
             Reason::Store(NotResumable::HeldByProcess { pid, .. }) => {
                 format!("end it first: kill {pid}")
             }
             Reason::AnotherKind { .. } => {
-                format!("make a command line session of it: caretaker sessions fork {session}")
+                format!("copy it to a command line session: caretaker sessions fork {session}")
             }
             Reason::Store(NotResumable::Subagent { parent }) => {
                 format!("caretaker resume {parent}")
             }
             Reason::Store(NotResumable::NoStore) => {
-                "there is nothing to continue; --fresh begins a new session in its workspace"
-                    .to_owned()
+                "nothing can be continued; --fresh begins a new session in its workspace".to_owned()
             }
             Reason::Store(NotResumable::EmptyRoot) => format!(
                 "`caretaker sessions repair {session}` finds a conversation that its store still has; \
                  --fresh begins a new session in its workspace"
             ),
             Reason::Store(NotResumable::Diverged { recorded, .. }) => format!(
-                "each can go on as a session of its own. What the last run left: \
-                 caretaker sessions fork {session} --at {recorded}; what is there now: \
+                "fork one of the two. The state that the last run left: \
+                 caretaker sessions fork {session} --at {recorded}; the present state: \
                  caretaker sessions fork {session}"
             ),
             Reason::Store(NotResumable::CheckpointLost { found: Some(_), .. }) => {
-                format!(
-                    "continue what is left as a session of its own: caretaker sessions fork {session}"
-                )
+                format!("continue the rest as a new session: caretaker sessions fork {session}")
             }
             Reason::Store(_) => format!(
-                "look closer with `caretaker sessions verify {session}`; --fresh begins a new session \
+                "check it with `caretaker sessions verify {session}`; --fresh begins a new session \
                  in its workspace"
             ),
         }

@@ -157,7 +157,7 @@ fn one_id_in_two_buckets_is_nobodys() {
         panic!("{:?}", stage.decide(Some(&other)))
     };
     assert_eq!(directories.len(), 2);
-    // What has no store is no conversation: Cursor notes a session before it has one.
+    // Without a store there is no conversation: Cursor notes a session before it has one.
     fs::remove_file(directory.join("store.db")).unwrap();
     assert_eq!(stage.decide(None), Ok(stage.workspace()));
 }

@@ -1,4 +1,4 @@
-//! Which session a user means: by its id, a beginning of it, a run of it, a run's name, or the latest of the workspace.
+//! Finds the session that a user means: by its id, a prefix of it, a run of it, a run's name, or the latest of the workspace.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,16 +15,16 @@ use crate::command_error::{CommandError, OrFail};
 use crate::host::store_places::store_places;
 use crate::host::{Host, list_runs};
 
-/// Shorter beginnings are typing errors more often than they are meant.
+/// A shorter prefix is more likely a typing error than a choice.
 const SHORTEST_PREFIX: usize = 4;
 
-/// Finds the session that `text` means; whether it can be resumed is another question.
+/// Finds the session that `text` means. It need not be resumable.
 pub fn find(host: &Host, text: &str) -> Result<Uuid, CommandError> {
     if text == "-" {
         return latest_here(host);
     }
     if let Ok(id) = Uuid::parse_str(text) {
-        // Runs have ids of the same form.
+        // The text may also be the id of a run.
         let of_run = text.parse::<RunId>().ok().filter(|run| host.state.run_dir(run).is_dir());
         return of_run.map_or(Ok(id), |_| session_of_run(host, text));
     }
@@ -49,10 +49,10 @@ pub fn find(host: &Host, text: &str) -> Result<Uuid, CommandError> {
         (Some(first), Some(second)) => {
             let mut ids: Vec<String> =
                 [first, second].into_iter().chain(found).map(|id| id.to_string()).collect();
-            let what = format!("`{text}` may be any of {} sessions", ids.len());
+            let what = format!("`{text}` matches {} sessions", ids.len());
             ids.truncate(10);
             Err(CommandError::new(ExitCode::Usage, what)
-                .hint(format!("write more of the one you mean:\n{}", ids.join("\n"))))
+                .hint(format!("use a longer prefix:\n{}", ids.join("\n"))))
         }
     }
 }
@@ -69,7 +69,7 @@ fn session_of_run(host: &Host, text: &str) -> Result<Uuid, CommandError> {
         .or_fail(|| format!("the session of run {} is not known", run.run_id()))
 }
 
-/// Sessions of the command line agent, of ACP and of ours; where there is none, of all other stores.
+/// Sessions of the command line agent, of ACP and of Caretaker. If none matches, sessions of all other stores.
 fn sessions_with_prefix(host: &Host, text: &str) -> Result<BTreeSet<Uuid>, CommandError> {
     let text = text.to_ascii_lowercase();
     if text.len() < SHORTEST_PREFIX {
@@ -102,7 +102,7 @@ fn session_directories(root: &Path) -> impl Iterator<Item = Uuid> + use<> {
         .filter_map(|entry| Uuid::parse_str(entry.file_name().to_str()?).ok())
 }
 
-/// The session of this workspace that something happened in last: a run of ours, or a chat of the user's own.
+/// The session of this workspace with the latest activity: a run, or a chat of the user.
 fn latest_here(host: &Host) -> Result<Uuid, CommandError> {
     let here = fs::canonicalize(&host.environment.working_directory)
         .unwrap_or_else(|_| host.environment.working_directory.clone());

@@ -1,4 +1,4 @@
-//! Where a session is: which directory has its store, and which workspace that directory stands for.
+//! Finds the directory with a session's store, and the workspace of that directory.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,14 +20,14 @@ use crate::host::Host;
 use crate::host::store_places::store_places;
 use crate::worktrees;
 
-/// What was found in a session's store, once somebody asks.
+/// The content of a session's store, read on first use.
 pub(super) type Looked<'a> = dyn Deref<Target = Result<ResumePoint, Box<Unresumable>>> + 'a;
 
-/// The directories of all chats, listed once for many sessions.
+/// The directories of all chats, listed once for many decisions.
 #[derive(Debug, Default)]
 pub struct ListedChats {
     places: StorePlaces,
-    /// By the directory of all buckets.
+    /// By the directory that contains the buckets.
     chats: HashMap<PathBuf, HashMap<Uuid, Vec<Place>>>,
 }
 
@@ -40,15 +40,15 @@ impl ListedChats {
     }
 }
 
-/// Everything that is known about where a session is.
+/// Everything that is known about a session's place.
 pub(super) struct Whereabouts<'a> {
     host: &'a Host,
     session: Uuid,
-    /// What was listed before, where this is one session of many.
+    /// The list, if this is one session of many.
     listed: Option<&'a ListedChats>,
     roots: CursorRoots,
     record: Option<SessionRecord>,
-    /// Its directories among the chats that a run would use.
+    /// Its directories in the chats that a run would use.
     places: Vec<Place>,
 }
 
@@ -64,12 +64,12 @@ impl Place {
         self.directory.join("store.db")
     }
 
-    /// Whether something is there that is called a store, whatever it is.
+    /// True if there is something with the name of a store.
     fn has_store(&self) -> bool {
         fs::symlink_metadata(self.store_db()).is_ok()
     }
 
-    /// The directory that Cursor noted beside the store.
+    /// The workspace that Cursor noted beside the store.
     fn noted_workspace(&self) -> Option<String> {
         SessionMetaFile::read(&self.directory.join("meta.json")).ok()?.cwd
     }
@@ -91,12 +91,12 @@ impl<'a> Whereabouts<'a> {
         if self.listed.is_some() { Depth::Glance } else { Depth::Whole }
     }
 
-    /// What is remembered of its last run.
+    /// The record of its last run.
     pub(super) fn record(&self) -> Option<&SessionRecord> {
         self.record.as_ref()
     }
 
-    /// The one directory that has the session's store.
+    /// The only directory that has the session's store.
     pub(super) fn place(&self) -> Result<Place, Reason> {
         let with_store: Vec<&Place> =
             self.places.iter().filter(|place| place.has_store()).collect();
@@ -114,21 +114,21 @@ impl<'a> Whereabouts<'a> {
         }
     }
 
-    /// The directories that were noted beside its stores and by our own runs.
+    /// The workspaces that Cursor noted beside its stores and that Caretaker recorded.
     pub(super) fn noted_workspaces(&self) -> Vec<PathBuf> {
         let noted = self.places.iter().filter_map(Place::noted_workspace);
         let ours = self.record.iter().map(|record| record.workspace.clone());
         noted.chain(ours).map(PathBuf::from).collect()
     }
 
-    /// Whether an agent has written anything of the session, as far as anybody knows.
+    /// True if an agent has written something of the session, as far as is known.
     pub(super) fn has_begun(&self) -> bool {
         let root =
             self.record.as_ref().and_then(|record| record.checkpoint.as_ref()?.root.as_ref());
         root.is_some() || self.places.iter().any(Place::has_store)
     }
 
-    /// The workspace that a session was minted for, which is the one that was asked for, too.
+    /// The workspace that a session was made for. Refuses a different workspace of the user.
     pub(super) fn workspace_of_minted(
         &self,
         minted: &MintedSession,
@@ -146,7 +146,7 @@ impl<'a> Whereabouts<'a> {
         }
     }
 
-    /// The workspace of a run of ours that began the session.
+    /// The workspace of the run that began the session.
     pub(super) fn recorded_workspace(&self) -> Option<WorkspacePath> {
         let record = self.record.as_ref()?;
         let physical = fs::canonicalize(&record.workspace).ok()?;
@@ -181,7 +181,7 @@ impl<'a> Whereabouts<'a> {
         if is_known || self.depth() == Depth::Glance {
             return Reason::Store(NotResumable::NoStore);
         }
-        // The slow places last. Transcripts are left to the end: what is only there has lost its store.
+        // The slow stores last. Transcripts at the very end: a session that is only there has lost its store.
         let others = [StoreKind::Ide, StoreKind::IdeOld, StoreKind::Sdk, StoreKind::Transcript];
         for store in others {
             let heads = Catalogue::open(&places, &[store]).list().heads;
@@ -192,7 +192,7 @@ impl<'a> Whereabouts<'a> {
         Reason::UnknownSession
     }
 
-    /// The workspace whose bucket the directory is in, by its physical path.
+    /// The physical path of the workspace that the directory's bucket belongs to.
     pub(super) fn workspace(
         &self,
         place: &Place,
@@ -219,7 +219,7 @@ impl<'a> Whereabouts<'a> {
                     }
                     None => {}
                 },
-                // Gone for certain only if it is the one that the bucket is named after.
+                // It is certainly gone only if the bucket has its name.
                 Err(_) if in_bucket(candidate, place).is_some() => {
                     return Err(self.gone(candidate));
                 }
@@ -248,7 +248,7 @@ impl<'a> Whereabouts<'a> {
         }
     }
 
-    /// Where the session was held, by all who noted it, the most direct record first.
+    /// The recorded workspaces of the session, the most direct record first.
     fn recorded(&self, place: &Place, looked: &Looked<'_>) -> Vec<PathBuf> {
         let noted = place.noted_workspace().map(PathBuf::from);
         let ours = self.record.as_ref().map(|record| PathBuf::from(&record.workspace));
@@ -273,9 +273,7 @@ fn not_asked(asked: &Path, recorded: Option<&PathBuf>) -> Reason {
             Reason::OtherWorkspace { asked, actual: shown(recorded) }
         }
         Some(recorded) => Reason::WorkspaceMoved { recorded: shown(recorded), asked },
-        None => {
-            Reason::OtherWorkspace { asked, actual: "a directory that is not known".to_owned() }
-        }
+        None => Reason::OtherWorkspace { asked, actual: "an unknown directory".to_owned() },
     }
 }
 
@@ -295,7 +293,7 @@ fn places_of(chats: &Path, session: Uuid, listed: Option<&ListedChats>) -> Vec<P
     }
 }
 
-/// The directories of all sessions among all buckets; links are none.
+/// The directories of all sessions in all buckets, without links.
 fn all_places_in(chats: &Path) -> HashMap<Uuid, Vec<Place>> {
     let mut places: HashMap<Uuid, Vec<Place>> = HashMap::new();
     for bucket in fs::read_dir(chats).into_iter().flatten().flatten() {
@@ -315,7 +313,7 @@ fn all_places_in(chats: &Path) -> HashMap<Uuid, Vec<Place>> {
     places
 }
 
-/// The directories of a session among all buckets; links are none.
+/// The directories of a session in all buckets, without links.
 fn places_in(chats: &Path, session: Uuid) -> Vec<Place> {
     let mut places: Vec<Place> = fs::read_dir(chats)
         .into_iter()
@@ -332,7 +330,7 @@ fn places_in(chats: &Path, session: Uuid) -> Vec<Place> {
     places
 }
 
-/// The path of a `file://` address.
+/// The path of a `file://` URL.
 fn path_of_uri(uri: &str) -> Option<PathBuf> {
     let mut bytes = Vec::new();
     let mut rest = uri.strip_prefix("file://")?.as_bytes();

@@ -1,4 +1,4 @@
-//! The bubblewrap of this host: where it is, whether it may be trusted, and whether it can make a sandbox.
+//! The bubblewrap of this host: finds it, and checks that it can be trusted and can make a sandbox.
 
 use std::fs::{self};
 use std::io::{self};
@@ -18,16 +18,16 @@ use sandbox_plan::{
 use crate::command_error::CommandError;
 use crate::host::environment::Environment;
 
-/// A trial takes some 10 ms; a machine under load may take longer.
+/// A trial takes about 10 ms, and longer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Below our state directory: the bubblewrap that passed a trial since the machine was started.
+/// In the state directory: the bubblewrap that passed a trial since the last boot.
 const PASSED_FILE: &str = "bubblewrap-passed";
 
-/// Why there is no sandbox to be had.
+/// Why bubblewrap cannot make a sandbox.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BubblewrapError {
-    #[error("bubblewrap is not installed, and without it there is no sandbox")]
+    #[error("bubblewrap is not installed, and the sandbox needs it")]
     Missing,
     #[error("bubblewrap cannot be trusted")]
     File(#[source] BwrapFileError),
@@ -40,7 +40,7 @@ pub enum BubblewrapError {
 }
 
 impl BubblewrapError {
-    /// What to do about it; exact where this host says what it is.
+    /// Returns a hint for the user. It is exact if the host shows the cause.
     pub fn hint(&self) -> String {
         match self {
             Self::Missing => "install it: `sudo apt-get install bubblewrap` (Debian, Ubuntu), \
@@ -67,14 +67,14 @@ impl From<BubblewrapError> for CommandError {
     }
 }
 
-/// A bubblewrap whose file may be trusted.
+/// A bubblewrap whose file can be trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bubblewrap {
     pub path: PathBuf,
 }
 
 impl Bubblewrap {
-    /// Finds it on PATH, without which it is where distributions put it; never in the workspace.
+    /// Finds it on PATH, or in `/usr/bin` if there is no PATH; never in the workspace.
     pub fn find(
         environment: &Environment,
         workspace: Option<&Path>,
@@ -108,7 +108,7 @@ impl Bubblewrap {
         Err(BubblewrapError::Trial { problem: BwrapProblem::classify(&complaint), complaint })
     }
 
-    /// As [`Self::try_out`], but not twice between two starts of the machine.
+    /// As [`Self::try_out`], but only once per boot.
     pub(crate) fn try_out_once(&self, state: &Path) -> Result<Trial, BubblewrapError> {
         let fingerprint = self.fingerprint();
         let passed = fs::read_to_string(state.join(PASSED_FILE)).ok();
@@ -119,14 +119,14 @@ impl Bubblewrap {
         Ok(Trial::Passed { fingerprint })
     }
 
-    /// What identifies this very program on this start of this kernel.
+    /// Identifies this program in this boot.
     fn fingerprint(&self) -> Option<String> {
         let found = fs::metadata(&self.path).ok()?;
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         let (boot, path) = (boot.trim(), self.path.display());
         let (device, inode) = (found.dev(), found.ino());
         let (seconds, nanoseconds) = (found.mtime(), found.mtime_nsec());
-        // What a container or a user may do differs, though kernel and program are the same.
+        // Containers and users have different rights, even with the same kernel and program.
         let namespace = fs::read_link("/proc/self/ns/user").ok()?;
         let uid = nix::unistd::geteuid();
         Some(format!(
@@ -146,10 +146,10 @@ impl Bubblewrap {
     }
 }
 
-/// How a trial went well.
+/// A successful trial.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Trial {
-    /// There is no sandbox to be made.
+    /// The run has no sandbox.
     NotNeeded,
     PassedBefore,
     Passed {
@@ -158,7 +158,7 @@ pub enum Trial {
 }
 
 impl Trial {
-    /// Remembers it, in a state directory that exists by now. Without that the next trial is merely made again.
+    /// Saves the result in the state directory, which exists by now. If that fails, the next run repeats the trial.
     pub fn remember(&self, state: &Path) {
         if let Self::Passed { fingerprint: Some(fingerprint) } = self {
             replace_file(&state.join(PASSED_FILE), fingerprint.as_bytes(), Durable::No).ok();
@@ -166,7 +166,7 @@ impl Trial {
     }
 }
 
-/// The command that mends the file, where there is one.
+/// The command that repairs the file, if there is one.
 fn hint_for_file(error: &BwrapFileError) -> String {
     let mend = |path: &Path, command: &str| format!("sudo {command} '{}'", path.display());
     match error {
@@ -184,7 +184,7 @@ fn hint_for_file(error: &BwrapFileError) -> String {
     }
 }
 
-/// What the kernel is told about user namespaces.
+/// The kernel's settings for user namespaces.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KernelSettings {
     unprivileged_userns_clone: Option<String>,
@@ -204,9 +204,9 @@ impl KernelSettings {
     }
 }
 
-/// The profile that lets bubblewrap use namespaces where AppArmor takes them from everybody.
+/// The AppArmor profile that lets bubblewrap use namespaces.
 const APPARMOR_FIX: &str = "\
-let AppArmor allow it to bubblewrap alone:
+allow it for bubblewrap in AppArmor:
 sudo tee /etc/apparmor.d/bwrap >/dev/null <<'END'
 abi <abi/4.0>,
 include <tunables/global>
@@ -216,7 +216,7 @@ profile bwrap /usr/bin/bwrap flags=(unconfined) {
 END
 sudo apparmor_parser -r /etc/apparmor.d/bwrap";
 
-/// The exact setting to change where the host shows it, else what usually helps.
+/// The exact setting to change if the host shows it, else the usual remedy.
 fn hint_for(problem: &BwrapProblem, settings: &KernelSettings) -> String {
     let is = |setting: &Option<String>, value: &str| setting.as_deref() == Some(value);
     match problem {

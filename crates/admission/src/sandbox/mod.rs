@@ -1,4 +1,4 @@
-//! What a run is confined with: bubblewrap, a profile, MCP servers, a workspace.
+//! The parts of a sandbox: bubblewrap, a profile, MCP servers, a workspace.
 
 pub mod bubblewrap;
 pub mod profiles;

@@ -1,4 +1,4 @@
-//! Sandbox profiles by name: the user's own, else one that is built in.
+//! Finds a sandbox profile by name: the user's own, else a built-in one.
 
 use std::fs;
 use std::io;
@@ -16,16 +16,16 @@ use crate::words::talk::say;
 pub struct FoundProfile {
     pub profile: Profile,
     pub text: String,
-    /// The file it came from; `None` for one that is built in.
+    /// Its file; `None` for a built-in profile.
     pub file: Option<PathBuf>,
-    /// Whether this is its text from an earlier run, because it allows more by now.
+    /// True if this is the text of the earlier run, because the profile allows more now.
     pub is_as_before: bool,
 }
 
 /// The profile without a sandbox.
 pub const OFF: &str = "off";
 
-/// Who named a profile.
+/// The source of a profile's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamedBy {
     /// The user, for this run.
@@ -35,7 +35,7 @@ pub enum NamedBy {
     EarlierRun,
 }
 
-/// The profile of an earlier run, as it was then.
+/// The profile of an earlier run, with its old text.
 pub(crate) fn as_it_was(before: &RunSpec) -> Result<FoundProfile, CommandError> {
     let text = before.profile_text.clone();
     let profile = parsed(&before.profile, &text)?;
@@ -47,8 +47,8 @@ fn parsed(name: &str, text: &str) -> Result<Profile, CommandError> {
         .or_fail_as(ExitCode::Usage, || format!("the profile `{name}` cannot be used"))
 }
 
-/// Finds a profile. The one without a sandbox is had only by its name, on the command line: neither a configuration nor a
-/// profile of the user's own, whatever it is called, can take the sandbox away.
+/// Finds a profile. Only the command line can choose the profile without a sandbox, by its name `off`: neither the
+/// configuration nor a profile of the user's own can remove the sandbox.
 pub fn find(places: &Places, name: &str, named_by: NamedBy) -> Result<FoundProfile, CommandError> {
     let Some((text, file)) = text_of(places, name)? else {
         return Err(unknown(places, name, named_by));
@@ -61,7 +61,7 @@ pub fn find(places: &Places, name: &str, named_by: NamedBy) -> Result<FoundProfi
             format!("`{}` has the name of the profile without a sandbox", file.display()),
             "give it another name",
         ),
-        // Who sees `strict` in `ps` must be able to rely on it.
+        // A user who sees `strict` in `ps` must be able to rely on it.
         (Confinement::Bubblewrap, Some(file), _)
             if is_built_in(name) && profile.extends() != Some(name) =>
         {
@@ -76,13 +76,12 @@ pub fn find(places: &Places, name: &str, named_by: NamedBy) -> Result<FoundProfi
         }
         (Confinement::None, None, NamedBy::Configuration) => refused(
             format!(
-                "the configuration names the profile `{name}`, and no configuration can take the sandbox away"
+                "the configuration names the profile `{name}`, but only the command line can remove the sandbox"
             ),
             "for one run without a sandbox: --sandbox off",
         ),
         (Confinement::None, None, NamedBy::EarlierRun) => refused(
-            "the last run had no sandbox; to continue without one, say `--sandbox off` again"
-                .to_owned(),
+            "the last run had no sandbox; to continue without a sandbox: --sandbox off".to_owned(),
             "or continue in a sandbox: --profile default",
         ),
         (Confinement::None, Some(file), _) => refused(
@@ -96,7 +95,7 @@ fn is_built_in(name: &str) -> bool {
     builtin_profiles().iter().any(|(builtin, _)| *builtin == name)
 }
 
-/// The text, and the file that it is in; `None` if there is no such profile.
+/// The text and its file; `None` if there is no such profile.
 type ProfileText = Option<(String, Option<PathBuf>)>;
 
 fn text_of(places: &Places, name: &str) -> Result<ProfileText, CommandError> {
@@ -133,106 +132,28 @@ fn unknown(places: &Places, name: &str, named_by: NamedBy) -> CommandError {
         }
         NamedBy::EarlierRun => {
             let what =
-                format!("the last run of this session had the profile `{name}`, which is gone");
+                format!("the profile `{name}` of this session's last run does not exist any more");
             CommandError::new(ExitCode::Usage, what).hint(format!(
-                "choose one with --profile NAME, and with --widen profile if it allows more; {known}"
+                "choose another with --profile NAME, and --widen profile if it allows more; {known}"
             ))
         }
     }
 }
 
-/// Says it aloud where a run will have no sandbox.
+/// Warns if a run has no sandbox.
 pub fn warn_of_no_sandbox(spec: &RunSpec) {
     if spec.profile != OFF {
         return;
     }
     let tools = match spec.tool_approval {
-        ToolApproval::Force => ", unasked",
+        ToolApproval::Force => " without asking",
         ToolApproval::AllowList => "",
     };
     say(&format!(
-        "warning: no sandbox: the agent may do whatever you may do{tools}, with your files, your keys and your network"
+        "warning: no sandbox: the agent may do everything that you may do{tools}, with your files, keys and network"
     ));
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-    use crate::host::environment::tests::environment_of;
-
-    fn places(config: &Path) -> Places {
-        Places::of(&environment_of(&[("HOME", config), ("XDG_CONFIG_HOME", config)]))
-    }
-
-    #[test]
-    fn a_profile_of_the_users_own_wins_over_one_that_is_built_in() {
-        let directory = tempfile::tempdir().unwrap();
-        let places = places(directory.path());
-        let find = |name: &str| find(&places, name, NamedBy::Configuration);
-        assert_eq!(find("default").unwrap().file, None);
-        assert_eq!(find("strict").unwrap().file, None);
-
-        let file = places.config.join("profiles/default.toml");
-        fs::create_dir_all(file.parent().unwrap()).unwrap();
-        fs::write(&file, "extends = \"default\"\ndescription = \"mine\"\n").unwrap();
-        let found = find("default").unwrap();
-        assert_eq!((found.file, found.profile.description()), (Some(file), "mine"));
-    }
-
-    #[test]
-    fn a_profile_with_the_name_of_one_that_is_built_in_must_extend_it() {
-        let directory = tempfile::tempdir().unwrap();
-        let places = places(directory.path());
-        let file = places.config.join("profiles/strict.toml");
-        fs::create_dir_all(file.parent().unwrap()).unwrap();
-        fs::write(&file, "extends = \"default\"\n").unwrap();
-        let error = find(&places, "strict", NamedBy::CommandLine).unwrap_err();
-        assert_eq!(error.exit_code(), ExitCode::Usage);
-        assert!(error.text().contains("extends = \"strict\""), "{}", error.text());
-        fs::write(&file, "extends = \"strict\"\n").unwrap();
-        assert_eq!(find(&places, "strict", NamedBy::CommandLine).unwrap().file, Some(file));
-    }
-
-    #[test]
-    fn what_is_not_known_not_sound_or_not_confining_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let places = places(directory.path());
-        let profiles = places.config.join("profiles");
-        fs::create_dir_all(&profiles).unwrap();
-        fs::write(profiles.join("typo.toml"), "extends = \"default\"\n\nnetwrok = 1\n").unwrap();
-        fs::write(profiles.join("mine.toml"), "extends = \"off\"\n").unwrap();
-        for (name, part) in [
-            ("nope", "there is no profile `nope`"),
-            ("../default", "cannot be the name"),
-            ("", "cannot be the name"),
-            ("off", "no configuration can take the sandbox away"),
-            ("mine", "has no sandbox"),
-            ("typo", "typo.toml:3"),
-        ] {
-            let error = find(&places, name, NamedBy::Configuration).unwrap_err();
-            assert_eq!(error.exit_code(), ExitCode::Usage, "{name}");
-            assert!(error.text().contains(part), "{name}: {}", error.text());
-        }
-    }
-
-    #[test]
-    fn only_the_command_line_takes_the_sandbox_away_and_only_by_the_name_off() {
-        let directory = tempfile::tempdir().unwrap();
-        let places = places(directory.path());
-        let found = find(&places, OFF, NamedBy::CommandLine).unwrap();
-        assert_eq!(found.profile.confinement(), Confinement::None);
-
-        let profiles = places.config.join("profiles");
-        fs::create_dir_all(&profiles).unwrap();
-        fs::write(profiles.join("mine.toml"), "extends = \"off\"\n").unwrap();
-        assert!(find(&places, "mine", NamedBy::CommandLine).is_err());
-        fs::write(profiles.join("off.toml"), "extends = \"default\"\n").unwrap();
-        let error = find(&places, OFF, NamedBy::CommandLine).unwrap_err();
-        assert!(error.text().contains("give it another name"), "{}", error.text());
-        fs::remove_file(profiles.join("off.toml")).unwrap();
-        let error = find(&places, OFF, NamedBy::EarlierRun).unwrap_err();
-        assert!(error.text().contains("the last run had no sandbox"), "{}", error.text());
-    }
-}
+#[path = "profiles_tests.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-//! The user's own MCP servers: where they are defined, and what is said of them before a run.
+//! The user's own MCP servers: their files, and the notes about them before a run.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use run_shim::{
 use crate::command_error::CommandError;
 use crate::host::Host;
 use crate::sandbox::profiles;
-use crate::words::talk::note;
+use crate::words::talk::Remark;
 
 /// The files, if there are any.
 pub fn find(workspace: &WorkspacePath, roots: &CursorRoots) -> Option<UserMcpFiles> {
     let servers = roots.user_mcp_json();
     servers.try_exists().is_ok_and(|exists| exists).then(|| {
-        // Cursor goes by the repository; older builds by the workspace.
+        // Cursor uses the repository; older builds use the workspace.
         let mut disabled: Vec<BytesPath> = Vec::new();
         for root in repository_of(workspace).iter().chain([workspace]) {
             let file = BytesPath::from(roots.project_dir(root).disabled_servers());
@@ -35,7 +35,7 @@ fn repository_of(workspace: &WorkspacePath) -> Option<WorkspacePath> {
     WorkspacePath::new(top).ok()
 }
 
-/// The user's file, with the servers that were named. Each must be there.
+/// The user's file, limited to these servers. Each must exist.
 pub fn named(
     workspace: &WorkspacePath,
     roots: &CursorRoots,
@@ -64,19 +64,19 @@ fn no_such_server(roots: &CursorRoots, name: &str, known: &[String]) -> CommandE
     let error = CommandError::new(ExitCode::NotFound, what);
     match known {
         [] => error,
-        known => error.hint(format!("it has {}", known.join(", "))),
+        known => error.hint(format!("the file has {}", known.join(", "))),
     }
 }
 
-/// Says what a server of the repository would do, before the user gives their word for it.
+/// Shows what a server of the repository would run, before the user allows it.
 fn of_repository(name: &str, server: &McpServer) -> CommandError {
-    let what = format!("the MCP server `{name}` is the repository's, not yours");
+    let what = format!("the MCP server `{name}` belongs to the repository, not to you");
     CommandError::new(ExitCode::Usage, what)
         .because(format!("its .cursor/mcp.json defines it as {}", server.shown()))
-        .hint(format!("if you trust it with what the sandbox has: --mcp-from-repo {name}"))
+        .hint(format!("if you trust it inside the sandbox: --mcp-from-repo {name}"))
 }
 
-/// The repository's servers that the user allows, as they are now.
+/// The repository's servers that the user allows, with their present definitions.
 pub(crate) fn from_repository(
     workspace: &WorkspacePath,
     names: &[String],
@@ -88,7 +88,7 @@ pub(crate) fn from_repository(
     allowed.collect()
 }
 
-/// Checks the servers of a run that is to have more than ours.
+/// Checks the MCP servers of a run that gets more than Caretaker's own.
 pub fn check(
     host: &Host,
     spec: &RunSpec,
@@ -101,7 +101,7 @@ pub fn check(
     }
     if spec.profile == profiles::OFF && !off.is_empty() {
         let what = format!(
-            "{} is switched off for this session; without a sandbox that cannot be enforced",
+            "{} is switched off for this session, which cannot be enforced without a sandbox",
             off.join(", ")
         );
         return Err(CommandError::new(ExitCode::Usage, what)
@@ -110,15 +110,13 @@ pub fn check(
     Ok(user_mcp(&host.state, spec)?)
 }
 
-/// Says which servers a run gets beside ours, and which not. Silent for a run that asked for none.
-/// A run that counts the tools says their number itself, once it knows it.
-pub(crate) fn say_what_came_of_it(report: Option<&UserMcpReport>, counts_tools: bool) {
-    if let Some(report) = report {
-        let of_tools = tool_remark(&report.budget).filter(|_| counts_tools);
-        let remarks =
-            remarks(report).into_iter().filter(|remark| Some(remark) != of_tools.as_ref());
-        remarks.for_each(|remark| note(&remark));
-    }
+/// Notes on the user's and the repository's servers: which of them the run gets. None for a run that asked for none. A run
+/// that counts the tools reports their number itself.
+pub(crate) fn notes(report: Option<&UserMcpReport>, counts_tools: bool) -> Vec<Remark> {
+    let Some(report) = report else { return Vec::new() };
+    let on_tools = tool_remark(&report.budget).filter(|_| counts_tools);
+    let remarks = remarks(report).into_iter().filter(|remark| Some(remark) != on_tools.as_ref());
+    remarks.map(Remark::Note).collect()
 }
 
 fn remarks(report: &UserMcpReport) -> Vec<String> {
@@ -133,15 +131,13 @@ fn remarks(report: &UserMcpReport) -> Vec<String> {
     } = report;
     let mut remarks = Vec::new();
     if !added.is_empty() {
-        remarks
-            .push(format!("your own MCP servers are in reach of the agent: {}", added.join(", ")));
+        remarks.push(format!("the agent has your own MCP servers: {}", added.join(", ")));
     } else if of_repository.is_empty() {
         remarks.push("none of your own MCP servers are switched on".to_owned());
     }
     for (name, definition) in of_repository {
-        remarks.push(format!(
-            "the repository's MCP server `{name}` is in reach of the agent, as {definition}"
-        ));
+        remarks
+            .push(format!("the agent has the repository's MCP server `{name}`, as {definition}"));
     }
     if !switched_off.is_empty() {
         remarks.push(format!("switched off for this workspace: {}", switched_off.join(", ")));
@@ -151,32 +147,32 @@ fn remarks(report: &UserMcpReport) -> Vec<String> {
     }
     for clash in clashes {
         remarks.push(format!(
-            "your MCP server `{}` is left out: ours is called `{}`",
+            "your MCP server `{}` is left out: Caretaker's own is called `{}`",
             clash.left_out, clash.ours
         ));
     }
     for Unreachable { name, why } in unreachable {
         remarks.push(format!(
-            "the agent will not reach `{name}`: {why}; name the server with --mcp {name} to allow its host"
+            "the agent will not reach `{name}`: {why}; to allow its host: --mcp {name}"
         ));
     }
     remarks.extend(tool_remark(budget));
     remarks
 }
 
-/// What there is to say of the number of tools.
+/// The note about the number of tools, if one is needed.
 pub fn tool_remark(budget: &ToolBudget) -> Option<String> {
     let limit = budget.limit;
     if budget.is_over() {
         return Some(format!(
-            "the MCP servers have {} tools; Cursor is said to use {limit} and to ignore the rest: name those you need in \
-             `enabledTools`",
+            "the MCP servers have {} tools; Cursor is said to use only {limit}: list those that you need in \
+            `enabledTools`",
             budget.used
         ));
     }
     (!budget.unknown.is_empty()).then(|| {
         format!(
-            "of the {limit} MCP tools that Cursor is said to use, {} are taken; how many {} has is not known",
+            "Cursor is said to use only {limit} MCP tools: {} are known, and {} may have more",
             budget.used,
             budget.unknown.join(", ")
         )

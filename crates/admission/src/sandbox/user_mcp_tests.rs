@@ -28,7 +28,7 @@ fn what_was_left_out_is_said_with_the_reason() {
         [
             "none of your own MCP servers are switched on",
             "switched off for this workspace: slack",
-            "your MCP server `Caretaker` is left out: ours is called `caretaker`",
+            "your MCP server `Caretaker` is left out: Caretaker's own is called `caretaker`",
         ]
     );
 }
@@ -36,12 +36,11 @@ fn what_was_left_out_is_said_with_the_reason() {
 #[test]
 fn tools_are_counted_against_cursors_limit() {
     let said = |report| remarks(&report).pop().unwrap();
-    assert_eq!(
-        said(report(&["a", "b"], 40, &[])),
-        "your own MCP servers are in reach of the agent: a, b"
+    assert_eq!(said(report(&["a", "b"], 40, &[])), "the agent has your own MCP servers: a, b");
+    assert!(said(report(&["a"], 41, &[])).contains("have 41 tools; Cursor is said to use only 40"));
+    assert!(
+        said(report(&["a", "b"], 3, &["a", "b"])).contains("3 are known, and a, b may have more")
     );
-    assert!(said(report(&["a"], 41, &[])).contains("have 41 tools; Cursor is said to use 40"));
-    assert!(said(report(&["a", "b"], 3, &["a", "b"])).contains("3 are taken; how many a, b has"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Whether a directory may be handed to an agent.
+//! Checks that a directory can be a workspace.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use sandbox_plan::{Surroundings, Workspace};
 use crate::command_error::CommandError;
 use crate::host::Host;
 
-/// Checks the directory that the user named, or the one we are in, and gives its physical path.
+/// Checks the directory that the user named, or the working directory, and returns its physical path.
 pub fn check(host: &Host, named: Option<&Path>) -> Result<WorkspacePath, CommandError> {
     let Host { environment, places, .. } = host;
     let named = match named {

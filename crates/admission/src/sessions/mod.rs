@@ -1,4 +1,4 @@
-//! The conversations of all stores, each with the verdict on whether a resume would take it.
+//! The conversations of all stores, each with the verdict on whether it can be resumed.
 
 mod resumable;
 
@@ -20,19 +20,19 @@ pub use resumable::tell_refused;
 pub struct Listing {
     /// The version of this form.
     v: u32,
-    /// How many there are, listed here or not.
+    /// The number of all conversations.
     pub n_sessions: usize,
-    /// Those of this page.
+    /// The conversations of this page.
     pub sessions: Vec<Listed>,
 }
 
 /// One conversation of a list.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Listed {
-    /// The conversation without what was said in it.
+    /// The conversation without its messages.
     #[serde(flatten)]
     pub head: Head,
-    /// Why a resume would refuse it, as `resume --check --json` says it: its `kind`, and what belongs to that.
+    /// Why it cannot be resumed, as `resume --check --json` says it: its `kind` and further fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<BTreeMap<String, serde_json::Value>>)]
     refused: Option<Reason>,
@@ -64,7 +64,7 @@ impl Listing {
         Self { v: 1, n_sessions, sessions: listed.collect() }
     }
 
-    /// A page of all conversations of this machine that a list shows, the one that changed last first.
+    /// A page of the conversations that a list shows, the last changed first.
     pub fn of_host(host: &Host, skip: usize, limit: usize) -> Result<Self, CommandError> {
         let catalogue = Catalogue::open(&store_places(host)?, &[]);
         let mut heads = list(&catalogue);
@@ -75,7 +75,7 @@ impl Listing {
 }
 
 impl OneSession {
-    /// The conversation with this id; `None` if there is none.
+    /// The conversation with this id, if it exists.
     pub fn of_host(host: &Host, id: &str) -> Result<Option<Self>, CommandError> {
         let catalogue = Catalogue::open(&store_places(host)?, &[]);
         let listing = catalogue.list();
@@ -88,19 +88,19 @@ impl OneSession {
     }
 }
 
-/// All conversations there are. Says on stderr what could not be listed.
+/// All conversations. Prints a note about what could not be read.
 pub fn list(catalogue: &Catalogue) -> Vec<Head> {
     let listing = catalogue.list();
     report(&listing.damage);
     listing.heads
 }
 
-/// Sorts them by when they changed.
+/// Sorts conversations by their last change.
 pub fn newest_first(heads: &mut [Head]) {
     heads.sort_by_key(|head| std::cmp::Reverse(changed_ms(head)));
 }
 
-/// Whether a list shows it without being asked.
+/// True if a list shows the conversation by default.
 pub fn is_listed(head: &Head) -> bool {
     head.shelf == Shelf::Shown && head.parent.is_none()
 }
@@ -109,7 +109,7 @@ pub fn changed_ms(head: &Head) -> Option<i64> {
     head.updated.or(head.created).map(|moment| moment.at_ms)
 }
 
-/// Says that something is missing, in one line for each store.
+/// Prints one note for each store that could not be read completely.
 pub fn report(damage: &[StoreDamage]) {
     let mut rest = damage;
     while let Some(first) = rest.first() {

@@ -1,4 +1,4 @@
-//! Sessions of the command line that a resume would refuse: such a session is not idle, whatever its store looks like.
+//! Finds sessions of the command line agent that cannot be resumed, although their store looks idle.
 
 use cursor_stores::chat::NotResumable;
 use cursor_stores::model::{Activity, Head, StoreKind};
@@ -32,7 +32,7 @@ fn refused(host: &Host, chats: &ListedChats, head: &Head) -> Option<Reason> {
     Some(question.decide_at_a_glance(chats).ok()?.err()?.reason)
 }
 
-/// How a session stands that a resume refuses for this reason.
+/// The activity of a session that cannot be resumed for this reason.
 fn activity(reason: &Reason, seen: Activity) -> Activity {
     match reason {
         Reason::HeldByRun { .. } | Reason::Store(NotResumable::HeldByProcess { .. }) => {

@@ -1,4 +1,4 @@
-//! How we write for people: text made safe, sizes, durations, notes on stderr.
+//! Text for people: safe text, sizes, durations, notes on stderr.
 
 pub mod safe_text;
 pub mod talk;

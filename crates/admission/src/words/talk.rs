@@ -1,15 +1,39 @@
-//! What we say beside the data, on stderr.
+//! Sentences for the user beside the data.
 
 use std::io::Write;
 
 use crate::words::safe_text::{on_lines, on_one_line};
 
-/// Something worth knowing. Lost without harm where stderr is closed.
+/// A sentence that admission has for the user. A command prints it on stderr; the API returns it to its client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remark {
+    Note(String),
+    Warning(String),
+}
+
+impl Remark {
+    /// Prints the remark on stderr.
+    pub fn print(&self) {
+        match self {
+            Self::Note(text) => note(text),
+            Self::Warning(text) => say(&format!("warning: {text}")),
+        }
+    }
+}
+
+impl From<Remark> for String {
+    fn from(remark: Remark) -> Self {
+        let (Remark::Note(text) | Remark::Warning(text)) = remark;
+        on_one_line(&text).into_owned()
+    }
+}
+
+/// Prints a note. If stderr is closed, the note is lost without harm.
 pub fn note(text: &str) {
     writeln!(anstream::stderr(), "note: {}", on_one_line(text)).ok();
 }
 
-/// What just happened or can be done now, in as many lines as it takes.
+/// Prints what just happened or can be done now, on any number of lines.
 pub fn say(text: &str) {
     writeln!(anstream::stderr(), "{}", on_lines(text)).ok();
 }

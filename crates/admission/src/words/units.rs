@@ -24,6 +24,15 @@ pub fn duration(milliseconds: u64) -> String {
     }
 }
 
+/// `90 s`, `3 min`, `2 h 7 min`: roughly how long, rounded up.
+pub fn span(milliseconds: u64) -> String {
+    match milliseconds.div_ceil(1000) {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
 /// `5 s`, `3 min`, `2 h`, `4 d`: how long ago, at a glance.
 pub fn age(milliseconds: u64) -> String {
     let seconds = milliseconds / 1000;
@@ -58,26 +67,5 @@ pub fn counted(number: u64, singular: &str, plural: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_grouped_and_durations_have_a_fitting_unit() {
-        assert_eq!(
-            [0, 999, 1000, 14921, 1_234_567].map(grouped),
-            ["0", "999", "1,000", "14,921", "1,234,567"]
-        );
-        assert_eq!(
-            [0, 59_999, 185_000, 7_620_000, 900_000_000].map(age),
-            ["0 s", "59 s", "3 min", "2 h", "10 d"]
-        );
-        assert_eq!(
-            [0, 1, 1023, 1024, 1536, 5 << 20, 3 << 30].map(bytes),
-            ["0 bytes", "1 byte", "1,023 bytes", "1.0 KiB", "1.5 KiB", "5.0 MiB", "3.0 GiB"]
-        );
-        assert_eq!(
-            [350, 4162, 60_000, 185_000, 7_620_000].map(duration),
-            ["350 ms", "4.1 s", "1 min 00 s", "3 min 05 s", "2 h 07 min"]
-        );
-    }
-}
+#[path = "units_tests.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-//! Makes a worktree for a run that is about to begin, and takes it back if the run does not.
+//! Makes a worktree for a run, and removes it again if the run does not begin.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
@@ -20,11 +20,11 @@ use crate::host::{Host, short_id};
 use crate::sandbox::workspace;
 use crate::words::talk::note;
 
-/// A checkout of a large repository takes its time.
+/// The checkout of a large repository takes long.
 const CHECKOUT: Duration = Duration::from_secs(1800);
 const QUESTION: Duration = Duration::from_secs(30);
 
-/// A worktree that no run has used yet. Taken back when it is dropped.
+/// A worktree that no run has used yet. Dropping it removes the worktree.
 pub struct Fresh<'a> {
     host: &'a Host,
     git: Git,
@@ -34,7 +34,7 @@ pub struct Fresh<'a> {
 }
 
 impl<'a> Fresh<'a> {
-    /// Makes a worktree of the repository that the directory is in, from its last commit, on a branch of its own.
+    /// Makes a worktree of the directory's repository, from its last commit, on a new branch.
     pub fn make(
         host: &'a Host,
         named: Option<&Path>,
@@ -43,12 +43,12 @@ impl<'a> Fresh<'a> {
         let fresh = Self::make_quietly(host, named, name)?;
         let repository = &fresh.origin.repository.0;
         if *repository != workspace::check(host, named)?.as_path() {
-            note(&format!("the worktree is of all of `{}`", repository.display()));
+            note(&format!("the worktree contains all of `{}`", repository.display()));
         }
         Ok(fresh)
     }
 
-    /// Whether one could be made, as far as that can be known without making it.
+    /// Checks that a worktree could be made, without making it.
     pub fn check(host: &Host, named: Option<&Path>) -> Result<(), CommandError> {
         let checkout = workspace::check(host, named)?;
         let git = host_git::find(host, Some(checkout.as_path()))?;
@@ -56,7 +56,7 @@ impl<'a> Fresh<'a> {
         base_of(&git, &repository.root).map(drop)
     }
 
-    /// The same as `make`, without a word.
+    /// The same as `make`, without a note.
     pub fn make_quietly(
         host: &'a Host,
         named: Option<&Path>,
@@ -68,7 +68,7 @@ impl<'a> Fresh<'a> {
         Self::make_in(host, git, repository, name)
     }
 
-    /// The same, of a directory that is a whole repository: who may see a part of one is not to see all of it.
+    /// The same for a directory that is a whole repository: an agent that sees a part of a repository must not get all of it.
     pub(crate) fn make_of_whole(
         host: &'a Host,
         checkout: &Path,
@@ -77,8 +77,7 @@ impl<'a> Fresh<'a> {
         let git = host_git::find(host, Some(checkout))?;
         let repository = repository_of(checkout)?;
         if repository.root != checkout {
-            let what =
-                "the workspace is a part of a git repository, and a worktree is of all of it";
+            let what = "the workspace is only a part of its git repository, and a worktree would contain all of it";
             return Err(CommandError::new(ExitCode::Usage, what));
         }
         Self::make_in(host, git, repository, name)
@@ -103,13 +102,13 @@ impl<'a> Fresh<'a> {
             .create(&home)
             .and_then(|()| fs::canonicalize(&home))
             .or_fail_as(ExitCode::SupervisorFailed, || {
-                format!("`{}` cannot be made", home.display())
+                format!("`{}` cannot be created", home.display())
             })?;
         let branch = format!("caretaker/{name}");
         let path = home.join(&name);
         let root = BytesPath::from(repository.root.as_path());
         let origin = WorktreeOrigin { repository: root, branch, base };
-        // Before anything is made: what is half made is taken back.
+        // Before anything is made, so that an incomplete worktree is removed again.
         let fresh = Self { host, git, path, origin, is_kept: false };
         fresh.check_out(&repository)?;
         Ok(fresh)
@@ -119,7 +118,7 @@ impl<'a> Fresh<'a> {
         &self.path
     }
 
-    /// Keeps the worktree if a run has it. Where the launch failed, that has to be looked for.
+    /// Keeps the worktree if a run uses it. If the launch failed, a run may still exist.
     pub fn settle(mut self, is_launched: bool) {
         self.is_kept = is_launched || self.is_used();
     }
@@ -132,10 +131,10 @@ impl<'a> Fresh<'a> {
     }
 
     fn check_out(&self, repository: &Repository) -> Result<(), CommandError> {
-        let what = || format!("no worktree of `{}` could be made", repository.root.display());
+        let what = || format!("no worktree of `{}` could be created", repository.root.display());
         let failed = |error: GitError| host_git::refused(what(), error);
-        // In steps, because an agent may work in the repository at this moment. Git writes only where a sandbox lets no
-        // agent write, which is the directory of worktrees and the worktree itself. The branch is written by us: git would
+        // In steps, because an agent may work in the repository at this moment. Git writes only where no sandboxed agent can:
+        // to the directory of worktrees and to the worktree itself. Caretaker writes the branch itself, because git would
         // follow links to it.
         let add = ["worktree", "add", "--quiet", "--detach", "--no-checkout"].map(OsStr::new);
         let words = add.into_iter().chain([self.path.as_os_str(), self.origin.base.as_ref()]);
@@ -146,7 +145,7 @@ impl<'a> Fresh<'a> {
         let not_written = |error: Box<dyn std::error::Error + Send + Sync>| {
             CommandError::new(ExitCode::Failed, what()).because(error)
         };
-        let own = own.ok_or_else(|| not_written("git made no repository there".into()))?;
+        let own = own.ok_or_else(|| not_written("git created no repository there".into()))?;
         repository
             .create_ref(&self.git, &branch, &self.origin.base)
             .and_then(|()| own.set_ref(&self.git, &"HEAD".into(), Some(&format!("ref: {branch}"))))
@@ -156,10 +155,12 @@ impl<'a> Fresh<'a> {
         run_git(&mut command, None, CHECKOUT).and_then(GitAnswer::checked).map_err(failed)?;
         let record =
             Record { v: 1, origin: self.origin.clone(), created_ms: now_ms(), discarded_ms: None };
-        write_record(self.host, &self.path, &record)
-            .or_fail_as(ExitCode::SupervisorFailed, || "the worktree could not be noted")?;
+        write_record(self.host, &self.path, &record).or_fail_as(
+            ExitCode::SupervisorFailed,
+            || "the worktree's record could not be written",
+        )?;
         let saved = self.history().save(&SnapshotName::base(), Scope::AsGitWould, &[], GENEROUS);
-        saved.map(drop).or_fail(|| "the fresh worktree could not be saved")
+        saved.map(drop).or_fail(|| "the new worktree could not be saved")
     }
 
     fn history(&self) -> History {
@@ -180,14 +181,14 @@ impl Drop for Fresh<'_> {
     }
 }
 
-/// What becomes of a worktree's branch.
+/// The treatment of a worktree's branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Branch {
     Keep,
     Delete,
 }
 
-/// Removes a worktree and what the repository knows of it.
+/// Removes a worktree and the repository's knowledge of it.
 pub fn remove(
     git: &Git,
     path: &Path,
@@ -197,7 +198,7 @@ pub fn remove(
     let failed = |what: &str, error: Box<dyn std::error::Error + Send + Sync>| {
         CommandError::new(ExitCode::Failed, what).because(error)
     };
-    // By us, because git would look at what the repository says of the worktree, which the agent could write.
+    // Not by git: it would read the repository's files about the worktree, which the agent could write.
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(failed("the worktree could not be removed", error.into()));
@@ -225,15 +226,16 @@ pub fn remove(
     Ok(())
 }
 
-/// The repository that a directory is in, in which git may be run.
+/// The repository around a directory, checked so that git may run in it.
 fn repository_of(directory: &Path) -> Result<Repository, CommandError> {
-    let what = || format!("no worktree of `{}` could be made", directory.display());
+    let what = || format!("no worktree of `{}` could be created", directory.display());
     let refused = |error: RepositoryError| host_git::refused(what(), error.into());
     let found = Repository::around(directory).map_err(refused)?.ok_or_else(|| {
         let what =
-            format!("`{}` is in no git repository, so it has no worktrees", directory.display());
-        CommandError::new(ExitCode::Usage, what)
-            .hint("run without --worktree, or make it one with `git init` and a first commit")
+            format!("`{}` is not in a git repository, so it has no worktrees", directory.display());
+        CommandError::new(ExitCode::Usage, what).hint(
+            "run without --worktree, or create a repository with `git init` and a first commit",
+        )
     })?;
     found.check_is_own().and_then(|()| found.check()).map_err(refused)?;
     Ok(found)

@@ -1,9 +1,9 @@
-//! Worktrees that runs work in, so that the user's own checkout is untouched.
+//! Worktrees for runs, so that they do not touch the user's own checkout.
 //!
 //! ```text
 //!   worktrees/<name>/       the worktree: the workspace of its runs
-//!   worktrees/<name>.json   whose it is; stays when it is discarded, so that a session that ran there can be explained
-//!   checkpoints/…           what it was when it was made (`base`), and what of it the checkout got (`applied`)
+//!   worktrees/<name>.json   its origin; kept when the worktree is discarded, to explain sessions that ran there
+//!   checkpoints/…           its first state (`base`), and the state that the checkout got (`applied`)
 //! ```
 
 mod fresh;
@@ -25,14 +25,14 @@ use crate::host::{Host, overview, short_id};
 
 pub use fresh::{Branch, Fresh, remove};
 
-/// What a worktree holds is saved however large it is.
+/// A worktree is saved even if it is very large.
 pub const GENEROUS: Limits = Limits {
     most_files: 2_000_000,
     most_new_bytes: u64::MAX,
     within: Duration::from_secs(24 * 3600),
 };
 
-/// What is written down beside a worktree.
+/// The record beside a worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     v: u32,
@@ -43,7 +43,7 @@ pub struct Record {
     pub discarded_ms: Option<u64>,
 }
 
-/// The file beside a worktree; `None` for what is no worktree of ours.
+/// The path of a worktree's record; `None` if Caretaker did not make the worktree.
 fn record_path(host: &Host, workspace: &Path) -> Option<PathBuf> {
     let home = host.state.worktrees();
     let home = fs::canonicalize(&home).unwrap_or(home);
@@ -58,17 +58,17 @@ pub(crate) fn record_of(host: &Host, workspace: &Path) -> Option<Record> {
 
 fn write_record(host: &Host, workspace: &Path, record: &Record) -> io::Result<()> {
     let Some(path) = record_path(host, workspace) else {
-        return Err(io::Error::other("it is no worktree of ours"));
+        return Err(io::Error::other("it is not a worktree of Caretaker"));
     };
     replace_file(&path, &serde_json::to_vec(record)?, Durable::No)
 }
 
-/// The repository that a workspace is a worktree of, if we made it.
+/// The repository that a workspace is a worktree of, if Caretaker made the worktree.
 pub(crate) fn origin_of(host: &Host, workspace: &Path) -> Option<WorktreeOrigin> {
     record_of(host, workspace).map(|record| record.origin)
 }
 
-/// A worktree that a run worked in, and what is known of it.
+/// A worktree that a run worked in.
 pub struct Worktree {
     pub run: RunId,
     pub path: PathBuf,
@@ -77,7 +77,7 @@ pub struct Worktree {
 }
 
 impl Worktree {
-    /// The worktree of a run; an error where it has none, or has it no more.
+    /// The worktree of a run. Fails if the run has none, or if it is gone.
     pub fn of(host: &Host, run: &RunDirectory) -> Result<Self, CommandError> {
         let RunOverview { workspace, worktree, run: id, .. } = overview(run)?;
         let Some(origin) = worktree else {
@@ -97,17 +97,17 @@ impl Worktree {
         Ok(Self { run: id, path, origin, history })
     }
 
-    /// What the worktree was when it was made.
+    /// The first state of the worktree.
     pub fn base(&self) -> Result<Snapshot, CommandError> {
         let base = self.history.snapshot(&SnapshotName::base())?;
         base.ok_or_else(|| {
-            let what = "what the worktree was when it was made is not kept any more";
+            let what = "the first state of the worktree is not kept any more";
             CommandError::new(ExitCode::NotFound, what)
                 .hint(format!("its branch is `{}`: use git", self.origin.branch))
         })
     }
 
-    /// What the checkout has of it already: what was applied last, or the beginning.
+    /// The state that the checkout has: the one applied last, or the first state.
     pub fn taken(&self) -> Result<Snapshot, CommandError> {
         match self.history.snapshot(&SnapshotName::applied())? {
             Some(applied) => Ok(applied),
@@ -115,13 +115,13 @@ impl Worktree {
         }
     }
 
-    /// What is in it now.
+    /// The present state.
     pub fn present(&self, base: &Snapshot) -> Result<Snapshot, CommandError> {
         present(&self.history, self.run, base)
     }
 }
 
-/// What is in a workspace now, by the rules of an earlier snapshot.
+/// The present state of a workspace, saved by the rules of an earlier snapshot.
 pub fn present(
     history: &History,
     run: RunId,
@@ -134,7 +134,7 @@ pub fn present(
     Ok(snapshot)
 }
 
-/// Notes that a worktree is gone.
+/// Records that a worktree was discarded.
 pub fn note_discarded(host: &Host, workspace: &Path, now_ms: u64) -> io::Result<()> {
     match record_of(host, workspace) {
         Some(record) => {

@@ -1,6 +1,6 @@
-//! `/v1/events`: the events of all runs as they happen. Those of one run come in their order; runs have none among them.
+//! `/v1/events`: the events of all runs as they happen. The events of one run come in order; runs have no order among them.
 //!
-//! The `id` of an event says how far the client is in every run, so that it can go on anywhere, with another daemon too.
+//! The `id` of an event is the client's position in every run, so that it can continue anywhere, even with another daemon.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,24 +25,24 @@ use super::run_events::{
 };
 use super::{ApiError, ErrorCode};
 use crate::daemon::Daemon;
-use crate::mailbox::Interest;
 use crate::run_watch::Following;
+use crate::run_watch::subscriber::Interest;
 
 /// Where to begin.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct From {
-    /// The last `id` that the client has; instead of `Last-Event-ID`, for clients that cannot send it.
+    /// The last `id` that the client has, for clients that cannot send `Last-Event-ID`.
     since: Option<String>,
-    /// `run`: leave the agents' own lines out.
+    /// `run`: leave out the agents' own lines.
     #[param(pattern = "^run$")]
     only: Option<String>,
 }
 
-/// An event, and whose it is. [`push_frame`] writes it.
+/// An event and its run. [`push_frame`] writes it.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "an event is written piece by piece; this describes it")]
+#[expect(dead_code, reason = "only for the OpenAPI document: an event is written piece by piece")]
 struct EventOfRun {
     /// The run.
     run: RunId,
@@ -50,14 +50,14 @@ struct EventOfRun {
     event: PublicEvent,
 }
 
-/// The events of all runs, as they happen
+/// Follow the events of all runs
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "follow_all_runs", tag = "events",
     params(From, ("Last-Event-ID" = Option<String>, Header, description = LAST_EVENT_ID)),
     responses(
         (
             status = OK,
-            description = "Server-sent events, without end. `id` says how far the client is in every run. Each `data` has this form.",
+            description = "Server-sent events, without end. `id` is the client's position in every run. Each `data` has this form.",
             body = EventOfRun, content_type = "text/event-stream",
         ),
     ),
@@ -104,7 +104,7 @@ pub(crate) async fn events(
     })))
 }
 
-/// Whoever says nothing gets what happens from now on.
+/// The position of a client that wants only new events.
 fn start_now(daemon: &Daemon) -> Cursor {
     let mut places = BTreeMap::new();
     for (run, _) in daemon.watch.runs() {
@@ -117,15 +117,15 @@ fn start_now(daemon: &Daemon) -> Cursor {
     Cursor { at_ms: now_ms(), places }
 }
 
-/// Adds the runs that the cursor does not know because they came after it. Refuses one that is ahead of what happened: it
-/// would wait for what never comes, or miss what does.
+/// Adds the runs that are newer than the cursor. Refuses a cursor that is ahead of the journals: its client would wait for
+/// events that never come, or miss some.
 fn go_on(daemon: &Daemon, mut cursor: Cursor) -> Result<Cursor, ApiError> {
     if cursor.at_ms > now_ms().saturating_add(KEPT_MS) {
         return Err(ApiError::new(
             ErrorCode::NoSuchEvent,
-            "that event has not happened yet, by this machine's clock",
+            "this event is in the future, by this machine's clock",
         )
-        .hint("say nothing, and follow what happens from now on"));
+        .hint("leave the id out to follow new events only"));
     }
     for (run, place) in &cursor.places {
         let (Place::After(number), Some(directory)) = (place, daemon.directory(*run)) else {
@@ -160,9 +160,9 @@ struct AllEvents {
     daemon: Arc<Daemon>,
     following: Following,
     cursor: Cursor,
-    /// Runs in which there may be more.
+    /// Runs that may have new events.
     dirty: BTreeSet<RunId>,
-    /// The one that is being read, and whether it was over before.
+    /// The run that is being read, and if it had ended before.
     reading: Option<(RunId, JournalReader, bool)>,
     form: EventWriter,
     with_agents: bool,
@@ -173,12 +173,12 @@ impl AllEvents {
     /// The next events of some run.
     async fn next(&mut self) -> Bytes {
         loop {
-            self.dirty.append(&mut self.following.mailbox().take());
+            self.dirty.append(&mut self.following.subscriber().take());
             if self.reading.is_none() {
                 match self.dirty.pop_first() {
                     Some(run) => self.reading = self.open(run),
                     None => {
-                        self.dirty = self.following.mailbox().next().await;
+                        self.dirty = self.following.subscriber().next().await;
                         continue;
                     }
                 }
@@ -224,7 +224,7 @@ impl AllEvents {
         match reader.next_batch(&mut on_entry) {
             Ok(_) if has_ended => {}
             Ok(Progress::Advanced) => self.reading = Some((run, reader, is_final)),
-            // Nobody writes any more, and this is all there is.
+            // The writer is gone, so the journal is complete.
             Ok(Progress::AtEnd) if is_final => drop(self.cursor.places.insert(run, Place::Done)),
             Ok(Progress::AtEnd) => {}
             Err(error) => tracing::warn!(%error, %run, "a journal cannot be read"),
@@ -250,7 +250,7 @@ impl AllEvents {
     }
 }
 
-/// One event: where the client is among all runs, the run, and the event's public form.
+/// Appends one event: the client's position in all runs, the run, and the event's public form.
 fn push_frame(
     frames: &mut Vec<u8>,
     form: &mut EventWriter,

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use admission::brought::ChildOrder;
 use admission::budgets::budget::{BudgetKind, BudgetScope, Overspent};
 use admission::config::caps::{CapKind, Caps};
 use axum::http::StatusCode;
 use pretty_assertions::assert_eq;
 use run_journal::{EventNumber, RunOverview, RunState};
 use run_protocol::{
-    BytesPath, FailureClass, LimitKind, Lineage, NoResult, RunId, RunOutcome, RunRequest,
+    BytesPath, ChildOrder, FailureClass, LimitKind, Lineage, NoResult, RunId, RunOutcome,
+    RunRequest,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -355,7 +355,7 @@ fn every_answer_is_as_the_document_has_it() {
     assert_described("GroupBudget", &groups::GroupBudget::example());
     assert_described("QueueReport", &queue::QueueReport::example(run()));
     assert_described("InboxReport", &inbox::InboxReport::example(run()));
-    assert_described("LeftReport", &inbox::LeftReport::example());
+    assert_described("LeftReport", &inbox::PostedReport::example());
     assert_described("ChildOrder", &ChildOrder::default());
     assert_described(
         "Version",

@@ -1,4 +1,4 @@
-//! Reading a request's body: whole, in time, and within the room that all bodies share.
+//! Reads a request's body: whole, in time, and within the memory that all bodies share.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use tokio::sync::Semaphore;
 
 use super::{ApiError, ErrorCode};
 
-/// Nearly every prompt fits. A longer one is a body of its own.
+/// Nearly every prompt fits. A longer prompt is sent as the whole body.
 const LARGEST_BODY: usize = 4 << 20;
-/// The room for all bodies that are read or worked on at the same time.
+/// The memory for all bodies that are in use at the same time.
 const ALL_BODIES: usize = 4 * LARGEST_BODY;
-/// How long a client may take to send a body, and how long it waits for room. Clients are on this machine.
+/// How long a client may take to send a body, and how long it waits for memory. Clients are on this machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// Room is counted in pieces of this size, because a semaphore counts with 32 bits.
+/// Memory is counted in pieces of this size, because a semaphore counts with 32 bits.
 const PIECE: usize = 1024;
 
-/// The room for bodies in memory.
+/// The memory for bodies.
 #[derive(Debug)]
 pub(crate) struct BodyRoom(Semaphore);
 
@@ -29,7 +29,7 @@ impl Default for BodyRoom {
     }
 }
 
-/// Reads the body, then lets `answer` work with it. The body keeps its room until the answer is made.
+/// Reads the body and calls `answer` with it. The body keeps its share of memory until the answer is ready.
 pub(super) async fn with_whole_body<F: Future<Output = Response>>(
     room: &BodyRoom,
     request: Request,
@@ -44,7 +44,7 @@ pub(super) async fn with_whole_body<F: Future<Output = Response>>(
     if announced > LARGEST_BODY {
         return Err(too_large());
     }
-    // A body without an announced length may be as large as any.
+    // A body without a declared length may have any size.
     let needed = if size.exact().is_some() { announced } else { LARGEST_BODY };
     let needed = u32::try_from(needed.div_ceil(PIECE)).unwrap_or(u32::MAX);
     let place = tokio::time::timeout(PATIENCE, room.0.acquire_many(needed)).await;

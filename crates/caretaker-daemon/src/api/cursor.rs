@@ -1,24 +1,24 @@
-//! Where a reader of all runs is: a place in each of them, in a few characters that mean nothing to anybody else.
+//! The position of a reader of all runs, encoded in a few opaque characters.
 //!
-//! Runs have no common order, so a place among all of them is a place in each. Kept are those that are not over, and those
-//! whose journal was written to within the last minute; of any other, everything was said long ago.
+//! Runs have no common order, so the position has a place in each run. It keeps the runs that have not ended, and those
+//! whose journal changed within the last minute. The reader has everything of all other runs.
 
 use std::collections::BTreeMap;
 
 use run_journal::EventNumber;
 use run_protocol::RunId;
 
-/// A run is forgotten so long after its journal was last written.
+/// How long an ended run stays in the cursor after the last change of its journal.
 pub(super) const KEPT_MS: u64 = 60_000;
 
-/// How far a reader is in one run.
+/// The reader's place in one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Everything up to this was sent.
+    /// The reader has everything up to this event.
     After(EventNumber),
-    /// Nothing was.
+    /// The reader has nothing.
     Start,
-    /// Everything was, and nothing comes.
+    /// The reader has everything, and no more will come.
     Done,
 }
 
@@ -30,7 +30,6 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// In one word.
     pub(super) fn encode(&self) -> String {
         let mut text = format!("1.{:x}", self.at_ms);
         for (run, place) in &self.places {

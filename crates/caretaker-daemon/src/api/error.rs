@@ -1,4 +1,4 @@
-//! Refusals: what is wrong, for people and for programs, and one thing to try.
+//! Refusals: what is wrong, in a sentence and as a code, and one thing to try.
 
 use admission::command_error::CommandError;
 use axum::Json;
@@ -31,15 +31,15 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The request cannot be read, or asks for what there is not.
+    /// The request is not valid.
     InvalidRequest = BAD_REQUEST,
-    /// Several runs have an id that begins like this.
+    /// Several runs match.
     AmbiguousRun = BAD_REQUEST,
-    /// No event has this number or id, or it has not happened yet.
+    /// No event has this number or id, or not yet.
     NoSuchEvent = BAD_REQUEST,
     /// The token is missing or wrong.
     TokenMissing = UNAUTHORIZED,
-    /// The `Host` is not the daemon's own, or another site sent the request.
+    /// The `Host` is not the daemon's, or the request comes from another site.
     ForeignOrigin = FORBIDDEN,
     /// The parent may not have such a child.
     ChildForbidden = FORBIDDEN,
@@ -51,27 +51,27 @@ codes! {
     NoSuchSession = NOT_FOUND,
     /// There is no such question.
     NoSuchQuestion = NOT_FOUND,
-    /// Something that the request names is not there.
+    /// Something that the request names does not exist.
     NotFound = NOT_FOUND,
     /// The path has no such method.
     NoSuchMethod = METHOD_NOT_ALLOWED,
     /// The body did not arrive in time.
     BodyTooSlow = REQUEST_TIMEOUT,
-    /// The queue accepts no new run, because it is drained.
+    /// The queue is drained and accepts no new run.
     QueueDraining = CONFLICT,
     /// The run has not begun.
     RunNotBegun = CONFLICT,
     /// The run is not under way.
     RunNotLive = CONFLICT,
-    /// Somebody has answered the question already.
+    /// The question is answered already.
     QuestionAnswered = CONFLICT,
-    /// The run asks nothing.
+    /// The run has no open question.
     NothingAsked = CONFLICT,
-    /// The run asks several questions, and the answer does not say which it is for.
+    /// The run has several open questions, and the answer names none of them.
     SeveralQuestions = CONFLICT,
     /// Too many messages wait in the session's inbox.
     InboxFull = CONFLICT,
-    /// Another run has what the request needs: a name, a session, a workspace.
+    /// Another run uses what the request needs: a name, a session, a workspace.
     Conflict = CONFLICT,
     /// The body is too large.
     BodyTooLarge = PAYLOAD_TOO_LARGE,
@@ -81,11 +81,11 @@ codes! {
     NotLoggedIn = UNPROCESSABLE_ENTITY,
     /// The session cannot be resumed.
     NotResumable = UNPROCESSABLE_ENTITY,
-    /// The agent's program is not there.
+    /// The agent's program does not exist.
     AgentNotFound = UNPROCESSABLE_ENTITY,
-    /// The agent's program cannot be run.
+    /// The agent's program cannot be executed.
     AgentNotExecutable = UNPROCESSABLE_ENTITY,
-    /// The client speaks another version of the protocol.
+    /// The client has another version of the protocol.
     OtherProtocol = UPGRADE_REQUIRED,
     /// The daemon failed.
     Internal = INTERNAL_SERVER_ERROR,
@@ -93,9 +93,9 @@ codes! {
     Busy = SERVICE_UNAVAILABLE,
     /// Too many clients are connected.
     TooManyConnections = SERVICE_UNAVAILABLE,
-    /// The order did not reach the run's supervisor.
+    /// The request did not reach the run's shim.
     RunUnreachable = SERVICE_UNAVAILABLE,
-    /// The run's supervisor could not be started.
+    /// The run's shim could not be started.
     SupervisorFailed = SERVICE_UNAVAILABLE,
     /// The daemon could not write the prompt to disk.
     NotWritten = SERVICE_UNAVAILABLE,
@@ -133,7 +133,7 @@ impl ApiError {
         Self::new(ErrorCode::InvalidRequest, error)
     }
 
-    /// Something of ours failed.
+    /// A failure of the daemon.
     pub(crate) fn internal(error: &dyn std::error::Error) -> Self {
         let text = ground::with_causes(error);
         tracing::error!(error = text, "a request could not be answered");
@@ -145,6 +145,7 @@ impl From<CommandError> for ApiError {
     fn from(error: CommandError) -> Self {
         let code = match error.exit_code() {
             ExitCode::Usage => ErrorCode::InvalidRequest,
+            ExitCode::Failed if error.is_caused_by_request() => ErrorCode::InvalidRequest,
             ExitCode::NotFound => ErrorCode::NotFound,
             ExitCode::Conflict => ErrorCode::Conflict,
             ExitCode::AuthenticationMissing => ErrorCode::NotLoggedIn,
@@ -167,11 +168,23 @@ impl IntoResponse for ApiError {
 }
 
 pub(crate) async fn no_such_path(uri: Uri) -> ApiError {
-    ApiError::new(ErrorCode::NoSuchPath, format!("there is nothing at `{}`", uri.path()))
-        .hint("see /v1/openapi.json for what there is")
+    ApiError::new(ErrorCode::NoSuchPath, format!("not found: `{}`", uri.path()))
+        .hint("see /v1/openapi.json for all paths")
 }
 
 pub(crate) async fn no_such_method(uri: Uri) -> ApiError {
-    ApiError::new(ErrorCode::NoSuchMethod, format!("`{}` cannot be asked in this way", uri.path()))
-        .hint("see /v1/openapi.json for what there is")
+    ApiError::new(ErrorCode::NoSuchMethod, format!("method not allowed: `{}`", uri.path()))
+        .hint("see /v1/openapi.json for all paths")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_the_request_caused_is_not_the_daemons() {
+        let failed = || CommandError::new(ExitCode::Failed, "the secret cannot be read");
+        assert_eq!(ApiError::from(failed()).code, ErrorCode::Internal);
+        assert_eq!(ApiError::from(failed().caused_by_request()).code, ErrorCode::InvalidRequest);
+    }
 }

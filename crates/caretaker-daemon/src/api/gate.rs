@@ -1,5 +1,5 @@
-//! Who may ask. On the Unix socket the kernel has said already whose process it is. On loopback anybody's process, and any
-//! web page in the user's browser, can knock: so there it takes a token, a `Host` that is ours, and no foreign `Origin`.
+//! Checks every client. On the Unix socket the kernel already says which user it is. On loopback any process, and any web
+//! page in the user's browser, can connect: so a client needs the token, the daemon's own `Host`, and no foreign `Origin`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::body::with_whole_body;
 use super::prompt_body::is_prompt;
 use super::{ApiError, ErrorCode};
 use crate::daemon::Daemon;
-use crate::lobby::Visitor;
+use crate::server::unknown_clients::LoopbackClient;
 
-/// Names the protocol, in requests and in answers.
+/// The header with the protocol version, in requests and answers.
 pub(crate) const PROTOCOL_HEADER: &str = "caretaker-protocol";
 
-/// Where a client came in.
+/// The listener that a client connected to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Door {
     Unix,
@@ -33,7 +33,7 @@ pub(super) async fn check(
 ) -> Response {
     daemon.counters.requests.one();
     let refusal = knock(&daemon, door, request.headers())
-        .and_then(|()| come_in(&request))
+        .and_then(|()| take_place(&request))
         .and_then(|()| speaks_our_language(&daemon, request.headers()));
     let answer = match refusal {
         Ok(()) if is_prompt(&request) => Ok(next.run(request).await),
@@ -54,17 +54,17 @@ pub(super) async fn check(
 fn knock(daemon: &Daemon, door: Door, headers: &HeaderMap) -> Result<(), ApiError> {
     let Door::Loopback(address) = door else { return Ok(()) };
     let forbidden = |what: &str| ApiError::new(ErrorCode::ForeignOrigin, what);
-    // A page of another site can make a browser send a request here, under a name of its own for this machine.
+    // A page of another site can make a browser send a request here, under its own name for this machine.
     let host = only(headers, HOST.as_str()).ok_or_else(|| forbidden("the Host is missing"))?;
     if !is_own_host(host, address) {
-        return Err(forbidden("the Host is not this machine's own name for this service"));
+        return Err(forbidden("the Host is not a name of this daemon"));
     }
     match headers.get_all(ORIGIN).iter().collect::<Vec<_>>().as_slice() {
         [] => {}
         [origin] => {
             let origin = origin.to_str().unwrap_or_default();
             if !origin.strip_prefix("http://").is_some_and(|host| is_own_host(host, address)) {
-                return Err(forbidden("requests from other sites are not answered"));
+                return Err(forbidden("the request comes from another site"));
             }
         }
         _ => return Err(forbidden("more than one Origin")),
@@ -74,19 +74,19 @@ fn knock(daemon: &Daemon, door: Door, headers: &HeaderMap) -> Result<(), ApiErro
     let wanted = daemon.token.as_deref().unwrap_or_default();
     if wanted.is_empty() || !shown.is_some_and(|shown| is_same(shown, wanted)) {
         return Err(ApiError::new(ErrorCode::TokenMissing, "the token is missing or wrong")
-            .hint("send `Authorization: Bearer …` with what is in the file `daemon.token`"));
+            .hint("send `Authorization: Bearer …` with the content of the file `daemon.token`"));
     }
     Ok(())
 }
 
-/// A client that has shown the token gets one of the places for known clients.
-fn come_in(request: &Request) -> Result<(), ApiError> {
-    let Some(visitor) = request.extensions().get::<Arc<Visitor>>() else { return Ok(()) };
-    if visitor.come_in() {
+/// Gives a client that has shown the token a place for known clients.
+fn take_place(request: &Request) -> Result<(), ApiError> {
+    let Some(client) = request.extensions().get::<Arc<LoopbackClient>>() else { return Ok(()) };
+    if client.take_place() {
         return Ok(());
     }
     Err(ApiError::new(ErrorCode::TooManyConnections, "the daemon has too many connections")
-        .hint("close some of the pages or programs that use it, and try again"))
+        .hint("close some pages or programs that use it, and try again"))
 }
 
 /// The header's value, if it was sent exactly once.
@@ -108,7 +108,7 @@ fn is_own_host(host: &str, address: SocketAddr) -> bool {
     }) || host == address.to_string()
 }
 
-/// Compares in a time that does not tell how much of it was right.
+/// Compares in constant time, so that the time does not tell how much was right.
 fn is_same(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     let differences = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
@@ -122,7 +122,7 @@ fn speaks_our_language(daemon: &Daemon, headers: &HeaderMap) -> Result<(), ApiEr
     if spoken.parse() == Ok(ours) {
         return Ok(());
     }
-    let what = format!("this daemon speaks protocol {ours}, and the client protocol {spoken}");
+    let what = format!("this daemon has protocol {ours}, the client has protocol {spoken}");
     Err(ApiError::new(ErrorCode::OtherProtocol, what)
         .hint("use one version of caretaker for both: caretaker daemon restart"))
 }

@@ -1,4 +1,4 @@
-//! `/v1/groups`: runs that are counted together, and what they may spend.
+//! `/v1/groups`: groups of runs and their budgets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,30 +26,30 @@ pub(crate) struct GroupList {
     groups: Vec<Group>,
 }
 
-/// The runs of one group, counted by how they stand.
+/// A group of runs.
 #[derive(Debug, Default, Serialize, utoipa::ToSchema)]
 pub(crate) struct Group {
-    /// Its name.
+    /// The group's name.
     name: String,
-    /// Its runs, counted by how they stand.
+    /// Its runs, counted by state.
     #[serde(flatten)]
     tally: Tally,
-    /// What they may spend together.
+    /// The budget of its runs together.
     budget: Budget,
 }
 
-/// The budget that a group has now.
+/// The budget of a group.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct GroupBudget {
     /// The version of this form.
     v: u32,
     /// The group.
     group: String,
-    /// What its runs may spend together.
+    /// The budget of its runs together.
     budget: Budget,
 }
 
-/// The groups of runs, each with its runs counted
+/// List the groups of runs, with the number of their runs
 #[utoipa::path(
     get, path = "/v1/groups", operation_id = "list_groups", tag = "groups",
     responses((status = OK, description = "Groups", body = GroupList)),
@@ -61,7 +61,7 @@ pub(crate) async fn list(State(daemon): State<Arc<Daemon>>) -> Result<Json<Group
             runs.entry(group).or_default().push(run);
         }
     }
-    // After the runs were listed: a run that was removed in between is counted in the record.
+    // After the runs were listed: the record counts a run that was removed in between.
     blocking(move || {
         for (name, _) in GroupRecord::with_gone_runs(daemon.state()) {
             runs.entry(name).or_default();
@@ -77,9 +77,9 @@ pub(crate) async fn list(State(daemon): State<Arc<Daemon>>) -> Result<Json<Group
     .await
 }
 
-/// Set what the runs of a group may spend together
+/// Set the budget of a group
 ///
-/// The budget takes the place of the one that the group had; `{}` lifts every limit. The group need not have a run yet.
+/// The budget replaces the group's old budget; `{}` removes every limit. The group need not have a run yet.
 #[utoipa::path(
     post, path = "/v1/groups/{group}/budget", operation_id = "set_group_budget", tag = "groups",
     params(OfGroup),
@@ -95,10 +95,10 @@ pub(crate) async fn set_budget(
         let what = "a group's name has 1 to 64 letters, digits, `.`, `_` or `-`, and begins with a letter or digit";
         return Err(ApiError::bad_request(what));
     }
-    // Elsewhere a missing body stands for `{}`. Here that would lift every limit of the group.
+    // Elsewhere a missing body means `{}`. Here that would remove every limit of the group.
     if body.is_empty() {
         return Err(ApiError::bad_request("the request body is missing")
-            .hint("send the new budget; `{}` lifts every limit"));
+            .hint("send the new budget; `{}` removes every limit"));
     }
     let budget: Budget = json(&body)?;
     let (state, name) = (daemon.state().clone(), group.clone());
@@ -109,7 +109,7 @@ pub(crate) async fn set_budget(
     Ok(Json(GroupBudget { v: 1, group, budget }))
 }
 
-/// It is the name of a file.
+/// The name is part of a file name.
 fn is_name(text: &str) -> bool {
     text.len() <= 64
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())

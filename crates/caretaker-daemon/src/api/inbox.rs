@@ -1,72 +1,73 @@
-//! `/v1/inbox`, `/v1/runs/{run}/messages`, `/v1/runs/{run}/children`: what agents ask, what is written to them, and whom
-//! they have work for them.
+//! `/v1/inbox`, `/v1/runs/{run}/messages`, `/v1/runs/{run}/children`: questions of agents, messages to them, and their
+//! child runs.
 
 use std::sync::{Arc, PoisonError};
 
-use admission::brought::{ChildOrder, Submitted};
-use admission::children::{self, NotMade};
+use admission::children::{self, NoChild};
+use admission::credentials::QueuedRun;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use run_journal::InboxError;
-use run_protocol::RunSpec;
+use run_protocol::{ChildOrder, RunId, RunSpec};
 use serde::{Deserialize, Serialize};
 
 use super::request::{InPath, OfQuestion, OfRun, blocking, find_run, json};
-use super::runs::{Accepted, accepted, refuse_while_draining, take_over};
+use super::runs::{Accepted, accepted, refuse_while_draining};
 use super::{ApiError, ErrorCode};
 use crate::daemon::Daemon;
-use crate::letters::{
-    Left, LetterError, OpenLetters, OpenQuestion, WaitingMessage, answer_question, leave_message,
-    open_letters,
+use crate::messages::{
+    MessageError, OpenInboxes, OpenQuestion, PostedMessage, WaitingMessage, answer_question,
+    open_inboxes, post_message,
 };
 
-/// What a person writes at once; more belongs into a file.
+/// The longest message. A longer text belongs in a file.
 const MOST_CHARS: usize = 100_000;
 
-/// All that is not settled, the oldest first.
+/// The open questions and undelivered messages, the oldest first.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct InboxReport {
     /// The version of this form.
     v: u32,
-    /// What agents ask people.
+    /// Questions of agents that wait for an answer.
     questions: Vec<OpenQuestion>,
-    /// Written to agents and not delivered.
+    /// Messages to agents that are not delivered.
     undelivered: Vec<WaitingMessage>,
 }
 
-/// A message that was left.
+/// A message that was posted to an inbox.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct LeftReport {
+#[schema(as = LeftReport)]
+pub(crate) struct PostedReport {
     /// The version of this form.
     v: u32,
     /// The message.
     #[serde(flatten)]
-    left: Left,
+    left: PostedMessage,
 }
 
-/// What a person writes.
+/// A message of a person.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Words {
-    /// The words, at most 100,000 characters.
+    /// The text, at most 100,000 characters.
     #[schema(pattern = r"\S")]
     text: String,
 }
 
-/// What agents ask people, and what was written to agents and is not delivered
+/// List open questions and undelivered messages
 #[utoipa::path(
     get, path = "/v1/inbox", operation_id = "list_inbox", tag = "inbox",
     responses(
-        (status = OK, description = "All that is not settled, the oldest first", body = InboxReport),
+        (status = OK, description = "Open questions and undelivered messages, the oldest first", body = InboxReport),
     ),
 )]
 pub(crate) async fn list(State(daemon): State<Arc<Daemon>>) -> Result<Json<InboxReport>, ApiError> {
     let state = daemon.state().clone();
-    let letters = blocking(move || open_letters(&state)).await?.map_err(as_api_error)?;
-    let OpenLetters { questions, undelivered } = letters;
+    let open = blocking(move || open_inboxes(&state)).await?.map_err(as_api_error)?;
+    let OpenInboxes { questions, undelivered } = open;
     Ok(Json(InboxReport { v: 1, questions, undelivered }))
 }
 
@@ -76,7 +77,7 @@ pub(crate) async fn list(State(daemon): State<Arc<Daemon>>) -> Result<Json<Inbox
     params(OfQuestion),
     request_body(content = Words),
     responses(
-        (status = ACCEPTED, description = "The answer was left in the session's inbox", body = LeftReport),
+        (status = ACCEPTED, description = "The answer is in the session's inbox", body = PostedReport),
         (status = CONFLICT),
         (status = NOT_FOUND),
     ),
@@ -92,13 +93,13 @@ pub(crate) async fn answer(
     reply(left)
 }
 
-/// Write to the agent of a run
+/// Send a message to the agent of a run
 #[utoipa::path(
     post, path = "/v1/runs/{run}/messages", operation_id = "send_message", tag = "inbox",
     params(OfRun),
     request_body(content = Words),
     responses(
-        (status = ACCEPTED, description = "It was left in the session's inbox", body = LeftReport),
+        (status = ACCEPTED, description = "The message is in the session's inbox", body = PostedReport),
         (status = CONFLICT),
         (status = NOT_FOUND),
     ),
@@ -112,19 +113,19 @@ pub(crate) async fn send(
     let text = words(&body)?;
     let session = run.spec().map_err(|error| ApiError::internal(&error))?.session;
     let state = daemon.state().clone();
-    let left = blocking(move || leave_message(&state, session, text)).await?;
+    let left = blocking(move || post_message(&state, session, text)).await?;
     reply(left)
 }
 
 /// Queue a child of a run
 ///
-/// For the supervisor of a run whose agent wants a child. Agents do not get here.
+/// For the shim of a run whose agent asks for a child. Agents cannot reach this path.
 #[utoipa::path(
     post, path = "/v1/runs/{run}/children", operation_id = "spawn_child", tag = "internal",
     params(OfRun),
     request_body(content = ChildOrder),
     responses(
-        (status = ACCEPTED, description = "It is queued, or under way", body = Accepted),
+        (status = ACCEPTED, description = "The child is queued, or under way", body = Accepted),
         (status = CONFLICT),
         (status = UNPROCESSABLE_ENTITY),
         (status = NOT_FOUND),
@@ -144,22 +145,20 @@ pub(crate) async fn spawn(
     }
     let spec = parent.spec().map_err(|error| ApiError::internal(&error))?;
     let ours = Arc::clone(&daemon);
-    let submit = move || submit_child(&ours, &spec, order).map(|made| take_over(&ours, made));
-    let run = blocking(submit).await??;
-    accepted(&daemon, run).await
+    let run = blocking(move || queue_child(&ours, &spec, order)).await??;
+    accepted(&daemon, run, Vec::new()).await
 }
 
-fn submit_child(
-    daemon: &Daemon,
-    parent: &RunSpec,
-    order: ChildOrder,
-) -> Result<Submitted, ApiError> {
+fn queue_child(daemon: &Daemon, parent: &RunSpec, order: ChildOrder) -> Result<RunId, ApiError> {
     let _one = daemon.children.lock().unwrap_or_else(PoisonError::into_inner);
     let config = daemon.host.load_config()?;
-    children::submit(&daemon.host, &config.children, parent, order).map_err(|error| match error {
-        NotMade::Forbidden(error) => ApiError::new(ErrorCode::ChildForbidden, error),
-        NotMade::Failed(error) => error.into(),
-    })
+    let queued = children::queue_child(&daemon.host, &config.children, parent, order);
+    let QueuedRun { run, credentials, .. } = queued.map_err(|error| match error {
+        NoChild::Forbidden(error) => ApiError::new(ErrorCode::ChildForbidden, error),
+        NoChild::Failed(error) => error.into(),
+    })?;
+    daemon.take_over(run, credentials);
+    Ok(run)
 }
 
 fn words(body: &Bytes) -> Result<String, ApiError> {
@@ -168,27 +167,27 @@ fn words(body: &Bytes) -> Result<String, ApiError> {
         return Err(ApiError::bad_request("the text is empty"));
     }
     if text.chars().nth(MOST_CHARS).is_some() {
-        let what = format!("the text may have {MOST_CHARS} characters and no more");
+        let what = format!("the text is longer than {MOST_CHARS} characters");
         return Err(ApiError::bad_request(what));
     }
     Ok(text)
 }
 
-fn reply(left: Result<Left, LetterError>) -> Result<Response, ApiError> {
+fn reply(left: Result<PostedMessage, MessageError>) -> Result<Response, ApiError> {
     let left = left.map_err(as_api_error)?;
-    Ok((StatusCode::ACCEPTED, Json(LeftReport { v: 1, left })).into_response())
+    Ok((StatusCode::ACCEPTED, Json(PostedReport { v: 1, left })).into_response())
 }
 
-fn as_api_error(error: LetterError) -> ApiError {
+fn as_api_error(error: MessageError) -> ApiError {
     let code = match &error {
-        LetterError::NoQuestion(_) | LetterError::Inbox(InboxError::NoSuchQuestion(_)) => {
+        MessageError::NoQuestion(_) | MessageError::Inbox(InboxError::NoSuchQuestion(_)) => {
             ErrorCode::NoSuchQuestion
         }
-        LetterError::Inbox(InboxError::Answered(_)) => ErrorCode::QuestionAnswered,
-        LetterError::Inbox(InboxError::Full) => ErrorCode::InboxFull,
-        LetterError::AsksNothing(_) => ErrorCode::NothingAsked,
-        LetterError::AsksMore { .. } => ErrorCode::SeveralQuestions,
-        LetterError::Inbox(InboxError::Busy { .. }) => ErrorCode::Busy,
+        MessageError::Inbox(InboxError::Answered(_)) => ErrorCode::QuestionAnswered,
+        MessageError::Inbox(InboxError::Full) => ErrorCode::InboxFull,
+        MessageError::AsksNothing(_) => ErrorCode::NothingAsked,
+        MessageError::AsksMore { .. } => ErrorCode::SeveralQuestions,
+        MessageError::Inbox(InboxError::Busy { .. }) => ErrorCode::Busy,
         _ => return ApiError::internal(&error),
     };
     ApiError::new(code, error.to_string()).hint("see /v1/inbox for what is open")
@@ -196,8 +195,8 @@ fn as_api_error(error: LetterError) -> ApiError {
 
 #[cfg(test)]
 impl InboxReport {
-    pub(super) fn example(run: run_protocol::RunId) -> Self {
-        use run_protocol::{Correspondent, QuestionAbout, Relation};
+    pub(super) fn example(run: RunId) -> Self {
+        use run_protocol::{MessageSender, QuestionAbout, Relation};
         let session = uuid::Uuid::nil();
         let question = |host: Option<&str>| OpenQuestion {
             question: "q-1".to_owned(),
@@ -216,13 +215,13 @@ impl InboxReport {
             session,
             from,
             text: "hello".to_owned(),
-            delivery: crate::delivery::Delivery::OnResume,
+            delivery: crate::messages::delivery::Delivery::OnResume,
         };
         let name = Some("parser".to_owned());
         let undelivered = vec![
-            message(Correspondent::Person),
-            message(Correspondent::Agent { run, name: name.clone(), relation: Relation::Sibling }),
-            message(Correspondent::End { run, name }),
+            message(MessageSender::Person),
+            message(MessageSender::Agent { run, name: name.clone(), relation: Relation::Sibling }),
+            message(MessageSender::End { run, name }),
         ];
         let questions = vec![question(None), question(Some("example.org"))];
         Self { v: 1, questions, undelivered }
@@ -230,10 +229,11 @@ impl InboxReport {
 }
 
 #[cfg(test)]
-impl LeftReport {
+impl PostedReport {
     pub(super) fn example() -> Self {
         let (message, session) = ("m".to_owned(), uuid::Uuid::nil());
-        let (answers, delivery) = (Some("q-1".to_owned()), crate::delivery::Delivery::NextTurn);
-        Self { v: 1, left: Left { message, session, answers, delivery } }
+        let (answers, delivery) =
+            (Some("q-1".to_owned()), crate::messages::delivery::Delivery::NextTurn);
+        Self { v: 1, left: PostedMessage { message, session, answers, delivery } }
     }
 }

@@ -8,7 +8,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
 use crate::daemon::Daemon;
-use crate::queue_file::QueueGate;
+use crate::queue::queue_file::QueueGate;
 use crate::run_watch::Standing;
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -1,7 +1,7 @@
-//! What can be asked over HTTP, on the Unix socket and on loopback alike.
+//! The HTTP API, on the Unix socket and on loopback.
 //!
-//! Every answer is JSON but `/metrics` and the event streams; every refusal is `{"code":…,"error":…,"hint":…}`. Each
-//! handler says in its attribute where it is and what it answers: [`routes`] serves it there, and `/v1/openapi.json` says so.
+//! Every answer is JSON except `/metrics` and the event streams; every refusal is `{"code":…,"error":…,"hint":…}`. The
+//! attribute of each handler has its path and its answers: [`routes`] serves it there, and `/v1/openapi.json` describes it.
 
 mod all_events;
 mod body;
@@ -34,7 +34,7 @@ pub(crate) use error::{ApiError, ErrorCode};
 pub(crate) use gate::Door;
 pub(crate) use prompt_body::PromptRoom;
 
-/// Everything that can be asked.
+/// All handlers.
 fn handlers() -> Vec<UtoipaMethodRouter<Arc<Daemon>>> {
     vec![
         routes!(version::version),
@@ -63,18 +63,18 @@ fn handlers() -> Vec<UtoipaMethodRouter<Arc<Daemon>>> {
     ]
 }
 
-/// All of it where it is to be found, with its description.
+/// All handlers at their paths, with their descriptions.
 fn routes() -> OpenApiRouter<Arc<Daemon>> {
     let start = OpenApiRouter::with_openapi(openapi::frame());
     handlers().into_iter().fold(start, OpenApiRouter::routes)
 }
 
-/// The router for those who come in by one door.
+/// The router for the clients of one listener.
 pub(crate) fn router(daemon: Arc<Daemon>, door: Door) -> Router {
     Router::from(routes())
         .fallback(error::no_such_path)
         .method_not_allowed_fallback(error::no_such_method)
-        // The gate has read the body already, or left a prompt to its handler, which has limits of its own.
+        // The gate has read the body already, or left a prompt to its handler, which has its own limits.
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state((Arc::clone(&daemon), door), gate::check))
         .with_state(daemon)

@@ -1,4 +1,4 @@
-//! `/v1/openapi.json`: the description of the API. It is made from the handlers and the types that they read and write.
+//! `/v1/openapi.json`: the description of the API, made from the handlers and the types that they read and write.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -17,19 +17,19 @@ use utoipa::{PartialSchema, ToSchema};
 use super::error::{Body, ErrorCode};
 use super::routes;
 
-/// Made when somebody asks for it.
+/// Made on first use.
 pub(super) static DOCUMENT: LazyLock<String> =
     LazyLock::new(|| complete(routes().into_openapi()).to_pretty_json().unwrap_or_default());
 
 const TAGS: [(&str, &str); 8] = [
     ("runs", "Runs: list, start, stop."),
-    ("events", "What happens in runs, as it happens."),
-    ("inbox", "What agents ask people, and what people write to agents."),
-    ("queue", "The runs that wait."),
-    ("groups", "Runs that are counted together."),
+    ("events", "The events of runs, as they happen."),
+    ("inbox", "Questions of agents, and messages to them."),
+    ("queue", "The queue of waiting runs."),
+    ("groups", "Groups of runs."),
     ("sessions", "Cursor's conversations."),
     ("daemon", "The daemon itself."),
-    ("internal", "For caretaker's own command line and supervisors; may change with any version."),
+    ("internal", "For caretaker's own command line and shims; may change with any version."),
 ];
 
 /// This document
@@ -41,7 +41,7 @@ pub(crate) async fn document() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.as_str()).into_response()
 }
 
-/// What the document says beside the routes.
+/// The document without the routes.
 pub(super) fn frame() -> OpenApi {
     let what = "Supervised agents: runs, their events, the queue. The Unix socket needs no token; on loopback send the \
                 token of the file `daemon.token`. Every refusal has a `code` for programs.";
@@ -76,7 +76,7 @@ pub(super) fn frame() -> OpenApi {
         .build()
 }
 
-/// One answer for each status of a refusal. It names the codes that the status stands for.
+/// One answer for each status of a refusal, with the codes of that status.
 fn refusals() -> BTreeMap<String, RefOr<Described>> {
     let mut meanings: BTreeMap<StatusCode, String> = BTreeMap::new();
     for (code, meaning) in ErrorCode::ALL {
@@ -99,7 +99,7 @@ fn refusal(status: StatusCode) -> String {
     format!("Refused{}", status.as_u16())
 }
 
-/// Says of all operations what follows from their form.
+/// Adds to all operations what follows from their form.
 fn complete(mut document: OpenApi) -> OpenApi {
     for path in document.paths.paths.values_mut() {
         let methods =
@@ -114,7 +114,7 @@ fn complete(mut document: OpenApi) -> OpenApi {
     document
 }
 
-/// A handler writes `Option<T>` for a body that may be left out. utoipa takes it for a body that may also be `null`.
+/// A handler writes `Option<T>` for an optional body. utoipa also allows `null` then.
 fn without_null(body: &mut RefOr<Content>) {
     if let RefOr::T(body) = body
         && let Some(RefOr::T(Schema::OneOf(choices))) = &body.schema
@@ -124,7 +124,7 @@ fn without_null(body: &mut RefOr<Content>) {
     }
 }
 
-/// Adds the refusals that an operation has because of its form; those of its own it names itself.
+/// Adds the refusals that follow from the form of an operation. The operation itself names its other refusals.
 fn add_refusals(operation: &mut Operation) {
     let mut statuses = vec![
         StatusCode::UNAUTHORIZED,

@@ -1,4 +1,4 @@
-//! A prompt that is a request's whole body: `POST /v1/runs?run={…}`. It goes to disk while it comes in and is never in
+//! A prompt that is the whole body of a request: `POST /v1/runs?run={…}`. It goes to disk while it arrives and is never in
 //! memory as a whole, so it may be as long as on the command line.
 
 use std::fs::File;
@@ -17,14 +17,14 @@ use super::body::{PATIENCE, no_room, too_slow, unreadable};
 use super::request::blocking;
 use super::{ApiError, ErrorCode};
 
-/// How many of them come in at the same time.
+/// How many prompts may arrive at the same time.
 const MOST_AT_ONCE: usize = 4;
-/// How long a client may take for all of it. No pause may be longer than the [`PATIENCE`] with an ordinary body.
+/// How long a client may take for the whole prompt. No pause may be longer than [`PATIENCE`].
 const WHOLE_PATIENCE: Duration = Duration::from_secs(120);
-/// So much is gathered before it is written.
+/// How much to collect before a write.
 const BATCH: usize = 256 * 1024;
 
-/// The room for such bodies.
+/// The places for such bodies.
 #[derive(Debug)]
 pub(crate) struct PromptRoom(Semaphore);
 
@@ -34,7 +34,7 @@ impl Default for PromptRoom {
     }
 }
 
-/// Whether a request's body is a prompt, because everything else is in its query.
+/// True if a request's body is a prompt, and everything else is in its query.
 pub(super) fn is_prompt(request: &Request) -> bool {
     let query = request.uri().query().unwrap_or_default();
     request.method() == Method::POST
@@ -42,7 +42,7 @@ pub(super) fn is_prompt(request: &Request) -> bool {
         && query.split('&').any(|pair| pair.starts_with("run="))
 }
 
-/// Takes the prompt in. Its file has no name, so nothing of it stays, whatever happens to us.
+/// Writes the prompt to a file without a name, so that nothing is left if the daemon dies.
 pub(super) async fn take_in(
     room: &PromptRoom,
     directory: &Path,

@@ -1,4 +1,4 @@
-//! `/v1/queue`: what waits and for what, and the valves.
+//! `/v1/queue`: the waiting runs, and the controls of the queue.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::ApiError;
 use super::request::{Nothing, json};
 use crate::daemon::Daemon;
-use crate::queue_file::QueueGate;
+use crate::queue::queue_file::QueueGate;
 use crate::run_watch::Standing;
 use crate::schedule::Waiting;
 
@@ -21,15 +21,15 @@ use crate::schedule::Waiting;
 pub(crate) struct QueueReport {
     /// The version of this form.
     v: u32,
-    /// Whether runs are accepted and started.
+    /// Says if the daemon accepts and starts runs.
     gate: QueueGate,
     /// How many runs may be under way at once.
     caps: Caps,
-    /// How many are under way, started through the queue or not.
+    /// The number of runs under way, started through the queue or not.
     running: u32,
-    /// In the order in which they will start.
+    /// The waiting runs, in the order in which they will start.
     waiting: Vec<WaitingReport>,
-    /// Accounts that were told to slow down.
+    /// Rate-limited accounts.
     lowered: Vec<LoweredReport>,
 }
 
@@ -38,26 +38,26 @@ pub(crate) struct QueueReport {
 pub(crate) struct WaitingReport {
     /// The run.
     run: RunId,
-    /// Higher ones go first.
+    /// Runs with a higher priority start first.
     priority: i32,
-    /// The group that it is counted with.
+    /// The run's group.
     group: Option<String>,
     /// Since when it waits, in milliseconds since 1970.
     since_ms: u64,
-    /// What it waits for.
+    /// The reason for which it waits.
     reason: Waiting,
-    /// The same in one sentence.
+    /// The reason in one sentence.
     why: String,
 }
 
-/// An account that was told to slow down.
+/// A rate-limited account.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct LoweredReport {
-    /// Its name.
+    /// The account's name.
     account: String,
-    /// How many of its runs may be under way for now.
+    /// How many of its runs may be under way now.
     cap: u32,
-    /// No run of it is started before this, in milliseconds since 1970.
+    /// None of its runs starts before this, in milliseconds since 1970.
     pause_until_ms: u64,
 }
 
@@ -65,16 +65,16 @@ pub(crate) struct LoweredReport {
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct SetCap {
-    /// Which cap.
+    /// The kind of cap.
     cap: CapKind,
-    /// Of which group, model or account; left out for all runs together.
+    /// The group, model or account; left out for all runs together.
     #[serde(default)]
     name: String,
-    /// Left out: no cap of its own any more.
+    /// The new cap. Left out: the group, model or account has no cap of its own any more.
     limit: Option<u32>,
 }
 
-/// What waits, in the order in which it will start, and for what
+/// Get the queue: the waiting runs, in the order in which they will start, and their reasons
 #[utoipa::path(
     get, path = "/v1/queue", operation_id = "get_queue", tag = "queue",
     responses((status = OK, description = "The queue", body = QueueReport)),
@@ -109,8 +109,8 @@ fn report(daemon: &Daemon) -> QueueReport {
     }
 }
 
-// What a client sends is read even where nothing is asked: a connection that is closed with something unread in it is
-// reset, and the answer with it.
+// The handlers read the body even if they need nothing from it: closing a connection with unread data resets it, and the
+// client would lose the answer.
 /// Accept runs and start none
 #[utoipa::path(
     post, path = "/v1/queue/pause", operation_id = "pause_queue", tag = "queue",
@@ -179,7 +179,9 @@ pub(crate) async fn set_cap(
             return Err(ApiError::bad_request("the cap on all runs together needs a number"));
         }
         (CapKind::Group | CapKind::Model | CapKind::Account, true, _) => {
-            return Err(ApiError::bad_request("a cap of a group, model or account needs its name"));
+            return Err(ApiError::bad_request(
+                "the cap of a group, model or account needs its name",
+            ));
         }
         _ => {}
     }
@@ -187,7 +189,7 @@ pub(crate) async fn set_cap(
     Ok(decided(&daemon).await)
 }
 
-/// The queue after the decision that the change brings about.
+/// The queue after the decision that the change causes.
 async fn decided(daemon: &Daemon) -> Json<QueueReport> {
     daemon.queue.next_decision().await;
     Json(report(daemon))

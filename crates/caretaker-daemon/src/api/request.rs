@@ -1,4 +1,4 @@
-//! Reading what a client sends, with refusals of our own form.
+//! Reads a client's request, and refuses it in the API's form.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use utoipa::IntoParams;
 use super::{ApiError, ErrorCode};
 use crate::daemon::Daemon;
 
-/// The body as JSON; an empty one where everything may be left out.
+/// The body as JSON; an empty body counts as `{}`.
 pub(super) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
     let body: &[u8] = if body.is_empty() { b"{}" } else { body };
     let invalid =
@@ -27,12 +27,12 @@ pub(super) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
     serde_json::from_slice(body).map_err(|error| invalid(&error))
 }
 
-/// A body that says nothing: `{}`, or no body at all.
+/// An empty body: `{}`, or no body at all.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
-/// The query string, with unknown names refused where the type says so.
+/// The query string. Unknown names are refused if the type says so.
 pub(super) struct Query<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
@@ -44,19 +44,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
 }
 
 pub(super) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
-    axum::extract::Query::try_from_uri(uri).map(|query| query.0).map_err(|error| {
-        ApiError::bad_request(format!("the query is not what is expected: {error}"))
-    })
+    axum::extract::Query::try_from_uri(uri)
+        .map(|query| query.0)
+        .map_err(|error| ApiError::bad_request(format!("invalid query: {error}")))
 }
 
-/// What stands in the path, as it was meant.
+/// The parameters in the path.
 pub(super) struct InPath<T>(pub(super) T);
 
 /// The path names a run.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct OfRun {
-    /// An id, a unique beginning of one, a name, or `-` for the latest.
+    /// An id, a unique prefix of an id, a name, or `-` for the latest run.
     pub(super) run: String,
 }
 
@@ -92,14 +92,14 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<
         axum::extract::Path::<T>::from_request_parts(parts, state)
             .await
             .map(|path| Self(path.0))
-            .map_err(|error| ApiError::bad_request(format!("the path is not usable: {error}")))
+            .map_err(|error| ApiError::bad_request(format!("invalid path: {error}")))
     }
 }
 
-/// The run that a client means: by id, by a unique beginning of one, or by name.
+/// Finds the run that a client means: by id, by a unique prefix of an id, or by name.
 pub(super) async fn find_run(daemon: &Arc<Daemon>, text: &str) -> Result<RunDirectory, ApiError> {
     let missing = || ApiError::new(ErrorCode::NoSuchRun, format!("there is no run `{text}`"));
-    // An id needs no search.
+    // A whole id needs no search.
     if let Ok(run) = text.parse::<RunId>() {
         return daemon.directory(run).ok_or_else(missing);
     }
@@ -108,17 +108,16 @@ pub(super) async fn find_run(daemon: &Arc<Daemon>, text: &str) -> Result<RunDire
     match found {
         Ok(run) => daemon.directory(run).ok_or_else(missing),
         Err(ResolveError::NotFound { .. }) => Err(missing()),
-        // A name is free again when its run is over, and means the last that had it.
         Err(ResolveError::Ambiguous { candidates, .. }) => {
             let hint = candidates.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            let what = format!("`{text}` may be any of several runs");
+            let what = format!("`{text}` matches several runs");
             Err(ApiError::new(ErrorCode::AmbiguousRun, what).hint(hint))
         }
         Err(error) => Err(ApiError::internal(&error)),
     }
 }
 
-/// Does what may take a moment where nobody waits for it.
+/// Runs blocking work on a thread for it.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {

@@ -1,7 +1,7 @@
-//! `/v1/runs/{run}/events`: one run's events as they happen, from any of them on.
+//! `/v1/runs/{run}/events`: one run's events as they happen, from any position.
 //!
-//! Each client reads the journal from its own place, a piece at a time, and only when what it was sent before has gone out:
-//! a slow one costs one piece of memory and slows nobody.
+//! Each client reads the journal from its own position, a piece at a time, and only after the piece before was sent: a slow
+//! client costs one piece of memory and slows no other.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,28 +25,28 @@ use super::request::{InPath, OfRun, Query, find_run};
 use super::{ApiError, ErrorCode};
 use crate::counters::Counters;
 use crate::daemon::Daemon;
-use crate::mailbox::Interest;
 use crate::run_watch::Following;
+use crate::run_watch::subscriber::Interest;
 
-/// How much of a journal a client is sent at once.
+/// How much of a journal to send at once.
 pub(super) const PIECE: usize = 16 * 1024;
 
-/// The header in the document.
+/// The description of the header.
 pub(super) const LAST_EVENT_ID: &str =
-    "The `id` of the last event that the client has. One that was not written yet is refused.";
+    "The `id` of the last event that the client has. An `id` that does not exist yet is refused.";
 
 /// Where to begin.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct From {
-    /// The number of the last event that the client has; instead of `Last-Event-ID`, for clients that cannot send it.
+    /// The number of the last event that the client has, for clients that cannot send `Last-Event-ID`.
     since: Option<String>,
-    /// Begin with so many of the last events.
+    /// Begin with this many of the last events.
     tail: Option<u64>,
 }
 
-/// The events of a run, as they happen
+/// Follow the events of a run
 #[utoipa::path(
     get, path = "/v1/runs/{run}/events", operation_id = "follow_run", tag = "events",
     params(OfRun, From, ("Last-Event-ID" = Option<String>, Header, description = LAST_EVENT_ID)),
@@ -56,7 +56,7 @@ pub(crate) struct From {
             description = "Server-sent events, up to the end of the run. `id` is the event's number. Each `data` has this form.",
             body = PublicEvent, content_type = "text/event-stream",
         ),
-        (status = NO_CONTENT, description = "The run is over and the client has everything"),
+        (status = NO_CONTENT, description = "The run has ended and the client has all events"),
         (status = NOT_FOUND),
     ),
 )]
@@ -71,7 +71,7 @@ pub(crate) async fn events(
     if let Position::After(number) = position {
         let overview = RunOverview::read(&run).map_err(|error| ApiError::internal(&error))?;
         refuse_unwritten(overview.last_event, number)?;
-        // A client that comes back after the end is told that there is nothing to come back for.
+        // Tells a client that reconnects after the end to stop.
         if matches!(overview.state, RunState::Ended { .. }) && overview.last_event == Some(number) {
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
@@ -93,7 +93,7 @@ pub(crate) async fn events(
     }
 }
 
-/// A client has no event that was not written. One that says so would wait for what never comes, or miss what does.
+/// Refuses an event that does not exist yet: the client would wait for events that never come, or miss some.
 pub(super) fn refuse_unwritten(
     last: Option<EventNumber>,
     number: EventNumber,
@@ -102,14 +102,17 @@ pub(super) fn refuse_unwritten(
         return Ok(());
     }
     let (has, hint) = match last {
-        Some(last) => (format!("its last is {last}"), format!("go on from {last}")),
-        None => ("it has none".to_owned(), "begin at its beginning: say nothing".to_owned()),
+        Some(last) => (format!("its last event is {last}"), format!("continue after {last}")),
+        None => (
+            "it has no event".to_owned(),
+            "leave the number out to start at the beginning".to_owned(),
+        ),
     };
     Err(ApiError::new(ErrorCode::NoSuchEvent, format!("the run has no event {number}: {has}"))
         .hint(hint))
 }
 
-/// What a browser sends of itself when it reconnects.
+/// The header that a browser sends when it reconnects.
 pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let text = value.to_str().map_err(|_| ApiError::bad_request("Last-Event-ID is not text"))?;
@@ -137,7 +140,7 @@ pub(super) fn event_stream(
     (headers, body).into_response()
 }
 
-/// Counts a client for as long as it is there.
+/// Counts a client while it is connected.
 pub(super) struct Counted(Arc<Daemon>);
 
 impl Counted {
@@ -157,7 +160,7 @@ impl Drop for Counted {
     }
 }
 
-/// One client's place in one journal.
+/// One client's position in one journal.
 struct RunEvents {
     run: RunId,
     following: Following,
@@ -174,7 +177,7 @@ impl RunEvents {
         position: Position,
     ) -> Result<Self, ApiError> {
         let run = directory.run_id();
-        // First the watch, then the file: what is written in between is seen.
+        // First the watch, then the file: nothing that is written in between is missed.
         let following = daemon.watch.follow(Interest::One(run));
         let reader = JournalReader::open(directory, position)
             .map_err(|error| ApiError::internal(&error))?
@@ -193,13 +196,13 @@ impl RunEvents {
         self.following.is_over(self.run)
     }
 
-    /// The next events, as soon as there are some; `None` after the last.
+    /// Waits for the next events; `None` after the last event.
     async fn next(&mut self) -> Option<Bytes> {
         let mut frames = Vec::new();
         while !self.has_ended {
-            // What is read to its end after nobody writes any more is all there is.
+            // If the writer is gone before the read, the journal is complete after it.
             let is_final = self.is_over();
-            self.following.mailbox().take();
+            self.following.subscriber().take();
             let Self { reader, form, has_ended, .. } = self;
             let mut on_entry = |entry: JournalEntry<'_>| {
                 *has_ended |= is_the_end(&entry);
@@ -218,7 +221,7 @@ impl RunEvents {
             match progress {
                 Progress::Advanced => {}
                 Progress::AtEnd if is_final => return None,
-                Progress::AtEnd => drop(self.following.mailbox().next().await),
+                Progress::AtEnd => drop(self.following.subscriber().next().await),
             }
         }
         None
@@ -229,7 +232,7 @@ pub(super) fn is_the_end(entry: &JournalEntry<'_>) -> bool {
     matches!(entry, JournalEntry::Run { event: RunEvent::Ended { .. }, .. })
 }
 
-/// One event: its number, and its public form.
+/// Appends one event: its number and its public form.
 fn push_frame(frames: &mut Vec<u8>, form: &mut EventWriter, entry: &JournalEntry<'_>) {
     let start = frames.len();
     if let Some(number) = entry.number() {
@@ -242,6 +245,6 @@ fn push_frame(frames: &mut Vec<u8>, form: &mut EventWriter, entry: &JournalEntry
         frames.truncate(start);
         return;
     }
-    // The form ends its line; an empty one ends the frame.
+    // The public form ends with a line feed; an empty line ends the frame.
     frames.push(b'\n');
 }

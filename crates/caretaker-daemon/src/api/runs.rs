@@ -1,9 +1,9 @@
-//! `/v1/runs`, `/v1/groups`: which runs there are, how they stand, new ones, and the end of them.
+//! `/v1/runs`: lists, queues, stops and suspends runs.
 
 use std::sync::Arc;
 
-use admission::brought::{Brought, Submitted};
-use admission::submit::submit as submit_run;
+use admission::credentials::QueuedRun;
+use admission::queue_run::queue_request;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request, State};
@@ -11,7 +11,9 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use ground::now_ms;
 use run_journal::{RunDirectory, RunFilter, RunOverview, RunState, Which, list_runs};
-use run_protocol::{ControlRequest, NotARequest, RunId, RunOutcome, RunRequest, StopManner};
+use run_protocol::{
+    ControlRequest, Credentials, NotARequest, RunId, RunOutcome, RunRequest, StopManner,
+};
 use run_shim::{NotGiven, Order};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
@@ -21,28 +23,28 @@ use super::prompt_body::{is_prompt, take_in};
 use super::request::{InPath, Nothing, OfRun, Query, blocking, find_run, json, query};
 use super::{ApiError, ErrorCode};
 use crate::daemon::Daemon;
-use crate::queue_file::QueueGate;
+use crate::queue::queue_file::QueueGate;
+use crate::queue::why::{QueueWord, why};
 use crate::schedule::Waiting;
-use crate::why::{QueueWord, why};
 
-/// The most that is listed at once.
+/// The most runs in one list.
 const LONGEST_LIST: u32 = 1000;
-/// The journal of a run says this that was cancelled while it waited in the queue.
+/// The reason in the journal of a run that was cancelled in the queue.
 const BEFORE_IT_BEGAN: &str = "it was cancelled before it began";
 
-/// Which runs to list.
+/// The runs to list.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Selection {
-    /// List the runs that are over too.
+    /// Also list runs that have ended.
     #[serde(default)]
     all: bool,
     /// List only runs of this group.
     group: Option<String>,
     /// List only runs of this session.
     session: Option<String>,
-    /// List at most so many, and never more than 1000.
+    /// List at most this many, and never more than 1000.
     #[param(maximum = 4294967295u32)]
     limit: Option<u32>,
 }
@@ -56,16 +58,16 @@ pub(crate) struct RunList {
     runs: Vec<RunOverview>,
 }
 
-/// A run, and why it stands as it stands.
+/// A run, its state and the reason for it.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct OneRun {
     /// The version of this form.
     v: u32,
     /// The run.
     run: RunOverview,
-    /// What it waits for, while it is queued.
+    /// The reason for which it waits, while it is queued.
     waiting: Option<Waiting>,
-    /// Why it stands as it stands, in one sentence.
+    /// The state and the reason for it, in one sentence.
     why: String,
 }
 
@@ -76,8 +78,12 @@ pub(crate) struct Accepted {
     v: u32,
     /// The run's id.
     run: RunId,
-    /// What it waits for; `null` if it is under way.
+    /// The reason for which the run waits; `null` if it is under way.
     waiting: Option<Waiting>,
+    /// What the user should know about the run; left out if there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    warnings: Vec<String>,
 }
 
 /// How to stop a run.
@@ -89,7 +95,7 @@ struct Stop {
     now: bool,
 }
 
-/// Which runs there are, newest first
+/// List runs, the newest first
 #[utoipa::path(
     get, path = "/v1/runs", operation_id = "list_runs", tag = "runs",
     params(Selection),
@@ -120,7 +126,7 @@ pub(super) async fn overviews(
     listed.await?.map_err(|error| ApiError::internal(&error))
 }
 
-/// How a run stands, and why
+/// Get a run, its state and the reason for it
 #[utoipa::path(
     get, path = "/v1/runs/{run}", operation_id = "get_run", tag = "runs",
     params(OfRun),
@@ -147,14 +153,14 @@ fn report(daemon: &Daemon, run: &RunDirectory) -> Result<OneRun, ApiError> {
 
 /// Queue a run
 ///
-/// The daemon makes the checks that `caretaker run` makes. `prompt` and `workspace` must be there; the profile `off` is
+/// The daemon makes the same checks as `caretaker run`. `prompt` and `workspace` are required; the profile `off` is
 /// refused.
 #[utoipa::path(
     post, path = "/v1/runs", operation_id = "submit_run", tag = "runs",
     params(Rest),
     request_body(content((RunRequest = "application/json"), (String = "text/plain"))),
     responses(
-        (status = ACCEPTED, description = "It is queued, or under way", body = Accepted),
+        (status = ACCEPTED, description = "The run is queued, or under way", body = Accepted),
         (status = NOT_FOUND),
         (status = CONFLICT),
         (status = UNPROCESSABLE_ENTITY),
@@ -174,24 +180,18 @@ pub(crate) async fn submit(
         (request_of(&body.map_err(|error| unreadable(&error))?)?, None)
     };
     let ours = Arc::clone(&daemon);
-    let submit = move || -> Result<RunId, ApiError> {
+    let submit = move || -> Result<(RunId, Vec<String>), ApiError> {
         let (host, program) = (&ours.host, &ours.config.program);
-        let submitted = submit_run(host, program, &request, prompt.as_ref())?;
-        Ok(take_over(&ours, submitted))
+        let QueuedRun { run, credentials, warnings } =
+            queue_request(host, program, &request, prompt.as_ref())?;
+        ours.take_over(run, credentials);
+        Ok((run, warnings))
     };
-    let run = blocking(submit).await??;
-    accepted(&daemon, run).await
+    let (run, warnings) = blocking(submit).await??;
+    accepted(&daemon, run, warnings).await
 }
 
-/// Gives the queue what is known of a run beside its spec. To be called where the run is made: a client that hangs up ends
-/// its handler, and a run whose keys are lost can never start.
-pub(super) fn take_over(daemon: &Daemon, Submitted { run, brought }: Submitted) -> RunId {
-    daemon.queue.bring(run, brought);
-    daemon.watch.look(run);
-    run
-}
-
-/// What a request says beside the prompt that is its body.
+/// The request beside a prompt that is the body.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -205,7 +205,9 @@ fn rest_of_request(uri: &Uri) -> Result<RunRequest, ApiError> {
     let request = request_of(run.unwrap_or_default().as_bytes())?;
     match request.prompt {
         None => Ok(request),
-        Some(_) => Err(ApiError::bad_request("`run` has a prompt, and the body is one too")),
+        Some(_) => {
+            Err(ApiError::bad_request("there are two prompts: `run` has one, and the body is one"))
+        }
     }
 }
 
@@ -219,13 +221,13 @@ fn request_of(json: &[u8]) -> Result<RunRequest, ApiError> {
     })
 }
 
-/// Bring the keys of a run that a command line made and queued
+/// Send the keys of a run that the command line created and queued
 #[utoipa::path(
     post, path = "/v1/runs/{run}/enqueue", operation_id = "enqueue_run", tag = "internal",
     params(OfRun),
-    request_body(content = Option<Brought>),
+    request_body(content = Option<Credentials>),
     responses(
-        (status = ACCEPTED, description = "It is queued, or under way", body = Accepted),
+        (status = ACCEPTED, description = "The run is queued, or under way", body = Accepted),
         (status = NOT_FOUND),
     ),
 )]
@@ -235,9 +237,9 @@ pub(crate) async fn enqueue(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let run = find_run(&daemon, &run).await?.run_id();
-    let brought: Brought = json(&body)?;
-    take_over(&daemon, Submitted { run, brought });
-    accepted(&daemon, run).await
+    let credentials: Credentials = json(&body)?;
+    daemon.take_over(run, credentials);
+    accepted(&daemon, run, Vec::new()).await
 }
 
 pub(super) fn refuse_while_draining(daemon: &Daemon) -> Result<(), ApiError> {
@@ -248,10 +250,14 @@ pub(super) fn refuse_while_draining(daemon: &Daemon) -> Result<(), ApiError> {
         .hint("let it accept runs again: caretaker queue resume"))
 }
 
-pub(super) async fn accepted(daemon: &Arc<Daemon>, run: RunId) -> Result<Response, ApiError> {
+pub(super) async fn accepted(
+    daemon: &Arc<Daemon>,
+    run: RunId,
+    warnings: Vec<String>,
+) -> Result<Response, ApiError> {
     daemon.queue.next_decision().await;
     let waiting = daemon.queue.waiting(run);
-    Ok((StatusCode::ACCEPTED, Json(Accepted { v: 1, run, waiting })).into_response())
+    Ok((StatusCode::ACCEPTED, Json(Accepted { v: 1, run, waiting, warnings })).into_response())
 }
 
 /// Stop a run, or take it out of the queue
@@ -286,7 +292,7 @@ pub(crate) async fn stop(
     Ok((StatusCode::ACCEPTED, Json(report(&daemon, &run)?)).into_response())
 }
 
-/// Stop a run so that its session can be taken up again
+/// Suspend a run, so that its session can be resumed
 #[utoipa::path(
     post, path = "/v1/runs/{run}/suspend", operation_id = "suspend_run", tag = "runs",
     params(OfRun),
@@ -308,7 +314,7 @@ pub(crate) async fn suspend(
     Ok((StatusCode::ACCEPTED, Json(report(&daemon, &run)?)).into_response())
 }
 
-/// Gives the run's supervisor an order.
+/// Sends a request to the run's shim.
 async fn order(
     daemon: &Arc<Daemon>,
     run: &RunDirectory,
@@ -324,10 +330,11 @@ async fn order(
         Ok(_) => Ok(()),
         Err(error @ NotGiven::NotBegun) => {
             let what = format!("run {}: {error}", run.run_id());
-            Err(ApiError::new(ErrorCode::RunNotBegun, what).hint("stop it, or let it wait"))
+            Err(ApiError::new(ErrorCode::RunNotBegun, what)
+                .hint("stop it, or let it wait in the queue"))
         }
         Err(error) => {
-            let what = format!("the order did not reach run {}: {}", run.run_id(), error.why());
+            let what = format!("the request did not reach run {}: {}", run.run_id(), error.why());
             Err(ApiError::new(ErrorCode::RunUnreachable, what).hint("try again in a moment"))
         }
     }

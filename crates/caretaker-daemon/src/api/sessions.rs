@@ -1,4 +1,4 @@
-//! `/v1/sessions`: the conversations of all stores.
+//! `/v1/sessions`: lists and reads the conversations of all stores.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use crate::daemon::Daemon;
 const DEFAULT_LIMIT: u32 = 100;
 const LONGEST_LIST: u32 = 1000;
 
-/// Which of them to list.
+/// The conversations to list.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Page {
-    /// List at most so many, 100 if left out, and never more than 1000.
+    /// List at most this many; the default is 100, the maximum 1000.
     #[param(maximum = 4294967295u32)]
     limit: Option<u32>,
-    /// Pass over so many first.
+    /// Skip this many first.
     #[serde(default)]
     #[param(maximum = 4294967295u32)]
     skip: u32,
 }
 
-/// The conversations of all stores, the one that changed last first
+/// List the conversations of all stores, the last changed first
 #[utoipa::path(
     get, path = "/v1/sessions", operation_id = "list_sessions", tag = "sessions",
     params(Page),
@@ -44,7 +44,7 @@ pub(crate) async fn list(
     Ok(Json(blocking(move || Listing::of_host(&daemon.host, skip, limit)).await??))
 }
 
-/// One conversation, whole
+/// Get a whole conversation
 #[utoipa::path(
     get, path = "/v1/sessions/{session}", operation_id = "get_session", tag = "sessions",
     params(OfSession),

@@ -1,4 +1,4 @@
-//! `/v1/version`: who answers, and what it speaks.
+//! `/v1/version`: the daemon's version and protocol.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::daemon::Daemon;
 /// A daemon.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Version {
-    /// What is spoken here. A client that speaks another is refused.
+    /// The version of the protocol. The daemon refuses a client of another version.
     pub(crate) protocol: u32,
     /// The program's version, for people.
     pub(crate) version: String,
@@ -21,7 +21,7 @@ pub(crate) struct Version {
     pub(crate) since_ms: u64,
 }
 
-/// Who answers, and what it speaks
+/// Get the daemon's version and protocol
 #[utoipa::path(
     get, path = "/v1/version", operation_id = "get_version", tag = "daemon",
     responses((status = OK, description = "This daemon", body = Version)),

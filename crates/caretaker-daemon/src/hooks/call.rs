@@ -11,12 +11,12 @@ use tokio::process::Command;
 
 use super::{Hook, HookAction, HookOutcome, HookUrl};
 
-/// No more is read of what a hook says.
+/// The most that is read from a hook.
 const LONGEST_ANSWER: u64 = 64 * 1024;
-/// Nor is more of it told.
+/// The most that is shown of it.
 const SHOWN: usize = 300;
 
-/// Calls it with the JSON, and says what came of it.
+/// Calls a hook with the JSON.
 pub(super) async fn call(hook: &Hook, variables: &[(&str, String)], json: &[u8]) -> HookOutcome {
     let began = Instant::now();
     let called = async {
@@ -27,7 +27,9 @@ pub(super) async fn call(hook: &Hook, variables: &[(&str, String)], json: &[u8])
     };
     let called = match tokio::time::timeout(hook.timeout, called).await {
         Ok(called) => called,
-        Err(_) => Err(format!("it took longer than {} s and was given up", hook.timeout.as_secs())),
+        Err(_) => {
+            Err(format!("it took longer than {} s, so it was stopped", hook.timeout.as_secs()))
+        }
     };
     HookOutcome {
         hook: name(&hook.action),
@@ -37,7 +39,7 @@ pub(super) async fn call(hook: &Hook, variables: &[(&str, String)], json: &[u8])
     }
 }
 
-/// What it is called where people read of it. Arguments may hold what is nobody's business.
+/// The hook's name in logs and records. Without its arguments, which may be confidential.
 fn name(action: &HookAction) -> String {
     match action {
         HookAction::Command(words) => words.first().cloned().unwrap_or_default(),
@@ -58,10 +60,10 @@ async fn command(
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        // Of one that is given up nothing of its own is left.
+        // After a timeout nothing of the hook is left.
         .kill_on_drop(true)
         .process_group(0);
-    // What the agent logs in with is none of a hook's business.
+    // A hook does not get the agent's login.
     for key in LOGIN_KEYS {
         command.env_remove(key);
     }
@@ -71,7 +73,7 @@ async fn command(
     let stderr = child.stderr.take();
     let write = async {
         if let Some(mut stdin) = stdin {
-            // Whoever does not want to know need not read.
+            // A hook need not read its input.
             stdin.write_all(json).await.ok();
         }
     };
@@ -105,7 +107,7 @@ async fn post(url: &HookUrl, json: &[u8]) -> Result<(), String> {
         stream.write_all(json).await?;
         let mut answer = Vec::new();
         let mut piece = [0; 1024];
-        // The first line says it all; whoever keeps the connection open is not waited for.
+        // Only the first line matters. Do not wait for a server that keeps the connection open.
         while !answer.contains(&b'\n') && answer.len() < SHOWN {
             match stream.read(&mut piece).await? {
                 0 => break,

@@ -1,4 +1,4 @@
-//! What is on disk of hooks: who was called for what, and since when they are called at all.
+//! The records of hooks on disk: which hooks were called for which run, and since when the user has hooks.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,9 +10,9 @@ use run_journal::StateRoot;
 use run_protocol::RunId;
 
 use super::{Claimer, HookOutcome, HookRecord, Transition};
-use crate::instance::{Presence, presence};
+use crate::server::instance::{Presence, presence};
 
-/// A claim that was made on disk.
+/// A claim on disk.
 #[derive(Debug)]
 pub(super) struct Marker {
     path: PathBuf,
@@ -28,7 +28,7 @@ fn open_new(path: &Path) -> io::Result<File> {
 }
 
 impl Marker {
-    /// Claims what happened; `None` if somebody did already. `key` tells things apart that happen more than once.
+    /// Claims an occasion; `None` if it is claimed already. `key` tells occasions apart that happen more than once.
     pub(super) fn claim(
         state: &StateRoot,
         run: RunId,
@@ -59,25 +59,25 @@ impl Marker {
             standing: None,
         };
         file.write_all(&serde_json::to_vec(&record)?)?;
-        // It has to be there before anything is called.
+        // The claim must be durable before any hook is called.
         file.sync_all()?;
         File::open(&directory)?.sync_all()?;
         Ok(Some(Self { path, record }))
     }
 
-    /// Writes down what came of the next hook.
+    /// Records the result of the next hook.
     pub(super) fn note(&mut self, outcome: HookOutcome) -> io::Result<()> {
         self.record.outcomes.push(outcome);
         replace_file(&self.path, &serde_json::to_vec(&self.record)?, Durable::No)
     }
 }
 
-/// The id of a question is the agent's supervisor's; a file's name is ours.
+/// Makes a question's id safe as a part of a file name.
 fn plain(key: &str) -> String {
     key.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(64).collect()
 }
 
-/// What was called for a run, the earliest first.
+/// The records of a run, the earliest first.
 pub fn records_of(state: &StateRoot, run: RunId) -> Vec<HookRecord> {
     let entries = fs::read_dir(directory(state, run)).into_iter().flatten().flatten();
     let presence = presence(state).unwrap_or(Presence::None);
@@ -92,7 +92,7 @@ pub fn records_of(state: &StateRoot, run: RunId) -> Vec<HookRecord> {
     records
 }
 
-/// Since when there are hooks: runs from before are nobody's news. Remembered the first time.
+/// Since when the user has hooks. Hooks are not called for earlier runs. The first call saves the time.
 pub(super) fn since(state: &StateRoot, now_ms: u64) -> io::Result<u64> {
     let path = state.hooks().join("since");
     DirBuilder::new().recursive(true).mode(0o700).create(state.hooks())?;
@@ -110,50 +110,5 @@ pub(super) fn since(state: &StateRoot, now_ms: u64) -> io::Result<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use pretty_assertions::assert_eq;
-
-    use super::super::HookStanding;
-    use super::*;
-    use crate::instance::{Claim, DaemonNote};
-
-    #[test]
-    fn what_happened_is_claimed_once_and_what_came_of_it_is_kept() {
-        let directory = tempfile::tempdir().unwrap();
-        let state = StateRoot::new(directory.path().to_owned());
-        let run = RunId::generate();
-        let daemon = Claim::new(&state).unwrap().unwrap();
-        daemon.announce(&DaemonNote::of_this_process(1, "1", 1)).unwrap();
-        let claim = |key| Marker::claim(&state, run, Transition::NeedsHuman, key, 7, 2).unwrap();
-        let mut marker = claim(Some("q-1/../x")).unwrap();
-        assert!(claim(Some("q-1/../x")).is_none());
-        assert!(claim(Some("q-2")).is_some());
-        let outcome = HookOutcome {
-            hook: "x".to_owned(),
-            is_ok: false,
-            problem: Some("no".to_owned()),
-            ms: 1,
-        };
-        let standing = || {
-            let records = records_of(&state, run);
-            assert_eq!(records.len(), 2);
-            let first = records.into_iter().max_by_key(|record| record.outcomes.len()).unwrap();
-            (first.outcomes.len(), first.standing.unwrap())
-        };
-        marker.note(outcome.clone()).unwrap();
-        assert_eq!(standing(), (1, HookStanding::UnderWay));
-        marker.note(outcome).unwrap();
-        assert_eq!(standing(), (2, HookStanding::Done));
-        assert!(claim(Some("q-1/../x")).is_none());
-        // Of one whose claimer is gone it is known that it is not done, and no more.
-        drop(daemon);
-        let of = |n_outcomes: usize| {
-            let records = records_of(&state, run);
-            let record = records.into_iter().find(|record| record.outcomes.len() == n_outcomes);
-            record.unwrap().standing.unwrap()
-        };
-        assert_eq!((of(0), of(2)), (HookStanding::Interrupted, HookStanding::Done));
-        assert_eq!(since(&state, 5).unwrap(), 5);
-        assert_eq!(since(&state, 9).unwrap(), 5);
-    }
-}
+#[path = "marker_tests.rs"]
+mod tests;

@@ -1,14 +1,14 @@
-//! Commands and webhooks of the user's, called when a run starts, needs a person, or ends.
+//! The user's commands and webhooks, called when a run starts, needs a person, or ends.
 //!
 //! ```text
-//!   journals ─► watcher (what happened to which run) ─► marker (claimed once, on disk) ─► call ─► marker (what came of it)
+//!   journals ─► watcher (finds occasions) ─► marker (claims each once, on disk) ─► call ─► marker (records the result)
 //! ```
 //!
-//! **Invariant:** at most once for each thing that happens to a run, however often the daemon is killed: the claim is on disk
-//! before a hook is called. Of a daemon that is killed meanwhile nobody can say how far its hooks came, so that they are not
-//! called again; the marker says which of them were done, and who had claimed them.
+//! **Invariant:** the daemon calls hooks at most once for each occasion, however often it is killed: the claim is on
+//! disk before the call. If a daemon is killed during the calls, the next daemon cannot know which hooks ran, so it
+//! does not call them again. The record says which hooks were done, and which daemon had claimed them.
 //!
-//! **Invariant:** nothing that a hook does or does not do touches the run.
+//! **Invariant:** no hook can affect the run.
 
 mod call;
 mod marker;
@@ -20,53 +20,53 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use watcher::work;
 
-use crate::instance::Presence;
+use crate::server::instance::Presence;
 
-/// What came of one hook.
+/// The result of one hook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookOutcome {
-    /// The command, or the address.
+    /// The command or the URL.
     pub hook: String,
-    /// Whether it did what it was to do.
+    /// True if it succeeded.
     pub is_ok: bool,
-    /// What went wrong.
+    /// The reason for a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     /// How long it took.
     pub ms: u64,
 }
 
-/// `hooks/<run>/<what>.json`: that hooks were called for it, and what came of them.
+/// `hooks/<run>/<what>.json`: the record of the hooks of one occasion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookRecord {
     /// The version of the file.
     pub v: u32,
-    /// What happened to the run.
+    /// The change in the run that caused the calls.
     pub transition: Transition,
     /// When it was claimed.
     pub at_ms: u64,
-    /// How many hooks are to be called.
+    /// The number of hooks to call.
     #[serde(default)]
     pub n_hooks: usize,
     /// The daemon that claimed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed_by: Option<Claimer>,
-    /// Of those that are done, in their order.
+    /// The results so far, in the order of the hooks.
     #[serde(default)]
     pub outcomes: Vec<HookOutcome>,
-    /// How that stands now. Not on disk: it is found out by whoever reads.
+    /// The state of the calls. Not on disk: each reader derives it.
     #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub standing: Option<HookStanding>,
 }
 
-/// A daemon, so that it can be told from another of the same number.
+/// Identifies a daemon, also among processes with the same pid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claimer {
     pub pid: u32,
-    /// The kernel's count of when the process was started.
+    /// When the process was started, in kernel ticks since boot.
     #[serde(default)]
     pub started: Option<u64>,
-    /// The kernel's id of the machine's start.
+    /// The kernel's id of the boot.
     #[serde(default)]
     pub boot: Option<String>,
 }
@@ -77,26 +77,26 @@ impl Claimer {
         Self { pid, started: process_started(pid), boot: boot_id() }
     }
 
-    /// The lock is the truth: a process that is dead and not buried has let go of it.
+    /// The lock decides: a zombie process does not hold it.
     fn is_the_daemon(&self, presence: &Presence) -> bool {
         let Presence::Held(Some(note)) = presence else { return false };
         (note.pid, note.started, &note.boot) == (self.pid, self.started, &self.boot)
     }
 }
 
-/// How far the hooks of one thing that happened are.
+/// The state of the hooks of one occasion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookStanding {
     Done,
     UnderWay,
-    /// The daemon died over it. Those that are not done may have been called or not, and are not called again.
+    /// The daemon died meanwhile. The other hooks may or may not have been called, and are not called again.
     Interrupted,
 }
 
 impl HookRecord {
     fn standing_with(&self, presence: &Presence) -> HookStanding {
-        // Those of before did not say how many they are, and were written when all were done.
+        // Older records have no `n_hooks` and were written when all hooks were done.
         if !self.outcomes.is_empty() && self.outcomes.len() >= self.n_hooks {
             HookStanding::Done
         } else if self.claimed_by.as_ref().is_some_and(|daemon| daemon.is_the_daemon(presence)) {

@@ -1,4 +1,4 @@
-//! Finds out what happens to runs, from their journals, and has the hooks called.
+//! Finds occasions in the journals of runs, and calls the hooks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,16 +14,16 @@ use super::call::call;
 use super::marker::{Marker, since};
 use super::{Hook, Transition};
 use crate::daemon::Daemon;
-use crate::mailbox::Interest;
+use crate::run_watch::subscriber::Interest;
 
-/// News of journals are gathered for so long: a hook is in no hurry.
+/// How long to collect changes of journals: a hook is not urgent.
 const GATHER: Duration = Duration::from_millis(100);
-/// So many hooks are under way at once.
+/// The most hooks that run at once.
 const AT_ONCE: usize = 8;
-/// What is read of a journal at once.
+/// How much of a journal to read at once.
 const PIECE: usize = 64 * 1024;
 
-/// One thing that happened to a run.
+/// A moment in a run at which hooks are called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Occasion {
     run: RunId,
@@ -31,7 +31,7 @@ struct Occasion {
     question: Option<Question>,
 }
 
-/// What a person is asked.
+/// The question to a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Question {
     question: String,
@@ -39,44 +39,44 @@ struct Question {
     options: Vec<String>,
 }
 
-/// What a hook is given.
+/// The JSON that a hook gets.
 #[derive(Debug, Serialize)]
 struct Given<'a> {
     v: u32,
     transition: Transition,
-    /// What the person is asked, who is needed.
+    /// The question, if the run needs a person.
     question: Option<&'a Question>,
     run: &'a RunOverview,
 }
 
-/// Calls hooks until the end of the program. `over`: the runs that were over when the daemon came.
+/// Calls hooks until the daemon ends. `over`: the runs that had ended when the daemon started.
 pub(crate) async fn work(daemon: Arc<Daemon>, over: Vec<RunOverview>) {
     let since_ms = match since(daemon.state(), now_ms()) {
         Ok(since_ms) => since_ms,
         Err(error) => {
-            tracing::error!(%error, "hooks are not called: nothing can be written down of them");
+            tracing::error!(%error, "hooks are not called: their records cannot be written");
             return;
         }
     };
     let hooks =
         Hooks { daemon, since_ms, places: Semaphore::new(AT_ONCE), lines: Lines::default() };
     let hooks = Arc::new(hooks);
-    // They ended while there was no daemon. That they started is no news any more.
+    // They ended while no daemon ran. It is too late to report that they started.
     for run in over.into_iter().filter(|run| run.created_ms >= since_ms) {
         let (run, transition) = (run.run, Transition::Ended);
         hooks.tell(run, vec![Occasion { run, transition, question: None }]);
     }
     let following = hooks.daemon.watch.follow(Interest::All);
-    // How far each journal was read.
+    // The last event that was read from each journal.
     let mut places: BTreeMap<RunId, EventNumber> = BTreeMap::new();
     let mut news: Vec<RunId> = hooks.daemon.watch.runs().into_iter().map(|(run, _)| run).collect();
     loop {
         for run in std::mem::take(&mut news) {
             hooks.look(run, &mut places).await;
         }
-        news.extend(following.mailbox().next().await);
+        news.extend(following.subscriber().next().await);
         tokio::time::sleep(GATHER).await;
-        news.extend(following.mailbox().take());
+        news.extend(following.subscriber().take());
     }
 }
 
@@ -87,12 +87,12 @@ struct Hooks {
     lines: Lines,
 }
 
-/// What is still to be told of each run, in the order in which it happened. A run is in here for as long as somebody tells.
+/// The pending occasions of each run, in their order. A run is in the map while a task calls its hooks.
 #[derive(Debug, Default)]
 struct Lines(Mutex<BTreeMap<RunId, VecDeque<Occasion>>>);
 
 impl Lines {
-    /// Adds to a run's line; whether the caller is to tell, because nobody does.
+    /// Adds occasions of a run. `true` if no task calls its hooks, so that the caller must start one.
     fn add(&self, run: RunId, occasions: Vec<Occasion>) -> bool {
         let mut lines = self.lock();
         let is_told = lines.contains_key(&run);
@@ -100,7 +100,7 @@ impl Lines {
         !is_told
     }
 
-    /// The next of a run's line. After the last of them nobody tells any more.
+    /// The next occasion of a run. After the last one the run is removed.
     fn next(&self, run: RunId) -> Option<Occasion> {
         let mut lines = self.lock();
         let next = lines.get_mut(&run).and_then(VecDeque::pop_front);
@@ -116,7 +116,7 @@ impl Lines {
 }
 
 impl Hooks {
-    /// Reads what is new in a run's journal.
+    /// Reads the new events of a run's journal.
     async fn look(self: &Arc<Self>, run: RunId, places: &mut BTreeMap<RunId, EventNumber>) {
         if run.created_ms() < self.since_ms {
             return;
@@ -138,20 +138,20 @@ impl Hooks {
         let has_ended = seen.occasions.iter().any(|it| it.transition == Transition::Ended);
         if is_over {
             places.remove(&run);
-            // One that was cut off says nothing of its end.
+            // The journal of an interrupted run has no event for its end.
             if !has_ended {
                 let transition = Transition::Ended;
                 seen.occasions.push(Occasion { run, transition, question: None });
             }
         } else {
             places.extend(seen.last.map(|last| (run, last)));
-            // It is over when its supervisor is gone, and is told then.
+            // The run counts as ended when its shim is gone.
             seen.occasions.retain(|it| it.transition != Transition::Ended);
         }
         self.tell(run, seen.occasions);
     }
 
-    /// Has hooks called, one occasion of a run after the other, whether they were seen together or not.
+    /// Calls the hooks of a run's occasions, one after the other.
     fn tell(self: &Arc<Self>, run: RunId, occasions: Vec<Occasion>) {
         let wanted = |occasion: &Occasion| {
             let hooks = &self.daemon.config.hooks;
@@ -207,7 +207,7 @@ impl Seen {
     }
 }
 
-/// Claims the occasion and calls every hook that wants to hear of it.
+/// Claims the occasion and calls every hook for it.
 async fn tell(daemon: &Arc<Daemon>, occasion: &Occasion) {
     let Occasion { run, transition, question } = occasion.clone();
     let prepared = {
@@ -220,7 +220,7 @@ async fn tell(daemon: &Arc<Daemon>, occasion: &Occasion) {
             let marker = match claimed {
                 Ok(marker) => marker?,
                 Err(error) => {
-                    tracing::error!(%error, %run, "a hook is not called: it cannot be written down");
+                    tracing::error!(%error, %run, "a hook is not called: its record cannot be written");
                     return None;
                 }
             };
@@ -239,7 +239,7 @@ async fn tell(daemon: &Arc<Daemon>, occasion: &Occasion) {
                 tracing::warn!(%run, transition, hook = outcome.hook, problem, "a hook failed");
             }
         }
-        // One after the other: whoever is killed over the next leaves word of this.
+        // After each hook: if the daemon is killed during the next one, this result is on disk.
         let noted = tokio::task::spawn_blocking(move || {
             let noted = marker.note(outcome);
             (marker, noted)
@@ -247,7 +247,7 @@ async fn tell(daemon: &Arc<Daemon>, occasion: &Occasion) {
         let Ok((same, noted)) = noted.await else { return };
         marker = same;
         if let Err(error) = noted {
-            tracing::warn!(%error, %run, "what came of a hook could not be written down");
+            tracing::warn!(%error, %run, "the result of a hook could not be recorded");
         }
     }
 }
@@ -269,22 +269,5 @@ fn variables(transition: Transition, run: &RunOverview) -> Vec<(&'static str, St
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_happens_to_a_run_is_told_by_one_teller_in_its_order() {
-        let run = RunId::generate();
-        let occasion = |transition| Occasion { run, transition, question: None };
-        let lines = Lines::default();
-        assert!(lines.add(run, vec![occasion(Transition::Started)]));
-        assert_eq!(lines.next(run), Some(occasion(Transition::Started)));
-        // While the first is told, more is seen: it is the same teller's.
-        assert!(!lines.add(run, vec![occasion(Transition::NeedsHuman)]));
-        assert!(!lines.add(run, vec![occasion(Transition::Ended)]));
-        assert_eq!(lines.next(run), Some(occasion(Transition::NeedsHuman)));
-        assert_eq!(lines.next(run), Some(occasion(Transition::Ended)));
-        assert_eq!(lines.next(run), None);
-        assert!(lines.add(run, vec![occasion(Transition::Ended)]));
-    }
-}
+#[path = "watcher_tests.rs"]
+mod tests;

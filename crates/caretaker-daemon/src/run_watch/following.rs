@@ -1,4 +1,4 @@
-//! Those who read along: who wants to hear of which run, and the journals that are watched for them and no longer.
+//! The readers of event streams, and the journals that the daemon watches for them.
 
 use std::sync::{Arc, Weak};
 
@@ -6,22 +6,22 @@ use run_journal::RunDirectory;
 use run_protocol::RunId;
 
 use super::{RunWatch, Table, Watched};
-use crate::mailbox::{Interest, Mailbox};
+use crate::run_watch::subscriber::{Interest, Subscriber};
 
-/// Keeps a journal, or all of them, watched for as long as it lives.
+/// Keeps one journal or all journals watched for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Following {
     watch: RunWatch,
-    mailbox: Arc<Mailbox>,
+    subscriber: Arc<Subscriber>,
 }
 
 impl RunWatch {
-    /// Begins to tell a reader of one run, or of all.
+    /// Adds a reader of one run, or of all runs.
     pub(crate) fn follow(&self, interest: Interest) -> Following {
-        let mailbox = Arc::new(Mailbox::new(interest));
+        let subscriber = Arc::new(Subscriber::new(interest));
         let runs: Vec<RunId> = {
             let mut table = self.table();
-            table.mailboxes.push(Arc::downgrade(&mailbox));
+            table.subscribers.push(Arc::downgrade(&subscriber));
             match interest {
                 Interest::One(run) => vec![run],
                 Interest::All => table.runs.keys().copied().collect(),
@@ -30,7 +30,7 @@ impl RunWatch {
         for run in runs {
             self.watch_journal(run);
         }
-        Following { watch: self.clone(), mailbox }
+        Following { watch: self.clone(), subscriber }
     }
 
     pub(super) fn watch_journal(&self, run: RunId) {
@@ -47,11 +47,11 @@ impl RunWatch {
         }
     }
 
-    /// Lets journals go that nobody reads any more.
+    /// Stops watching journals that have no reader.
     fn unfollow(&self) {
         let mut guard = self.table();
         let table = &mut *guard;
-        table.mailboxes.retain(|mailbox| mailbox.strong_count() > 0);
+        table.subscribers.retain(|subscriber| subscriber.strong_count() > 0);
         let idle: Vec<RunId> = table
             .runs
             .iter()
@@ -67,26 +67,28 @@ impl RunWatch {
         }
     }
 
-    /// Tells the readers.
+    /// Tells the readers that a run has news.
     pub(super) fn tell(&self, run: RunId) {
-        for mailbox in self.table().mailboxes.iter().filter_map(Weak::upgrade) {
-            mailbox.put(run);
+        for subscriber in self.table().subscribers.iter().filter_map(Weak::upgrade) {
+            subscriber.put(run);
         }
     }
 }
 
 impl Table {
     pub(super) fn is_followed(&self, run: RunId) -> bool {
-        self.mailboxes.iter().filter_map(Weak::upgrade).any(|mailbox| match mailbox.interest() {
-            Interest::All => true,
-            Interest::One(one) => one == run,
+        self.subscribers.iter().filter_map(Weak::upgrade).any(|subscriber| {
+            match subscriber.interest() {
+                Interest::All => true,
+                Interest::One(one) => one == run,
+            }
         })
     }
 }
 
 impl Following {
-    pub(crate) fn mailbox(&self) -> &Mailbox {
-        &self.mailbox
+    pub(crate) fn subscriber(&self) -> &Subscriber {
+        &self.subscriber
     }
 
     pub(crate) fn is_over(&self, run: RunId) -> bool {
@@ -97,8 +99,8 @@ impl Following {
 impl Drop for Following {
     fn drop(&mut self) {
         let watch = self.watch.clone();
-        // The mailbox itself goes after this; so that it does not count, it is replaced by one that nobody knows.
-        self.mailbox = Arc::new(Mailbox::new(self.mailbox.interest()));
+        // The subscriber is dropped after this. Replace it, so that it does not count as a reader.
+        self.subscriber = Arc::new(Subscriber::new(self.subscriber.interest()));
         watch.unfollow();
     }
 }

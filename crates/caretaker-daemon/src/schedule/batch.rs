@@ -1,4 +1,4 @@
-//! The same decision for a batch that is started without a daemon: no queue, no dependencies, and only its own runs.
+//! The same decision for a batch without a daemon: no queue, no dependencies, and only the batch's own runs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,12 +13,12 @@ use crate::run_watch::DEFAULT_ACCOUNT;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchRun {
     pub model: Option<String>,
-    /// Its physical path; `None` for a worktree that is made for it alone.
+    /// Its physical path; `None` if the run gets its own worktree.
     pub workspace: Option<PathBuf>,
     pub priority: i32,
 }
 
-/// How a run of a batch stands.
+/// The state of a run of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
     Waits,
@@ -26,7 +26,7 @@ pub enum Turn {
     Over,
 }
 
-/// What the runs of a batch have in common.
+/// The properties that all runs of a batch share.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
     pub group: &'a str,
@@ -35,7 +35,7 @@ pub struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Which of the runs start now, in this order.
+    /// The runs that start now, in this order.
     pub fn starts<'r>(&self, runs: impl IntoIterator<Item = (&'r BatchRun, Turn)>) -> Vec<usize> {
         let (mut waiting, mut live) = (Vec::new(), Vec::new());
         let mut places: BTreeMap<RunId, usize> = BTreeMap::new();
@@ -56,7 +56,7 @@ impl Batch<'_> {
             lowered: &BTreeMap::new(),
             budgets: &SpentBudgets::default(),
             dependencies: &BTreeMap::new(),
-            // All have waited equally long, so that any time makes the higher priority come first.
+            // All runs have waited equally long, so with any ageing the higher priority comes first.
             ageing_ms: 1,
         };
         let decision = decide(0, &waiting, &live, self.caps, &conditions);
@@ -64,7 +64,7 @@ impl Batch<'_> {
     }
 
     fn share(&self, run: RunId, wanted: &BatchRun) -> Share {
-        // A worktree that is not made yet is nobody else's, and so is a session.
+        // No other run uses a worktree or a session that does not exist yet.
         let own = run.to_string();
         Share {
             group: Some(self.group.to_owned()),
@@ -91,89 +91,5 @@ fn as_waiting(run: RunId, share: Share, priority: i32) -> WaitingRun {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::collection::vec;
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn caps(total: u32) -> Caps {
-        Caps { total, groups: BTreeMap::new(), models: BTreeMap::new(), accounts: BTreeMap::new() }
-    }
-
-    fn run(model: Option<u8>, workspace: Option<u8>) -> BatchRun {
-        BatchRun {
-            model: model.map(|it| format!("m{it}")),
-            workspace: workspace.map(|it| PathBuf::from(format!("/w/{it}"))),
-            priority: 0,
-        }
-    }
-
-    fn starts(runs: &[BatchRun], caps: &Caps) -> Vec<usize> {
-        let batch = Batch { group: "g", account: None, caps };
-        batch.starts(runs.iter().map(|run| (run, Turn::Waits)))
-    }
-
-    #[test]
-    fn caps_of_the_group_of_a_model_and_of_the_default_account_hold_and_order_is_kept() {
-        let all = [run(Some(1), None), run(Some(1), None), run(Some(2), None)];
-        let mut some = caps(9);
-        some.models.insert("m1".to_owned(), 1);
-        assert_eq!(starts(&all, &some), [0, 2]);
-        some.groups.insert("g".to_owned(), 1);
-        assert_eq!(starts(&all, &some), [0]);
-        some.accounts.insert("default".to_owned(), 0);
-        assert_eq!(starts(&all, &some), [0; 0]);
-    }
-
-    #[test]
-    fn those_under_way_count_and_those_that_are_over_do_not() {
-        let all = [run(None, Some(1)), run(None, Some(1)), run(None, Some(2)), run(None, Some(3))];
-        let caps = caps(2);
-        let batch = Batch { group: "g", account: None, caps: &caps };
-        let turns = |turns: [Turn; 4]| batch.starts(all.iter().zip(turns));
-        use Turn::{Over, UnderWay, Waits};
-        assert_eq!(turns([UnderWay, Waits, Waits, Waits]), [2]);
-        assert_eq!(turns([Over, Waits, UnderWay, Waits]), [1]);
-        assert_eq!(turns([Over, UnderWay, UnderWay, Waits]), [0; 0]);
-    }
-
-    #[test]
-    fn a_higher_priority_goes_first() {
-        let mut all = [run(None, None), run(None, None), run(None, None)];
-        all[2].priority = 5;
-        assert_eq!(starts(&all, &caps(9)), [2, 0, 1]);
-        assert_eq!(starts(&all, &caps(1)), [2]);
-    }
-
-    proptest! {
-        /// Never more than the caps, never two in one workspace, and nobody is left who could start.
-        #[test]
-        fn caps_hold_and_nobody_waits_for_nothing(
-            all in vec((proptest::option::of(0u8..3), proptest::option::of(0u8..4)), 0..20),
-            total in 0u32..8,
-            cap_of_model in 0u32..4,
-        ) {
-            let all: Vec<BatchRun> = all.into_iter().map(|(model, place)| run(model, place)).collect();
-            let mut caps = caps(total);
-            caps.models.insert("m1".to_owned(), cap_of_model);
-            let started = starts(&all, &caps);
-            prop_assert!(started.len() <= total as usize);
-            let is_limited = |it: &usize| all[*it].model.as_deref() == Some("m1");
-            prop_assert!(started.iter().filter(|it| is_limited(it)).count() <= cap_of_model as usize);
-            let shares = |one: &usize, other: &usize| {
-                all[*one].workspace.is_some() && all[*one].workspace == all[*other].workspace
-            };
-            for (position, one) in started.iter().enumerate() {
-                prop_assert!(!started[..position].iter().any(|other| shares(one, other)));
-            }
-            if started.len() < total as usize {
-                for index in (0..all.len()).filter(|it| !started.contains(it)) {
-                    let is_kept_back =
-                        is_limited(&index) || started.iter().any(|other| shares(&index, other));
-                    prop_assert!(is_kept_back, "{index} could start");
-                }
-            }
-        }
-    }
-}
+#[path = "batch_tests.rs"]
+mod tests;

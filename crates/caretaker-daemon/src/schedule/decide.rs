@@ -9,7 +9,7 @@ use run_protocol::RunId;
 
 use super::{Lowered, Waiting};
 
-/// What a run takes of what is scarce.
+/// The scarce resources that a run uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) group: Option<String>,
@@ -24,63 +24,63 @@ pub(crate) struct Share {
 pub(crate) struct WaitingRun {
     pub(crate) run: RunId,
     pub(crate) share: Share,
-    /// Since when it waits; a delayed one since its time has come.
+    /// Since when the run waits; for a delayed run, since its delay is over.
     pub(crate) since_ms: u64,
     pub(crate) priority: i32,
     pub(crate) not_before_ms: Option<u64>,
     pub(crate) after: Vec<RunId>,
     pub(crate) after_ok: Vec<RunId>,
-    /// What keeps this one run back.
+    /// The reason to hold back this one run.
     pub(crate) hold: Option<Hold>,
 }
 
-/// What keeps one run back, whatever the others do.
+/// A reason to hold back one run, independent of other runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// It could not be started; to be tried again then.
+    /// A start failed; the daemon tries again then.
     Retry { problem: String, until_ms: u64 },
-    /// Its keys are not known.
+    /// The daemon does not have its keys.
     Keys { names: Vec<String> },
-    /// It appeared just now, and whoever made it is about to bring what it is started with.
-    Brought { until_ms: u64 },
+    /// The run is new, and the process that created it is about to send its credentials.
+    Credentials { until_ms: u64 },
 }
 
-/// How a run stands on which another depends.
+/// The state of a run that another run depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dependency {
     Unfinished,
     Succeeded,
-    /// It ended in any other way, or was lost.
+    /// It ended with another outcome, or was lost.
     Failed,
-    /// There is no such run any more.
+    /// The run was removed.
     Removed,
 }
 
-/// Whether runs are started at all.
+/// Says if the daemon starts runs at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gate {
     Open,
     Paused,
 }
 
-/// Whether there is room for more.
+/// Says if the disk has room for more runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DiskRoom {
     Enough,
     Short { free_bytes: u64, needed_bytes: u64 },
 }
 
-/// The budgets that are spent.
+/// The exhausted budgets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SpentBudgets {
     pub(crate) day: Option<Overspent>,
-    /// When there is another day.
+    /// When the day ends.
     pub(crate) day_ends_ms: u64,
     /// By group.
     pub(crate) groups: BTreeMap<String, Overspent>,
 }
 
-/// Everything else that is known at the moment of the decision.
+/// Everything else that the decision depends on.
 #[derive(Debug, Clone)]
 pub(crate) struct Conditions<'a> {
     pub(crate) gate: Gate,
@@ -88,26 +88,26 @@ pub(crate) struct Conditions<'a> {
     /// By account.
     pub(crate) lowered: &'a BTreeMap<String, Lowered>,
     pub(crate) budgets: &'a SpentBudgets,
-    /// Every run that somebody depends on.
+    /// Every run that a waiting run depends on.
     pub(crate) dependencies: &'a BTreeMap<RunId, Dependency>,
-    /// How long a run waits to make up for one point of priority.
+    /// How long a run must wait to make up for one point of priority.
     pub(crate) ageing_ms: u64,
 }
 
-/// What is to be done.
+/// A decision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
-    /// In this order.
+    /// Runs to start, in this order.
     pub(crate) starts: Vec<RunId>,
-    /// Those that can never start, and why.
+    /// Runs that can never start, and why.
     pub(crate) ends: Vec<(RunId, String)>,
-    /// What each of the others waits for, in the order in which they will start.
+    /// The reason of each other run, in the order in which they will start.
     pub(crate) waiting: Vec<(RunId, Waiting)>,
-    /// When to look again though nothing happened.
+    /// When to decide again even if nothing happens.
     pub(crate) next_look_ms: Option<u64>,
 }
 
-/// How soon a full disk is looked at again.
+/// How soon to check a full disk again.
 const DISK_LOOK_MS: u64 = 30_000;
 
 /// Decides for every waiting run.
@@ -141,8 +141,8 @@ pub(crate) fn decide(
     round.decision
 }
 
-/// The smaller the sooner. Each point of priority is worth a certain time of waiting, so that the order of two runs never
-/// changes, and whoever waits is overtaken only by those that come within that time.
+/// Runs with a smaller rank start sooner. Each point of priority counts as a fixed waiting time, so the order of two
+/// runs never changes, and only runs that arrive within that time can overtake a waiting run.
 fn rank(run: &WaitingRun, ageing_ms: u64) -> i128 {
     let since = run.since_ms.max(run.not_before_ms.unwrap_or(0));
     i128::from(since) - i128::from(run.priority) * i128::from(ageing_ms)
@@ -158,9 +158,9 @@ struct Round<'a> {
     now_ms: u64,
     caps: &'a Caps,
     conditions: &'a Conditions<'a>,
-    /// Those under way, and those that were decided to start.
+    /// The live runs, and the runs that this decision starts.
     live: Vec<(RunId, &'a Share)>,
-    /// How many wait for each cap already.
+    /// The number of runs that wait for each cap so far.
     n_capped: BTreeMap<(CapKind, String), u32>,
     decision: Decision,
 }
@@ -174,7 +174,7 @@ impl<'a> Round<'a> {
             .of_its_own(run)
             .or_else(|| self.of_the_queue())
             .or_else(|| self.of_a_budget(run))
-            // Cheap, and where it holds nothing else matters.
+            // Cheap to check, and if it holds, the rest does not matter.
             .or_else(|| self.of_a_cap(CapKind::Total, Some("")))
             .or_else(|| self.of_a_neighbour(run))
             .or_else(|| self.of_its_account(run))
@@ -190,9 +190,9 @@ impl<'a> Round<'a> {
 
     fn never(&self, run: &WaitingRun) -> Option<String> {
         let spoilt = |wanted: &RunId| match self.dependency(wanted) {
-            Dependency::Failed => Some(format!("run {wanted}, which had to succeed, did not")),
+            Dependency::Failed => Some(format!("run {wanted} had to succeed first, and did not")),
             Dependency::Removed => {
-                Some(format!("run {wanted}, which had to succeed, is not there any more"))
+                Some(format!("run {wanted} had to succeed first, and was removed"))
             }
             Dependency::Unfinished | Dependency::Succeeded => None,
         };
@@ -218,11 +218,11 @@ impl<'a> Round<'a> {
                 let in_ms = until_ms - self.now_ms;
                 Some(Waiting::Retry { problem: problem.clone(), in_ms })
             }
-            Some(Hold::Brought { until_ms }) if *until_ms > self.now_ms => {
+            Some(Hold::Credentials { until_ms }) if *until_ms > self.now_ms => {
                 self.look_at(*until_ms);
                 Some(Waiting::Start)
             }
-            Some(Hold::Retry { .. } | Hold::Brought { .. }) | None => None,
+            Some(Hold::Retry { .. } | Hold::Credentials { .. }) | None => None,
         }
     }
 
@@ -251,7 +251,7 @@ impl<'a> Round<'a> {
         Some(Waiting::Budget { scope: BudgetScope::Group, name: name.clone(), spent })
     }
 
-    /// Two live agents share neither a workspace nor a session.
+    /// Two live agents never share a workspace or a session.
     fn of_a_neighbour(&self, run: &WaitingRun) -> Option<Waiting> {
         let share = &run.share;
         self.live.iter().find_map(|(other, theirs)| {
@@ -325,7 +325,7 @@ fn counts(live: &Share, kind: CapKind, name: &str) -> bool {
     }
 }
 
-/// Whether one lies inside the other, or they are the same. Both are physical paths.
+/// True if the paths are the same or one contains the other. Both are physical paths.
 fn are_nested(one: &Path, other: &Path) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }

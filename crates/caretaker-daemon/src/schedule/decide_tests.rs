@@ -115,7 +115,7 @@ fn whoever_is_held_back_by_a_cap_of_its_own_does_not_hold_up_others() {
     assert_eq!(*run, id(2));
     assert_eq!(
         reason.to_string(),
-        "1 of at most 1 runs of group `night` are under way; it is the next"
+        "1 of at most 1 runs of group `night` are under way; next in line"
     );
 }
 
@@ -159,7 +159,7 @@ fn a_pause_a_full_disk_and_missing_keys_are_told_as_such() {
     scene.gate = Gate::Open;
     scene.disk = DiskRoom::Short { free_bytes: 1, needed_bytes: 2 };
     let decision = scene.decide(&[waiting(1)], &[], &caps(1));
-    assert!(decision.next_look_ms.is_some(), "nobody tells when a disk has room again");
+    assert!(decision.next_look_ms.is_some(), "no event reports that a disk has room again");
     assert!(matches!(reason(decision), Waiting::DiskBlocked { .. }));
     scene.disk = DiskRoom::Enough;
     let names = vec!["CURSOR_API_KEY".to_owned()];
@@ -184,7 +184,7 @@ fn a_spent_budget_of_a_group_holds_its_runs_alone_and_one_of_the_day_holds_all_u
     let decision = scene.decide(&both, &[], &caps(9));
     assert_eq!(decision.starts, [id(2)]);
     let reason = &decision.waiting[0].1;
-    let expected = "the budget of group `night` is spent: 9 of 9 tokens are taken";
+    let expected = "the budget of group `night` is exhausted: 9 of 9 tokens used";
     assert_eq!(reason.to_string(), expected);
 
     scene.budgets.day = Some(spent);
@@ -208,7 +208,7 @@ fn a_run_that_could_not_be_started_is_tried_again_in_time() {
 #[test]
 fn a_run_for_which_something_is_being_brought_is_about_to_start_and_does_so_in_time() {
     let mut scene = Scene::new();
-    let hold = Some(Hold::Brought { until_ms: scene.now_ms + 10 });
+    let hold = Some(Hold::Credentials { until_ms: scene.now_ms + 10 });
     let run = WaitingRun { hold, ..waiting(1) };
     let decision = scene.decide(std::slice::from_ref(&run), &[], &caps(1));
     assert_eq!(decision.waiting, [(id(1), Waiting::Start)]);
@@ -315,7 +315,7 @@ fn any_crowd() -> impl Strategy<Value = (Vec<WaitingRun>, Vec<(RunId, Share)>)> 
 }
 
 proptest! {
-    /// Whatever waits and whatever runs: each waiting run gets exactly one answer, and no cap is exceeded by a start.
+    /// For any waiting and live runs: each waiting run gets exactly one answer, and no start exceeds a cap.
     #[test]
     fn everybody_gets_one_answer_and_no_cap_is_exceeded(
         (waiting, live) in any_crowd(),
@@ -370,7 +370,7 @@ proptest! {
         }
     }
 
-    /// However many newcomers of higher priority keep coming, whoever waits gets its turn.
+    /// However many runs of higher priority keep coming, every waiting run starts in the end.
     #[test]
     fn nobody_starves(priority in -20i32..0, rival in 0i32..20, every_ms in 1_000u64..120_000) {
         let patient = WaitingRun { priority, since_ms: 0, ..waiting(1) };

@@ -1,16 +1,16 @@
-//! Who may start now, and what everybody else waits for: a pure decision over what is known at one moment.
+//! Decides which runs start now, and why the others wait. A pure function of what is known at one moment.
 //!
 //! ```text
 //!   waiting runs ─┐
-//!   live runs ────┼─► decide(now) ─► starts · ends (what can never start) · a reason for each of the others · next look
+//!   live runs ────┼─► decide(now) ─► starts · ends (runs that can never start) · a reason for each other run · next look
 //!   caps ─────────┤
 //!   conditions ───┘
 //! ```
 //!
-//! **Invariant:** with what it starts, no cap is exceeded; and whoever is not started has a reason.
+//! **Invariant:** the starts exceed no cap, and every run that does not start has a reason.
 //!
-//! **Invariant:** nobody starves: of two runs that could both start, the order is settled once, by priority and by how
-//! long each has waited, and only finitely many runs of the future come before one that waits now.
+//! **Invariant:** no run starves. The order of two runs that could both start never changes: it depends on their priority
+//! and on how long each has waited. Only finitely many future runs come before a run that waits now.
 
 mod batch;
 mod decide;

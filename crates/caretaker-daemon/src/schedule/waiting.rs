@@ -1,92 +1,93 @@
-//! What a run waits for: for programs by its kind, for people in one sentence.
+//! The reason for which a run waits: a kind for programs, a sentence for people.
 
 use std::fmt;
 
 use admission::budgets::budget::{BudgetScope, Overspent};
 use admission::config::caps::CapKind;
 use admission::request::named_secret::LOGIN_KEYS;
+use admission::words::units::span;
 use run_protocol::RunId;
 use serde::{Deserialize, Serialize};
 
-/// What a queued run waits for.
+/// The reason for which a queued run waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "waits_for", rename_all = "snake_case")]
 pub enum Waiting {
-    /// Its time has not come.
+    /// The run's delay is not over.
     Time {
-        /// Milliseconds since the epoch.
+        /// When it is over, in milliseconds since the epoch.
         until_ms: u64,
-        /// From now.
+        /// The time from now, in milliseconds.
         in_ms: u64,
     },
-    /// Other runs are to end first.
+    /// Other runs must end first.
     Runs {
-        /// Those that are not over.
+        /// The runs that have not ended.
         runs: Vec<RunId>,
-        /// Whether they have to succeed.
+        /// True if they must succeed.
         to_succeed: bool,
     },
     /// The queue is paused.
     Resumption,
     /// The disk is nearly full.
     DiskBlocked {
-        /// What is free.
+        /// The free space.
         free_bytes: u64,
-        /// What must be.
+        /// The space that must be free.
         needed_bytes: u64,
     },
-    /// The daemon was not given the keys, or forgot them when it was restarted.
+    /// The daemon does not have the run's keys: it never got them, or it was restarted.
     Keys {
-        /// The variables.
+        /// The names of the keys.
         names: Vec<String>,
     },
-    /// Another run has its workspace, or one inside or around it.
+    /// Another run uses the workspace, or a directory inside or around it.
     Workspace {
-        /// Which.
+        /// The other run.
         run: RunId,
     },
-    /// Another run has its session.
+    /// Another run uses the session.
     Session {
-        /// Which.
+        /// The other run.
         run: RunId,
     },
-    /// The account was rate limited, and nothing is started for a while.
+    /// The account is rate limited: none of its runs starts for a while.
     RateLimit {
-        /// Whose.
+        /// The account.
         account: String,
-        /// From now.
+        /// The time from now, in milliseconds.
         in_ms: u64,
     },
-    /// So many run already.
+    /// As many runs as the cap allows are live.
     Cap {
-        /// Which cap.
+        /// The kind of cap.
         cap: CapKind,
-        /// Of what; empty for all runs together.
+        /// The group, model or account; empty for all runs together.
         name: String,
-        /// How many run.
+        /// The number of live runs.
         running: u32,
-        /// How many may.
+        /// The cap.
         limit: u32,
-        /// How many of those that wait come before it.
+        /// The number of waiting runs that come first.
         before: u32,
     },
-    /// A budget is spent.
+    /// A budget is exhausted.
     Budget {
-        /// Whose.
+        /// The day, or a group.
         scope: BudgetScope,
-        /// Of which group; empty for the day.
+        /// The group; empty for the day.
         name: String,
-        /// What of it.
+        /// The exhausted part.
         spent: Overspent,
     },
-    /// It could not be started a moment ago, and is tried again.
+    /// A start failed, and the daemon will try again.
     Retry {
-        /// What went wrong.
+        /// Why it failed.
         problem: String,
-        /// From now.
+        /// The time from now, in milliseconds.
         in_ms: u64,
     },
-    /// Its turn has come.
+    /// The run is about to start.
     Start,
 }
 
@@ -94,18 +95,18 @@ impl fmt::Display for Waiting {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Time { in_ms, .. } => {
-                write!(formatter, "it is not to start for another {}", span(*in_ms))
+                write!(formatter, "starts in {}", span(*in_ms))
             }
             Self::Runs { runs, to_succeed } => {
                 let runs: Vec<String> = runs.iter().map(ToString::to_string).collect();
                 let how = if *to_succeed { "succeed" } else { "end" };
                 let plural = if runs.len() == 1 { "run" } else { "runs" };
-                write!(formatter, "it waits for {plural} {} to {how}", runs.join(", "))
+                write!(formatter, "waits for {plural} {} to {how}", runs.join(", "))
             }
             Self::Resumption => formatter.write_str("the queue is paused"),
             Self::DiskBlocked { free_bytes, needed_bytes } => write!(
                 formatter,
-                "the disk has {} MiB free and {} MiB are wanted",
+                "the disk has {} MiB free, {} MiB are needed",
                 free_bytes >> 20,
                 needed_bytes >> 20
             ),
@@ -115,26 +116,26 @@ impl fmt::Display for Waiting {
                 formatter.write_str("the daemon does not have ")?;
                 if !keys.is_empty() {
                     let keys = keys.join(" and ");
-                    write!(formatter, "{keys} any more, which the run logs in with")?;
+                    write!(formatter, "the login key {keys}")?;
                 }
                 if !secrets.is_empty() {
-                    let and = if keys.is_empty() { "" } else { ", nor " };
+                    let and = if keys.is_empty() { "" } else { " and " };
                     let what = if secrets.len() == 1 { "secret" } else { "secrets" };
                     let secrets = secrets.join(" and ");
-                    write!(formatter, "{and}the {what} {secrets} any more, given with --secret")?;
+                    write!(formatter, "{and}the {what} {secrets}")?;
                 }
-                // A daemon may have keys of its own; what a user called a secret is known to nobody else.
+                // A daemon may have a login key in its own environment, but never a secret that the user named.
                 formatter.write_str(if secrets.is_empty() {
-                    "; start the daemon anew where it is set"
+                    " any more; restart it where the key is set"
                 } else {
-                    "; secrets are on no disk: kill the run, and queue it anew with them"
+                    " any more; secrets are on no disk: kill the run, and queue it again with them"
                 })
             }
-            Self::Workspace { run } => write!(formatter, "run {run} has the workspace"),
-            Self::Session { run } => write!(formatter, "run {run} has the session"),
+            Self::Workspace { run } => write!(formatter, "workspace in use by run {run}"),
+            Self::Session { run } => write!(formatter, "session in use by run {run}"),
             Self::RateLimit { account, in_ms } => write!(
                 formatter,
-                "account `{account}` was rate limited; nothing of it starts for another {}",
+                "account `{account}` is rate limited; its next run starts in {}",
                 span(*in_ms)
             ),
             Self::Cap { cap, name, running, limit, before } => {
@@ -146,50 +147,25 @@ impl fmt::Display for Waiting {
                 };
                 write!(formatter, "{running} of at most {limit} runs{whose} are under way")?;
                 match before {
-                    0 => formatter.write_str("; it is the next"),
-                    1 => formatter.write_str("; one that waits comes before it"),
-                    n => write!(formatter, "; {n} that wait come before it"),
+                    0 => formatter.write_str("; next in line"),
+                    1 => formatter.write_str("; 1 run comes first"),
+                    n => write!(formatter, "; {n} runs come first"),
                 }
             }
             Self::Budget { scope: BudgetScope::Day, spent, .. } => {
-                write!(formatter, "the budget of the day is spent: {spent}")
+                write!(formatter, "the budget of the day is exhausted: {spent}")
             }
             Self::Budget { scope: BudgetScope::Group, name, spent } => {
-                write!(formatter, "the budget of group `{name}` is spent: {spent}")
+                write!(formatter, "the budget of group `{name}` is exhausted: {spent}")
             }
             Self::Retry { problem, in_ms } => {
-                write!(formatter, "{problem}; it is tried again in {}", span(*in_ms))
+                write!(formatter, "{problem}; next attempt in {}", span(*in_ms))
             }
-            Self::Start => formatter.write_str("it is about to start"),
+            Self::Start => formatter.write_str("about to start"),
         }
     }
 }
 
-/// A span of time in a word or two.
-fn span(ms: u64) -> String {
-    match ms.div_ceil(1000) {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7200 => format!("{} min", seconds.div_ceil(60)),
-        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_run_logs_in_with_is_told_from_what_it_was_given() {
-        let told = |names: &[&str]| {
-            Waiting::Keys { names: names.iter().map(ToString::to_string).collect() }.to_string()
-        };
-        let login = told(&["CURSOR_API_KEY"]);
-        assert!(login.contains("CURSOR_API_KEY any more, which the run logs in with;"), "{login}");
-        let secret = told(&["DB_PASS"]);
-        assert!(secret.contains("not have the secret DB_PASS any more, given with"), "{secret}");
-        assert!(!secret.contains("logs in"), "{secret}");
-        let both = told(&["DB_PASS", "CURSOR_AUTH_TOKEN", "OTHER"]);
-        let words = "CURSOR_AUTH_TOKEN any more, which the run logs in with, nor the secrets DB_PASS and OTHER";
-        assert!(both.contains(words), "{both}");
-    }
-}
+#[path = "waiting_tests.rs"]
+mod tests;

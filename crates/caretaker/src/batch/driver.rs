@@ -1,4 +1,4 @@
-//! Takes a batch from its first start to its last end.
+//! Drives a batch from its first start to its last end.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ use super::preparation::{Preparation, check};
 use super::prompt_lines::{self, Line};
 use super::result::BatchResult;
 use super::runs_watch::RunsWatch;
-use super::summary::{as_table, exit_code, worst};
+use super::summary::{exit_code, print_runs, worst};
 use crate::command_helper::CommandHelper;
 use crate::commands::group::budget;
 use crate::data_out::{print_json, print_text};
@@ -37,30 +37,29 @@ use crate::running::route::Route;
 use crate::running::stopping::tell_all;
 use crate::running::workspace_owner::become_owner;
 use crate::surroundings::Audience;
-use crate::view::width::Width;
 use crate::view::words;
 
-/// How long a second Ctrl-C is waited for.
+/// How long the command waits for a second Ctrl-C.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(2);
-/// How long nothing need happen.
+/// How long to wait for news before looking again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What was typed.
+/// The user's request.
 pub(crate) struct Request<'a> {
     pub(crate) each: Option<&'a Path>,
     pub(crate) axes: &'a [Axis],
     pub(crate) prompt: Option<&'a OsStr>,
     pub(crate) prompt_file: Option<&'a Path>,
     pub(crate) workspace: Option<&'a Path>,
-    /// Work right in the workspaces, not in worktrees.
+    /// Work in the workspaces, not in worktrees.
     pub(crate) in_place: bool,
     pub(crate) request: &'a RunRequest,
     pub(crate) console: &'a ConsoleOptions,
 }
 
-/// What became of one run that was wanted.
+/// The state of one run of the batch.
 enum Slot {
-    /// Its turn has not come.
+    /// Not started yet.
     Waiting,
     UnderWay,
     Over(Box<RunOverview>),
@@ -76,7 +75,7 @@ struct Driver<'a> {
     group: &'a str,
     caps: Caps,
     begun_ms: u64,
-    /// Whether those that wait are still to be started.
+    /// True while waiting runs may still start.
     is_starting: bool,
     is_json: bool,
     watch: RunsWatch,
@@ -137,14 +136,14 @@ pub(crate) fn run(helper: &CommandHelper, request: &Request<'_>) -> Result<ExitC
     driver.drive(console.detach)
 }
 
-/// A name that nobody else has.
+/// A name that no other group has.
 fn new_group() -> Result<RunName, CommandError> {
     format!("batch-{}", short_id(RunId::generate()))
         .parse::<RunName>()
-        .or_fail(|| "no name for the group could be found")
+        .or_fail(|| "cannot make a name for the group")
 }
 
-/// The prompts, and what each line says beside.
+/// The prompts, each with the settings of its line.
 fn read(request: &Request<'_>) -> Result<Vec<Line>, CommandError> {
     let Some(file) = request.each else {
         let source =
@@ -160,26 +159,26 @@ fn read(request: &Request<'_>) -> Result<Vec<Line>, CommandError> {
     let lines = prompt_lines::parse(&source.read_lines()?)
         .map_err(|error| refused(ItemsError::Lines(error)))?;
     if lines.is_empty() {
-        let what = format!("there is no prompt in `{}`", file.display());
+        let what = format!("no prompts in `{}`", file.display());
         return Err(CommandError::new(ExitCode::Usage, what));
     }
     Ok(lines)
 }
 
 fn refused(error: ItemsError) -> CommandError {
-    CommandError::new(ExitCode::Usage, "the batch cannot be used, and nothing was started")
+    CommandError::new(ExitCode::Usage, "the batch is invalid, so nothing started")
         .because(error)
         .hint("a line is {\"prompt\":\"…\",\"model\":\"…\"}, a JSON string, or plain words; see `caretaker run --help`")
 }
 
-/// Nobody would start the rest.
+/// Refuses `--detach` without a daemon if some runs would have to wait: no process would start them.
 fn refuse_to_leave_some(taken: &[BatchRun], batch: Batch<'_>) -> Result<(), CommandError> {
     let n_starts = batch.starts(taken.iter().map(|run| (run, Turn::Waits))).len();
     if n_starts == taken.len() {
         return Ok(());
     }
     let what = format!(
-        "only {n_starts} of {} runs could start at once, and without a daemon nobody starts the others later",
+        "only {n_starts} of {} runs can start at once, and the others need a daemon to start them later",
         taken.len()
     );
     Err(CommandError::new(ExitCode::DaemonUnavailable, what)
@@ -231,13 +230,13 @@ impl Driver<'_> {
         self.sum_up()
     }
 
-    /// Nothing is under way that could end, and still nothing starts: no moment will come at which that is otherwise.
+    /// Fails if no run is live and still no run can start: that will never change.
     fn refuse_to_wait_for_ever(&self, interruption: Interruption) -> Result<(), CommandError> {
         let may_start = interruption == Interruption::Following && !self.watch.has_signal();
         if !self.watch.is_empty() || !may_start || !self.next_turns().is_empty() {
             return Ok(());
         }
-        let what = "no run of the batch can start: `[queue]` of the configuration allows none";
+        let what = "no run of the batch can start: `[queue]` in the configuration allows none";
         Err(CommandError::new(ExitCode::Conflict, what)
             .hint("see the caps with `caretaker config`, and allow at least one run"))
     }
@@ -276,13 +275,13 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Whether somebody has stopped the group since we began.
+    /// True if the user has stopped the group since the batch began.
     fn is_stopped(&self) -> bool {
         let record = GroupRecord::read(&self.preparation.host.state, self.group);
         record.stopped_ms.is_some_and(|at| at >= self.begun_ms)
     }
 
-    /// Through the queue all may come at once: it is the daemon that says when each starts.
+    /// The runs to start now. With a daemon these are all: the daemon decides when each starts.
     fn next_turns(&self) -> Vec<usize> {
         let turns = self.slots.iter().map(|slot| match slot {
             Slot::Waiting => Turn::Waits,
@@ -302,7 +301,7 @@ impl Driver<'_> {
         }
     }
 
-    /// What cannot be started does not keep the others from it; but where not even the first can, nothing was begun.
+    /// Starts one run. If it fails, the others still start; but if the very first fails, the batch fails.
     fn start(&mut self, index: usize) -> Result<(), CommandError> {
         let item = &self.items[index];
         match self.preparation.start(item) {
@@ -324,7 +323,7 @@ impl Driver<'_> {
     fn not_started(&self, item: &Item, why: &str, code: ExitCode) -> Result<(), CommandError> {
         let name = item.request.name.as_ref().map(RunName::as_str);
         let line = item.line.map_or(String::new(), |line| format!(" of line {line}"));
-        self.bar.say_above(&format!("a run{line} was not started: {why}"));
+        self.bar.say_above(&format!("a run{line} did not start: {why}"));
         if self.is_json {
             let why = why.to_owned();
             print_json(&BatchResult::not_started(self.group, item.line, name, why, code as u8))?;
@@ -367,19 +366,19 @@ impl Driver<'_> {
         for index in 0..self.slots.len() {
             if matches!(self.slots[index], Slot::Waiting) {
                 self.slots[index] = Slot::NotStarted(ExitCode::Cancelled);
-                // Nobody is left to read it; what was begun is stopped all the same.
+                // If stdout is closed, still go on and stop the live runs.
                 self.not_started(&self.items[index], why, ExitCode::Cancelled).ok();
             }
         }
     }
 
-    /// All at once, and in a thread of its own, so that a second signal is heard meanwhile.
+    /// Stops all runs, in a thread of its own, so that a second signal gets through meanwhile.
     fn stop(&mut self, manner: StopManner) {
         self.bar.say_above(match manner {
-            StopManner::Ladder => "stopping all runs; once more stops them at once",
-            StopManner::Now => "stopping all runs at once",
+            StopManner::Ladder => "stopping all runs; press again to kill them at once",
+            StopManner::Now => "killing all runs",
         });
-        self.start_no_more("it was cancelled before it began");
+        self.start_no_more("cancelled before it started");
         let host = self.preparation.host.clone();
         let runs = self.slots.iter().zip(&self.runs);
         let runs: Vec<RunDirectory> = runs
@@ -397,21 +396,21 @@ impl Driver<'_> {
     fn say_how_to_go_on(&self, or_else: &str) {
         let group = self.group;
         let n_waiting = self.slots.iter().filter(|slot| matches!(slot, Slot::Waiting)).count();
-        let mut text = String::from("\ndetached: the runs go on");
+        let mut text = String::from("\ndetached; the runs continue");
         if n_waiting > 0 {
-            write!(text, "; {n_waiting} that were not started will not be").ok();
+            write!(text, "; {n_waiting} will not start").ok();
         }
         write!(
             text,
-            "\n  see how they stand   caretaker group show {group}\n  \
-               wait for them        caretaker group wait {group}\n  \
-               stop them            caretaker group kill {group}{or_else}"
+            "\n  show them       caretaker group show {group}\n  \
+            wait for them   caretaker group wait {group}\n  \
+            stop them       caretaker group kill {group}{or_else}"
         )
         .ok();
         self.bar.say_above(&text);
     }
 
-    /// `--detach`: the ids, one a line.
+    /// `--detach`: prints the ids, one per line.
     fn leave_alone(&self) -> Result<ExitCode, CommandError> {
         let ids: String =
             self.runs.iter().flatten().map(|run| format!("{}\n", run.run_id())).collect();
@@ -434,23 +433,23 @@ impl Driver<'_> {
             .collect();
         let not_started = self.slots.iter().filter_map(|slot| match slot {
             Slot::NotStarted(code) => Some(*code),
-            // Its directory was taken away.
+            // Its directory was removed.
             Slot::UnderWay => Some(ExitCode::Unknown),
             _ => None,
         });
         let not_started: Vec<ExitCode> = not_started.collect();
         self.bar.clear();
         if !self.is_json && !over.is_empty() {
-            print_text(&format!("{}\n", as_table(&over, now_ms(), Width::of_stdout())))?;
+            print_runs(&over)?;
         }
         let tally = Tally::of(over.iter().copied());
         let mut text = format!("{} of {} succeeded", tally.succeeded, self.slots.len());
         if !not_started.is_empty() {
-            write!(text, "; {} came to nothing", not_started.len()).ok();
+            write!(text, "; {} did not start", not_started.len()).ok();
         }
         if !self.preparation.in_place {
             text.push_str(
-                "; see what each did with `caretaker diff RUN`, and take it with `apply`",
+                "; see the changes with `caretaker diff RUN`, and take them with `apply`",
             );
         }
         say(&text);

@@ -1,4 +1,4 @@
-//! From lines and axes to the runs that are wanted, each with its options.
+//! Turns lines and axes into the runs of a batch, each with its options.
 
 use std::collections::BTreeMap;
 
@@ -8,35 +8,35 @@ use super::matrix::{self, Axis};
 use super::prompt_lines::{BadLines, Line, MOST_RUNS};
 use admission::sandbox::profiles;
 
-/// The label by which a run is found in the file it came from.
+/// The label with the number of the run's line in the file.
 pub(crate) const LINE_LABEL: &str = "batch/line";
 
-/// A run that is wanted.
+/// A run to start.
 #[derive(Debug)]
 pub(crate) struct Item {
-    /// Of the file; `None` where the prompt was given in another way.
+    /// The line in the file; `None` if the prompt does not come from a file.
     pub(crate) line: Option<usize>,
     pub(crate) prompt: Vec<u8>,
-    /// With what the command line says. A workspace is as it was written: relative ones are below where we are.
+    /// The options of the line and of the command line. The workspace may be relative to the working directory.
     pub(crate) request: RunRequest,
 }
 
-/// Says why a batch cannot be made of what was given.
+/// Why the input is no batch.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ItemsError {
     #[error(transparent)]
     Lines(#[from] BadLines),
     #[error(transparent)]
     Matrix(#[from] matrix::MatrixError),
-    #[error("these are {0} runs; at most {MOST_RUNS} are started at once")]
+    #[error("{0} runs are too many; a batch has at most {MOST_RUNS}")]
     TooMany(usize),
     #[error("--matrix: {0}")]
     Value(String),
-    #[error("`--name {0}` is too long to be numbered")]
+    #[error("`--name {0}` is too long to get a number")]
     Name(String),
 }
 
-/// Every line in every combination. `has_lines`: whether the lines are of a file, so that their numbers mean something.
+/// Every line in every combination. `has_lines`: the lines come from a file, so their numbers mean something.
 pub(crate) fn items(
     lines: &[Line],
     axes: &[Axis],
@@ -66,7 +66,7 @@ pub(crate) fn items(
             if let Some(name) = &request.name
                 && let Some(earlier) = names.insert(name.to_string(), line.number)
             {
-                bad.0.push((line.number, format!("line {earlier} has the name `{name}` already")));
+                bad.0.push((line.number, format!("line {earlier} already has the name `{name}`")));
             }
             let prompt = request.prompt.take().unwrap_or_default().into_bytes();
             items.push(Item { line: has_lines.then_some(line.number), prompt, request });
@@ -79,7 +79,7 @@ pub(crate) fn items(
     finish(items, base)
 }
 
-/// Numbers the runs that have no name of their own, and marks each with its line.
+/// Numbers the runs that have no name, and labels each with its line.
 fn finish(mut items: Vec<Item>, base: &RunRequest) -> Result<Vec<Item>, ItemsError> {
     for (index, Item { line, request, .. }) in items.iter_mut().enumerate() {
         if let (None, Some(name)) = (&request.name, &base.name) {
@@ -95,18 +95,18 @@ fn finish(mut items: Vec<Item>, base: &RunRequest) -> Result<Vec<Item>, ItemsErr
     Ok(items)
 }
 
-/// What a line says, on top of what the command line says for all. `number`: of the combination, where there are several.
+/// The options of a line on top of those of the command line. `number` counts the combinations, if there are several.
 fn on_top_of(
     base: &RunRequest,
     line: RunRequest,
     number: Option<usize>,
 ) -> Result<RunRequest, String> {
     if line.profile.as_deref() == Some(profiles::OFF) {
-        return Err("a sandbox is left away only with `--sandbox off`, for all".to_owned());
+        return Err("only `--sandbox off` turns off the sandbox, for all runs".to_owned());
     }
-    // One group, one account, new sessions, and worktrees as `--in-place` decides: the same for all of a batch. And a file
-    // of prompts may be the work of a program or an agent: it names no program to start, and shows the runs no more of this
-    // machine and of the network than the flags do.
+    // All runs of a batch share the group, the account and `--in-place`, and begin new sessions. A program or an agent
+    // may have written the file of prompts, so the file must not name a program to start, nor show the runs more of
+    // this machine or the network than the flags do.
     let for_all = [
         ("session", line.session.is_some()),
         ("worktree", line.worktree),
@@ -127,7 +127,7 @@ fn on_top_of(
         ("mode", line.mode == Some(Mode::Agent) && base.mode.is_some()),
     ];
     if let Some((name, _)) = for_all.into_iter().find(|(_, is_set)| *is_set) {
-        return Err(format!("`{name}` is not for one line of a batch"));
+        return Err(format!("`{name}` cannot be set in a line of a batch"));
     }
     let base = RunRequest { name: None, ..base.clone() };
     let mut request = RunRequest::combine([base, line]);
@@ -210,8 +210,8 @@ mod tests {
         };
         let numbers: Vec<usize> = bad.0.iter().map(|(line, _)| *line).collect();
         assert_eq!(numbers, [1, 3, 4, 5, 6]);
-        assert!(bad.to_string().contains("line 2 has the name `twin` already"), "{bad}");
-        assert!(bad.to_string().contains("`force` is not for one line of a batch"), "{bad}");
+        assert!(bad.to_string().contains("line 2 already has the name `twin`"), "{bad}");
+        assert!(bad.to_string().contains("`force` cannot be set in a line of a batch"), "{bad}");
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
             let Err(ItemsError::Lines(bad)) = made(&text, &[], &base) else {
                 panic!("{more} was taken")
             };
-            assert!(bad.to_string().contains("is not for one line of a batch"), "{bad}");
+            assert!(bad.to_string().contains("cannot be set in a line of a batch"), "{bad}");
         }
         assert!(made("{\"prompt\":\"a\",\"mode\":\"plan\"}", &[], &base).is_ok());
     }

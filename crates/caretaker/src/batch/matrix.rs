@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use run_protocol::{Mode, NotAMode, RunRequest};
 
-/// What can be varied.
+/// The options that `--matrix` can vary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AxisName {
     Model,
@@ -13,7 +13,7 @@ pub(crate) enum AxisName {
     Workspace,
 }
 
-/// One thing that is varied, and its values.
+/// One varied option, and its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Axis {
     pub(crate) name: AxisName,
@@ -24,13 +24,13 @@ pub(crate) struct Axis {
 pub(crate) enum MatrixError {
     #[error("write NAME=VALUE,VALUE; NAME is model, mode, profile or workspace")]
     Form,
-    #[error("`{0}` cannot be varied; model, mode, profile and workspace can")]
+    #[error("cannot vary `{0}`; use model, mode, profile or workspace")]
     Name(String),
-    #[error("`{0}` is there twice")]
+    #[error("`{0}` is given twice")]
     Twice(String),
-    #[error("there is a value missing between the commas")]
+    #[error("empty value between the commas")]
     NoValue,
-    #[error("line {line} sets the {} itself, and --matrix does too", .name.as_str())]
+    #[error("both line {line} and --matrix set the {}", .name.as_str())]
     SetByLine { line: usize, name: AxisName },
     #[error(transparent)]
     Mode(#[from] NotAMode),
@@ -46,7 +46,7 @@ impl AxisName {
         }
     }
 
-    /// Sets what is varied. Says whether it was set already.
+    /// Sets the option. Returns true if it was set before.
     fn set(self, request: &mut RunRequest, value: &str) -> Result<bool, NotAMode> {
         Ok(match self {
             Self::Model => request.model.replace(value.to_owned()).is_some(),
@@ -82,10 +82,10 @@ impl FromStr for Axis {
     }
 }
 
-/// One combination: what each axis is.
+/// One combination: the value of each axis.
 pub(crate) type Combination<'a> = Vec<(AxisName, &'a str)>;
 
-/// Every combination, the last axis fastest; one empty one where there is no axis.
+/// Every combination; the last axis changes fastest. Without an axis there is one empty combination.
 pub(crate) fn combinations(axes: &[Axis]) -> Result<Vec<Combination<'_>>, MatrixError> {
     for (index, axis) in axes.iter().enumerate() {
         if axes[..index].iter().any(|earlier| earlier.name == axis.name) {
@@ -108,7 +108,7 @@ pub(crate) fn combinations(axes: &[Axis]) -> Result<Vec<Combination<'_>>, Matrix
     Ok(all)
 }
 
-/// What a line asks for, as one combination has it.
+/// The request of a line with the values of one combination.
 pub(crate) fn vary(
     line: usize,
     request: &RunRequest,
@@ -151,13 +151,13 @@ mod tests {
         let axes = ["model=a,b".parse().unwrap()];
         let request = RunRequest { model: Some("c".to_owned()), ..RunRequest::default() };
         let error = vary(3, &request, &combinations(&axes).unwrap()[0]).unwrap_err();
-        assert_eq!(error.to_string(), "line 3 sets the model itself, and --matrix does too");
+        assert_eq!(error.to_string(), "both line 3 and --matrix set the model");
         let twice = ["model=a".parse().unwrap(), "model=b".parse().unwrap()];
         assert_eq!(combinations(&twice), Err(MatrixError::Twice("model".to_owned())));
     }
 
     proptest! {
-        /// As many as the product, each different, each with every axis.
+        /// There are as many combinations as the product, each different, each with every axis.
         #[test]
         fn every_combination_comes_once(models in 1usize..6, modes in 1usize..4, profiles in 0usize..4) {
             let axis = |name: AxisName, n: usize| Axis { name, values: (0..n).map(|it| format!("v{it}")).collect() };

@@ -1,4 +1,4 @@
-//! Many runs as one group: what is asked for, line by line, and its way from the first start to the last end.
+//! Many runs as one group, from the file of prompts to the end of the last run.
 //!
 //! ```text
 //!   --each FILE ──► prompt_lines ─┐
@@ -7,10 +7,10 @@
 //!                                              a worktree and a run for each ┘  └ runs_watch: what became of them
 //! ```
 //!
-//! **Invariant:** nothing is made before every line was read and checked.
+//! **Invariant:** nothing is created before every line is read and checked.
 //!
-//! With a daemon all of them go into its queue at once, and it keeps the caps: the command may go away. Without one the
-//! command itself starts so many at a time as the configuration allows, and what it has not started goes with it.
+//! With a daemon, all runs enter its queue at once, and the command may end. Without a daemon, the command starts as many
+//! runs at a time as the configuration allows; if it ends, the runs that it has not started are gone.
 
 mod driver;
 mod items;

@@ -1,9 +1,9 @@
-//! What each run of a batch needs before it can start: every check first, then a worktree of its own.
+//! Prepares each run of a batch: first every check, then a worktree of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use admission::admit::{Admission, Admitted, Conversation, Errand};
+use admission::admit::{Admission, Admitted, Conversation, RunContext};
 use admission::command_error::CommandError;
 use admission::config::Config;
 use admission::host::Host;
@@ -23,16 +23,16 @@ use crate::running::route::Route;
 pub(crate) struct Preparation<'a> {
     pub(crate) host: &'a Host,
     pub(crate) config: &'a Config,
-    /// Our own program.
+    /// The path of this program.
     pub(crate) program: &'a Path,
     pub(crate) route: &'a Route,
     pub(crate) console: &'a ConsoleOptions,
-    /// Of those that name none.
+    /// The workspace of runs that name none.
     pub(crate) workspace: Option<&'a Path>,
     pub(crate) in_place: bool,
 }
 
-/// Checks every run as it is checked alone, and makes nothing. Says what each takes.
+/// Checks every run as if it were alone, and creates nothing. Returns what each run takes from the caps.
 pub(crate) fn check(
     preparation: &Preparation<'_>,
     items: &[Item],
@@ -62,7 +62,7 @@ pub(crate) fn check(
         if let Some(name) = &item.request.name {
             name_claim::check_free(&host.state, name).map_err(in_line)?;
         }
-        // What differs in nothing that is checked is checked once.
+        // Runs that differ only in name and labels need one check.
         let plain = RunRequest { name: None, labels: Vec::new(), ..item.request.clone() };
         if seen.insert((place.clone(), format!("{plain:?}"))) {
             let admitted = preparation.admit(&plain, named).map_err(in_line)?;
@@ -78,11 +78,11 @@ pub(crate) fn check(
     Ok(taken)
 }
 
-/// The runs of a batch are side by side, so they cannot all have the one workspace.
+/// The runs of a batch are live together, so they cannot share one workspace.
 fn without_worktrees(error: CommandError) -> CommandError {
     error.hint(
-        "each run of a batch works in a git worktree of its own; make this a repository with `git init` and a first \
-         commit, or work right in the workspaces with --in-place: then those that share one run one after the other",
+        "each run of a batch works in its own git worktree; make this a repository with `git init` and a first \
+        commit, or use --in-place: then runs that share a workspace run one after the other",
     )
 }
 
@@ -98,11 +98,11 @@ impl<'a> Preparation<'a> {
     ) -> Result<Admitted<'a>, CommandError> {
         let Self { host, config, program, route, console, .. } = *self;
         let conversation = Conversation::New { workspace: workspace.map(Path::to_owned) };
-        let errand = Errand::new(conversation, route.way(host, console, request)?);
-        Admission::new(host, config, program, request, errand)?.admit()
+        let context = RunContext::new(conversation, route.way(host, console, request)?);
+        Admission::new(host, config, program, request, context)?.admit()
     }
 
-    /// Starts the run, or puts it into the queue.
+    /// Starts or queues the run.
     pub(crate) fn start(&self, item: &Item) -> Result<RunDirectory, CommandError> {
         let Self { host, config, program, route, console, .. } = *self;
         let request = &item.request;

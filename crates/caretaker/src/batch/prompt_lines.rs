@@ -1,15 +1,15 @@
-//! The file of prompts: one JSON object a line, or one string, or plain words.
+//! The file of prompts: each line is a JSON object, a JSON string, or plain words.
 
 use std::fmt;
 
 use run_protocol::RunRequest;
 
-/// More than anybody means; what is more is a wrong file.
+/// A file with more lines is the wrong file.
 pub(crate) const MOST_RUNS: usize = 10_000;
-/// How many bad lines are told of at once.
+/// The most bad lines that an error names.
 const MOST_TOLD: usize = 10;
 
-/// What a line asks for; its prompt is always there.
+/// The request of a line. It always has a prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
     /// Counted from one.
@@ -17,7 +17,7 @@ pub(crate) struct Line {
     pub(crate) request: RunRequest,
 }
 
-/// What is wrong with which lines.
+/// The bad lines, and what is wrong with each.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct BadLines(pub(crate) Vec<(usize, String)>);
 
@@ -39,7 +39,7 @@ impl fmt::Display for BadLines {
 
 impl std::error::Error for BadLines {}
 
-/// Reads all lines; empty ones say nothing.
+/// Reads all lines, and skips empty ones.
 pub(crate) fn parse(text: &[u8]) -> Result<Vec<Line>, BadLines> {
     let mut lines = Vec::new();
     let mut bad = BadLines::default();
@@ -56,11 +56,11 @@ pub(crate) fn parse(text: &[u8]) -> Result<Vec<Line>, BadLines> {
 
 fn parse_line(line: &[u8]) -> Result<Option<RunRequest>, String> {
     let line = std::str::from_utf8(line)
-        .map_err(|error| format!("it is not UTF-8, from byte {}", error.valid_up_to()))?
+        .map_err(|error| format!("not UTF-8, from byte {}", error.valid_up_to()))?
         .trim();
     let of_words = |prompt: String| RunRequest { prompt: Some(prompt), ..RunRequest::default() };
     let explained = |error: &dyn fmt::Display| {
-        // Our caller knows the line, and the parser has seen only one.
+        // The parser saw only one line; the caller knows its number.
         let text = error.to_string();
         text.split(" at line 1").next().unwrap_or(&text).to_owned()
     };
@@ -69,9 +69,9 @@ fn parse_line(line: &[u8]) -> Result<Option<RunRequest>, String> {
         Some(b'{') => RunRequest::from_json(line.as_bytes()).map_err(|error| explained(&error))?,
         Some(b'"') => of_words(serde_json::from_str(line).map_err(|error| explained(&error))?),
         _ if serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok() => {
-            return Err("it is neither an object, nor a string, nor plain words".to_owned());
+            return Err("neither an object, nor a string, nor plain words".to_owned());
         }
-        Some(b'[') => return Err("a list is no prompt".to_owned()),
+        Some(b'[') => return Err("a list is not a prompt".to_owned()),
         Some(_) => of_words(line.to_owned()),
     };
     match request.prompt.as_deref() {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the file holds, each line with something in it is either a prompt or told of.
+        /// Each line that is not empty is either a prompt or reported.
         #[test]
         fn no_line_is_lost(lines in proptest::collection::vec("[ -~]{0,20}", 0..20)) {
             let n_full = lines.iter().filter(|line| !line.trim().is_empty()).count();

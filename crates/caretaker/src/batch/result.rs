@@ -1,6 +1,7 @@
-//! How a run of a batch came out: the answer, and what it took.
+//! The result of one run of a batch: its outcome, its answer and its usage.
 
-use agent_stream::{EventKind, Usage};
+use agent_stream::{AgentStream, EventKind, Usage};
+use public_events::as_raw_line;
 use run_journal::{JournalEntry, Position, Progress, RunDirectory, RunOverview, RunState};
 use run_protocol::RunId;
 use serde::Serialize;
@@ -8,22 +9,21 @@ use serde::Serialize;
 use super::items::LINE_LABEL;
 use crate::running::answer::Answer;
 use crate::running::following::open_journal;
-use crate::view::agent_lines::AgentLines;
 use crate::view::words;
 
-/// One run of a batch, in the shape that `--json` prints.
+/// One run of a batch, as `--json` prints it.
 #[derive(Debug, Serialize)]
 pub(crate) struct BatchResult<'a> {
     v: u32,
     group: Option<&'a str>,
-    /// Of the file of prompts.
+    /// The line in the file of prompts.
     line: Option<u64>,
-    /// `null`: it was not started, and `why` says why.
+    /// `null`: the run did not start; see `why`.
     run: Option<RunId>,
     name: Option<&'a str>,
     model: Option<&'a str>,
     workspace: Option<String>,
-    /// Of its worktree.
+    /// The branch of its worktree.
     branch: Option<&'a str>,
     session: Option<&'a str>,
     state: Option<&'a RunState>,
@@ -32,34 +32,37 @@ pub(crate) struct BatchResult<'a> {
     /// The agent's answer.
     result: Option<String>,
     tool_calls: Option<u64>,
-    /// `null` where the agent did not say.
+    /// `null` if the agent did not report it.
     usage: Option<Usage>,
 }
 
-/// The tool calls of a run. Its supervisor writes the number down at the end; where it could not, the journal is counted.
+/// The number of tool calls. The shim records it at the end; without that record this counts the journal.
 fn tool_calls(run: &RunDirectory, overview: &RunOverview) -> Option<u64> {
     if let Some(tool_calls) = overview.spent.and_then(|spent| spent.tool_calls) {
         return Some(tool_calls);
     }
     let mut reader = open_journal(run, Position::Start).ok()?;
-    let mut lines = AgentLines::default();
+    let mut lines = AgentStream::default();
     let mut n_calls = 0;
     let mut on_entry = |entry: JournalEntry<'_>| {
         let JournalEntry::Agent { line, ending, .. } = entry else { return };
-        let is_call = matches!(lines.read(&line, ending).event.kind, EventKind::ToolStarted(_));
+        let is_call = matches!(
+            lines.read_line(as_raw_line(&line, ending)).event.kind,
+            EventKind::ToolStarted(_)
+        );
         n_calls += u64::from(is_call);
     };
     while reader.next_batch(&mut on_entry).ok()? == Progress::Advanced {}
     Some(n_calls)
 }
 
-/// The line of the file of prompts that a run is of.
+/// The run's line in the file of prompts.
 pub(crate) fn line_of(overview: &RunOverview) -> Option<u64> {
     overview.labels.get(LINE_LABEL)?.parse().ok()
 }
 
 impl<'a> BatchResult<'a> {
-    /// `run` is `None` where its directory cannot be opened.
+    /// `run` is `None` if its directory cannot be opened.
     pub(crate) fn of(overview: &'a RunOverview, run: Option<&RunDirectory>) -> Self {
         let Answer { text: result, usage } =
             run.and_then(|run| Answer::read(run, &overview.state)).unwrap_or_default();
@@ -84,7 +87,7 @@ impl<'a> BatchResult<'a> {
         }
     }
 
-    /// One that did not come to be.
+    /// The result of a run that did not start.
     pub(crate) fn not_started(
         group: &'a str,
         line: Option<usize>,

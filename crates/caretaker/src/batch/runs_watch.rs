@@ -1,4 +1,4 @@
-//! Waits for the end of many runs at once, and for signals, with one watch for all of them.
+//! Waits for the end of many runs, and for signals, with one inotify watch for all.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,34 +12,34 @@ use run_protocol::RunId;
 
 use crate::running::interruption::SignalPost;
 
-/// A run that writes a lot is looked at no oftener.
+/// The shortest time between two looks at a run that writes a lot.
 const BURST: Duration = Duration::from_millis(100);
-/// How often all are looked at though nothing was heard of them.
+/// How often to look at all runs without any news.
 const ROUND: Duration = Duration::from_secs(2);
-/// The same where the system has no watch for us.
+/// The same if inotify is not available.
 const WITHOUT_WATCH: Duration = Duration::from_millis(250);
-/// How soon a run is looked at again whose supervisor cleans up.
+/// How soon to look again at a run whose shim is cleaning up.
 const CLEANING_UP: Duration = Duration::from_millis(30);
 
-/// What is a change of a run's directory. Our own reading is none.
+/// Changes of a run's directory, without our own reads.
 const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::CLOSE_WRITE)
     .union(WatchFlags::DELETE)
     .union(WatchFlags::MOVE);
 
-/// The runs that are waited for.
+/// The runs to wait for.
 pub(crate) struct RunsWatch {
-    /// Without one, all are looked at every now and then.
+    /// `None`: not available, so `wait` looks at all runs every now and then.
     inotify: Option<Arc<Inotify>>,
     post: Arc<Post>,
     runs: BTreeMap<RunId, RunDirectory>,
-    /// They have ended; their supervisors have not.
+    /// Runs that have ended, but whose shims are still alive.
     ending: BTreeSet<RunId>,
     next_round: Instant,
 }
 
-/// What happened, as far as nobody has heard of it.
+/// News that `wait` has not returned yet.
 #[derive(Debug, Default)]
 struct News {
     changed: BTreeSet<RunId>,
@@ -69,10 +69,10 @@ impl Post {
     }
 }
 
-/// What came of waiting.
+/// The news that `wait` returns.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    /// Runs that are over; they are not waited for any more.
+    /// Runs that have ended. The watch has forgotten them.
     pub(crate) over: Vec<RunOverview>,
     pub(crate) signals: VecDeque<Signal>,
 }
@@ -94,7 +94,7 @@ impl RunsWatch {
         }
     }
 
-    /// Hears of signals too, for the rest of the process.
+    /// Waits for signals too, for the rest of the process.
     pub(crate) fn listen_to(&self, signals: &SignalPost) {
         let (post, signals) = (Arc::clone(&self.post), signals.clone());
         thread::spawn(move || {
@@ -111,7 +111,7 @@ impl RunsWatch {
         {
             self.post.watches().insert(watch, run.run_id());
         }
-        // Whatever happened before the watch is seen by a look after it.
+        // First the watch, then the look: nothing that happens in between is missed.
         self.post.news().changed.insert(run.run_id());
         self.runs.insert(run.run_id(), run);
     }
@@ -120,12 +120,12 @@ impl RunsWatch {
         self.runs.is_empty()
     }
 
-    /// Whether a signal has come that nobody has heard of.
+    /// True if a signal has come that `wait` has not returned yet.
     pub(crate) fn has_signal(&self) -> bool {
         !self.post.news().signals.is_empty()
     }
 
-    /// Waits for news, but no longer than this.
+    /// Waits for news, but not longer than `patience`.
     pub(crate) fn wait(&mut self, patience: Duration) -> Heard {
         let News { mut changed, is_everything, signals } = self.next_news(patience);
         let is_round = is_everything || Instant::now() >= self.next_round;
@@ -157,12 +157,12 @@ impl RunsWatch {
         std::mem::take(&mut *news)
     }
 
-    /// How the run stands if it is over, and nothing more is to come of it.
+    /// The overview of the run, if it has ended and its shim is gone.
     fn look(&mut self, run: RunId) -> Option<RunOverview> {
         let directory = self.runs.get(&run)?;
         let overview = match RunOverview::read(directory) {
             Ok(overview) => overview,
-            // It was removed.
+            // The run was removed.
             Err(_) => {
                 self.forget(run);
                 return None;
@@ -191,7 +191,7 @@ impl RunsWatch {
     }
 }
 
-/// Tells of changes for the rest of the process.
+/// Passes on changes for the rest of the process.
 fn tell_changes(inotify: &Inotify, post: &Post) {
     while let Ok(changes) = inotify.wait(None).and_then(|_| inotify.read()) {
         let watches = post.watches();

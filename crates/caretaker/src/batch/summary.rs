@@ -1,18 +1,19 @@
-//! Many runs at a glance, and the one exit code that stands for all of theirs.
+//! Many runs in one table, and one exit code for all of them.
 
+use admission::command_error::CommandError;
 use admission::host::short_id;
 use admission::words::units;
 use cursor_stores::model::display_model;
+use ground::now_ms;
 use run_journal::{RunOverview, RunState};
-use run_protocol::{ExitCode, RunOutcome};
+use run_protocol::ExitCode;
 
 use super::result::line_of;
-use crate::view::table::table;
-use crate::view::width::Width;
+use crate::data_out::print_table;
 use crate::view::words;
 
-/// How bad it is that something ended so: what somebody did on purpose, what the agent came to, what nobody can say, and
-/// what is wrong with the machine.
+/// How bad an exit code is, from the user's own choice over failures of the agent and unknown ends to faults of the
+/// machine.
 fn badness(code: ExitCode) -> u8 {
     match code {
         ExitCode::Success => 0,
@@ -35,12 +36,12 @@ fn badness(code: ExitCode) -> u8 {
     }
 }
 
-/// The worst of them; success where there is none.
+/// The worst code; success if there are none.
 pub(crate) fn worst(codes: impl IntoIterator<Item = ExitCode>) -> ExitCode {
     codes.into_iter().max_by_key(|code| badness(*code)).unwrap_or(ExitCode::Success)
 }
 
-/// The exit code of a command that waited for all of them.
+/// The exit code of a command that waited for all these runs.
 pub(crate) fn exit_code<'a>(runs: impl IntoIterator<Item = &'a RunOverview>) -> ExitCode {
     let of = |run: &RunOverview| {
         run.state.outcome().map_or(ExitCode::StillRunning, |outcome| outcome.exit_code())
@@ -48,8 +49,9 @@ pub(crate) fn exit_code<'a>(runs: impl IntoIterator<Item = &'a RunOverview>) -> 
     worst(runs.into_iter().map(of))
 }
 
-/// The runs as a table, in the order given.
-pub(crate) fn as_table(runs: &[&RunOverview], now_ms: u64, width: Width) -> String {
+/// Prints the runs as a table, in the order given.
+pub(crate) fn print_runs(runs: &[&RunOverview]) -> Result<(), CommandError> {
+    let now_ms = now_ms();
     let has_lines = runs.iter().any(|run| line_of(run).is_some());
     let mut header = vec!["RUN", "NAME", "MODEL", "STATE", "TIME", "ABOUT"];
     if has_lines {
@@ -62,14 +64,14 @@ pub(crate) fn as_table(runs: &[&RunOverview], now_ms: u64, width: Width) -> Stri
             run.model.as_deref().map(display_model).unwrap_or_default(),
             words::state(&run.state),
             units::duration(took_ms(run, now_ms)),
-            about(run).to_owned(),
+            words::about(run).to_owned(),
         ];
         if has_lines {
             cells.insert(1, line_of(run).map(|line| line.to_string()).unwrap_or_default());
         }
         cells
     });
-    table(&header, rows, width)
+    print_table(&header, rows)
 }
 
 fn took_ms(run: &RunOverview, now_ms: u64) -> u64 {
@@ -77,15 +79,6 @@ fn took_ms(run: &RunOverview, now_ms: u64) -> u64 {
         RunState::Ended { duration_ms, .. } => *duration_ms,
         RunState::Lost { .. } => run.last_event_ms.saturating_sub(run.created_ms),
         _ => now_ms.saturating_sub(run.created_ms),
-    }
-}
-
-/// What it does or was asked; why, where it did not succeed.
-fn about(run: &RunOverview) -> &str {
-    match &run.state {
-        RunState::Running { progress: Some(progress), .. } => progress,
-        RunState::Ended { outcome: RunOutcome::Succeeded, .. } => &run.prompt_start,
-        state => words::why(state).unwrap_or(&run.prompt_start),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `caretaker inbox`, `answer` and `send`: the person's side of what agents ask and are told.
+//! `caretaker inbox`, `answer` and `send`: the user's side of messages to and from agents.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -10,12 +10,12 @@ use admission::words::safe_text::on_one_line;
 use admission::words::talk::say;
 use admission::words::units;
 use caretaker_daemon::{
-    Delivery, Left, OpenLetters, OpenQuestion, Presence, WaitingMessage, answer_question,
-    answer_run, leave_message, open_letters,
+    Delivery, OpenInboxes, OpenQuestion, PostedMessage, Presence, WaitingMessage, answer_question,
+    answer_run, open_inboxes, post_message,
 };
 use ground::now_ms;
 use run_journal::RunDirectory;
-use run_protocol::{Correspondent, ExitCode, RunSpec};
+use run_protocol::{ExitCode, MessageSender, RunSpec};
 use serde::Serialize;
 
 use crate::command_helper::CommandHelper;
@@ -26,12 +26,12 @@ use crate::surroundings::Audience;
 use crate::view::styled_line::{BOLD, DIM};
 use crate::view::words;
 
-/// What is written at once; more belongs into a file of the workspace.
+/// The longest message; more belongs into a file of the workspace.
 const MOST_CHARS: usize = 100_000;
 
-/// List what agents ask you, and what was written to them and has not reached them.
+/// List open questions of agents, and messages that agents have not received yet.
 ///
-/// An agent asks with its tools `ask_human` and `request_access`. Its run goes on, or ends its turn and waits.
+/// An agent asks with its tools `ask_human` and `request_access`. Its run continues, or ends its turn and waits.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -53,7 +53,7 @@ struct Listing<'a> {
 
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
-    let OpenLetters { questions, undelivered } = open_letters(&host.state)?;
+    let OpenInboxes { questions, undelivered } = open_inboxes(&host.state)?;
     if args.json {
         print_json(&Listing { v: 1, questions: &questions, undelivered: &undelivered })?;
         return Ok(ExitCode::Success);
@@ -64,21 +64,21 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         undelivered.iter().try_for_each(|message| print_message(out, message, now))
     })?;
     if questions.is_empty() && undelivered.is_empty() {
-        say("nobody asks anything");
+        say("no open questions");
     }
     let ways: BTreeSet<Delivery> = undelivered.iter().map(|message| message.delivery).collect();
     for way in ways {
         say(match way {
-            Delivery::CheckInbox => "at work: the agent finds it when it looks, with check_inbox",
+            Delivery::CheckInbox => "live: the agent receives it when it calls check_inbox",
             Delivery::NextTurn if has_daemon(host)? => {
-                "next turn: the daemon starts a run that begins with it"
+                "next turn: the daemon will start a run that begins with it"
             }
             Delivery::NextTurn => {
-                "next turn: nobody is there to start it, since no daemon runs\n\
-                 hint: `caretaker daemon start`; or `caretaker resume` the session, and its agent finds it when it looks"
+                "next turn: not delivered, because the daemon is not running\n\
+                hint: `caretaker daemon start`; or `caretaker resume` the session, and its agent can call check_inbox"
             }
             Delivery::OnResume => {
-                "not woken: nobody starts this session unasked; `caretaker resume` it, and its agent finds it when it looks"
+                "on resume: the daemon does not wake this session; `caretaker resume` it, and its agent can call check_inbox"
             }
         });
     }
@@ -112,16 +112,16 @@ fn print_message(
     now_ms: u64,
 ) -> std::io::Result<()> {
     let from = match &message.from {
-        Correspondent::Person => "you".to_owned(),
-        Correspondent::Agent { run, name, .. } => name.clone().unwrap_or_else(|| short_id(*run)),
-        Correspondent::End { .. } => "caretaker".to_owned(),
+        MessageSender::Person => "you".to_owned(),
+        MessageSender::Agent { run, name, .. } => name.clone().unwrap_or_else(|| short_id(*run)),
+        MessageSender::End { .. } => "caretaker".to_owned(),
     };
     let age = units::age(now_ms.saturating_sub(message.at_ms));
     let first = message.text.lines().next().unwrap_or_default();
     let way = match message.delivery {
-        Delivery::CheckInbox => "at work",
+        Delivery::CheckInbox => "live",
         Delivery::NextTurn => "next turn",
-        Delivery::OnResume => "not woken",
+        Delivery::OnResume => "on resume",
     };
     writeln!(
         out,
@@ -132,18 +132,20 @@ fn print_message(
     )
 }
 
-/// Answer what an agent asks you.
+/// Answer a question of an agent.
 ///
-/// It gets the answer when it looks into its inbox; if its session is not at work, the daemon starts a run that begins
-/// with it. TO is a question's id, or a run that asks one thing: an id, a beginning of one that is unique, a name, or `-`
-/// for the latest run. An answer grants nothing: what a sandbox does not give is given to the next run, by flags.
+/// A live agent gets the answer when it calls check_inbox. If its session has no live run, the daemon starts a run
+/// that begins with the answer. An answer grants no access: to widen the sandbox, give flags to the next run.
+///
+/// TO is a question's id, or a run with one open question: its id, a unique beginning or end of it, its name, or `-`
+/// for the latest run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   caretaker answer q-1a2b3c4d \"the new database\"
   caretaker answer nightly - < answer.txt")]
 pub(crate) struct AnswerArgs {
-    /// The question, or the run that asks it.
+    /// The question, or the run that asked it.
     #[arg(value_name = "TO")]
     to: String,
     /// The answer, or `-` to read it from stdin.
@@ -166,10 +168,12 @@ pub(crate) fn answer(helper: &CommandHelper, args: &AnswerArgs) -> Result<ExitCo
     report(host, &left?, args.json)
 }
 
-/// Write to the agent of a run.
+/// Send a message to the agent of a run.
 ///
-/// It gets the message when it looks into its inbox; if its session is not at work, the daemon starts a run that begins
-/// with it. RUN is an id, a beginning of one that is unique, a name, or `-` for the latest run.
+/// A live agent gets the message when it calls check_inbox. If its session has no live run, the daemon starts a run
+/// that begins with the message.
+///
+/// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -189,12 +193,12 @@ pub(crate) fn send(helper: &CommandHelper, args: &SendArgs) -> Result<ExitCode, 
     let host = &helper.host;
     let text = words_of(&args.text)?;
     let run = host.find_run(&args.run)?;
-    let left = leave_message(&host.state, spec_of(&run)?.session, text)?;
+    let left = post_message(&host.state, spec_of(&run)?.session, text)?;
     report(host, &left, args.json)
 }
 
 fn spec_of(run: &RunDirectory) -> Result<RunSpec, CommandError> {
-    run.spec().or_fail(|| format!("the session of run {} is not known", run.run_id()))
+    run.spec().or_fail(|| format!("cannot find the session of run {}", run.run_id()))
 }
 
 fn words_of(text: &OsString) -> Result<String, CommandError> {
@@ -206,17 +210,17 @@ fn words_of(text: &OsString) -> Result<String, CommandError> {
     if words.chars().nth(MOST_CHARS).is_some() {
         let what = format!("the text has more than {MOST_CHARS} characters");
         return Err(CommandError::new(ExitCode::Usage, what)
-            .hint("put it into a file of the workspace, and write which"));
+            .hint("put it into a file of the workspace, and send the file's name"));
     }
     Ok(words)
 }
 
-fn report(host: &Host, left: &Left, json: bool) -> Result<ExitCode, CommandError> {
+fn report(host: &Host, left: &PostedMessage, json: bool) -> Result<ExitCode, CommandError> {
     #[derive(Serialize)]
     struct Report<'a> {
         v: u32,
         #[serde(flatten)]
-        left: &'a Left,
+        left: &'a PostedMessage,
     }
     if json {
         print_json(&Report { v: 1, left })?;
@@ -229,19 +233,19 @@ fn report(host: &Host, left: &Left, json: bool) -> Result<ExitCode, CommandError
 fn how_delivered(host: &Host, delivery: Delivery) -> Result<&'static str, CommandError> {
     Ok(match delivery {
         Delivery::CheckInbox => {
-            "left in its inbox: the agent is at work and finds it when it looks"
+            "queued: the agent is live and receives it when it calls check_inbox"
         }
         Delivery::NextTurn if has_daemon(host)? => {
-            "left in its inbox: the daemon delivers it as the session's next turn"
+            "queued: the daemon will deliver it as the session's next turn"
         }
         Delivery::NextTurn => {
-            "left in its inbox, and nobody is there to deliver it: no daemon runs\n\
-             hint: `caretaker daemon start` delivers it as the session's next turn; or `caretaker resume` the session, and \
-             its agent finds it when it looks"
+            "queued; not delivered: daemon not running\n\
+            hint: `caretaker daemon start` delivers it as the session's next turn; or `caretaker resume` the session, and \
+            its agent can call check_inbox"
         }
         Delivery::OnResume => {
-            "left in its inbox, and nobody wakes its session unasked\n\
-             hint: `caretaker resume` the session, and its agent finds it when it looks"
+            "queued; the daemon does not wake this session\n\
+            hint: `caretaker resume` the session, and its agent can call check_inbox"
         }
     })
 }

@@ -1,31 +1,15 @@
-//! One module per command.
+//! One module per command, by the thing that the command works on.
 
-pub(crate) mod apply;
-pub(crate) mod completions;
-pub(crate) mod config;
+mod changes;
 pub(crate) mod daemon;
-pub(crate) mod diff;
-pub(crate) mod discard;
-pub(crate) mod doctor;
-pub(crate) mod gc;
 pub(crate) mod group;
 pub(crate) mod inbox;
-pub(crate) mod kill;
-pub(crate) mod login;
-pub(crate) mod man;
-pub(crate) mod mcp;
-pub(crate) mod net_log;
 pub(crate) mod parse;
-pub(crate) mod pin;
-pub(crate) mod ps;
 pub(crate) mod queue;
-pub(crate) mod resume;
-pub(crate) mod run;
-pub(crate) mod sandbox;
+mod runs;
 pub(crate) mod sessions;
-pub(crate) mod show;
-pub(crate) mod suspend;
-pub(crate) mod tail;
-pub(crate) mod undo;
-pub(crate) mod wait;
-pub(crate) mod why;
+mod setup;
+
+pub(crate) use changes::{apply, diff, discard, undo};
+pub(crate) use runs::{gc, kill, pin, ps, resume, run, show, suspend, tail, wait, why};
+pub(crate) use setup::{completions, config, doctor, login, man, mcp, sandbox};

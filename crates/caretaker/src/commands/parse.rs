@@ -1,4 +1,4 @@
-//! `caretaker parse`: reads a saved or piped stream and prints it for a person or for a program.
+//! `caretaker parse`: reads a saved or piped stream, and prints it for a person or for a program.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
@@ -11,14 +11,14 @@ use run_protocol::ExitCode;
 use serde::Serialize;
 
 use crate::data_out::Data;
-use crate::view::stream_view::StreamView;
-use crate::view::summary_view;
+use crate::view::run::stream_view::StreamView;
+use crate::view::run::summary_view;
 use crate::view::width::Width;
 
-/// Read a stream-json transcript of cursor-agent: a file, or a pipe.
+/// Read a stream-json transcript of cursor-agent from a file or a pipe.
 ///
-/// Prints it for a person, or, on request, as typed events, as the answer's text alone, or as a summary. Lines that are
-/// no JSON and events of unknown kinds are counted and reported on stderr; they are never an error.
+/// Prints it for a person, or as typed events, as the text of the answer, or as a summary. Lines that are not JSON and
+/// events of unknown kinds are counted on stderr; they are never an error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,16 +27,16 @@ Examples:
   caretaker parse run.ndjson --json | jq 'select(.kind == \"tool_completed\") | .name'
   caretaker parse run.ndjson --text > answer.md")]
 pub(crate) struct Args {
-    /// The file to read; `-` or nothing reads stdin.
+    /// The file to read; `-` or nothing means stdin.
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// Print one JSON object per line of input; with --summary, the summary as one JSON object.
     #[arg(long)]
     json: bool,
-    /// Print the assembled text of the answer, each piece once.
+    /// Print only the text of the answer, each piece once.
     #[arg(long, conflicts_with_all = ["json", "summary"])]
     text: bool,
-    /// Print what the stream amounted to: session, model, tools, text, usage, unknown and malformed lines.
+    /// Print a summary: session, model, tools, text, usage, unknown and malformed lines.
     #[arg(long)]
     summary: bool,
 }
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::Success)
 }
 
-/// A stream that is being read, and what it amounts to so far.
+/// A stream and its summary so far.
 struct Reading {
     input: Box<dyn Read>,
     stream: AgentStream,
@@ -107,8 +107,8 @@ impl Reading {
         view.end(out).and_then(|()| out.flush()).map_err(CommandError::writing)
     }
 
-    /// Reads to the end, and makes what was written visible before each wait for more input. `on_line` is given each
-    /// line with the text it adds to the answer, and last, without a line, what text was still held back.
+    /// Reads to the end, and flushes the output before each wait for more input. `on_line` gets each line with the text
+    /// that it adds to the answer, and at the end, without a line, the text that was held back.
     fn read_all<W: Write>(
         &mut self,
         out: &mut W,
@@ -131,9 +131,11 @@ impl Reading {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    return Err(
-                        CommandError::new(ExitCode::Failed, "the stream broke off").because(error)
-                    );
+                    return Err(CommandError::new(
+                        ExitCode::Failed,
+                        "cannot read the rest of the stream",
+                    )
+                    .because(error));
                 }
             };
             stream.feed(&chunk[..length], |line| take(line, out, &mut written));
@@ -149,7 +151,7 @@ impl Reading {
     }
 }
 
-/// Where something to look at goes: its colours are left out unless a terminal, or `--color`, wants them.
+/// stdout for a person: colours only for a terminal, or with `--color`.
 fn view_out() -> impl Write {
     io::BufWriter::with_capacity(64 * 1024, anstream::stdout().lock())
 }
@@ -161,7 +163,7 @@ struct EventLine<'a> {
     line: u64,
     #[serde(flatten)]
     event: &'a AgentEvent<'a>,
-    /// What the event adds to the answer's text, repetitions left out.
+    /// The text that the event adds to the answer, without repetitions.
     #[serde(skip_serializing_if = "str::is_empty")]
     adds: &'a str,
 }
@@ -178,9 +180,9 @@ fn open(file: Option<&Path>) -> Result<Box<dyn Read>, CommandError> {
             io::ErrorKind::NotFound => ExitCode::NotFound,
             _ => ExitCode::Failed,
         };
-        CommandError::new(code, format!("the stream `{}` cannot be read", path.display()))
+        CommandError::new(code, format!("cannot read the stream `{}`", path.display()))
             .because(error)
-            .hint("name a file that holds cursor-agent's stream-json output, or pipe it in")
+            .hint("name a file with cursor-agent's stream-json output, or pipe it in")
     };
     let file = File::open(path).map_err(cannot)?;
     if file.metadata().map_err(cannot)?.is_dir() {

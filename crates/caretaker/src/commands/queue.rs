@@ -1,4 +1,4 @@
-//! `caretaker queue`: what waits and for what, and the valves.
+//! `caretaker queue`: shows and controls the daemon's queue.
 
 use admission::command_error::{CommandError, OrFail};
 use admission::config::caps::{CapKind, Caps};
@@ -14,17 +14,15 @@ use serde_json::Value;
 
 use crate::command_helper::CommandHelper;
 use crate::daemon_client::{DaemonClient, no_queue};
-use crate::data_out::{print_json, print_text};
-use crate::view::table::table;
-use crate::view::width::Width;
+use crate::data_out::{print_json, print_table};
 
-/// Show what waits in the daemon's queue and for what; pause it, drain it, change its caps.
+/// Show the daemon's queue and why each run waits; pause it, drain it, change its caps.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   caretaker queue
-  caretaker queue pause                  runs are accepted and wait
-  caretaker queue drain                  none is accepted; what waits is worked off
+  caretaker queue pause                  accept new runs, but start none
+  caretaker queue drain                  accept no new runs; start those that wait
   caretaker queue resume
   caretaker queue cap 4
   caretaker queue cap 2 --group nightly")]
@@ -38,27 +36,27 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Accept runs and start none.
+    /// Accept new runs, but start none.
     Pause,
-    /// Accept runs and start them.
+    /// Accept and start runs again.
     Resume,
-    /// Accept no run; start what waits.
+    /// Accept no new runs; start those that wait.
     Drain,
-    /// Say how many runs may be under way at once.
+    /// Set how many runs may be live at once.
     Cap(CapArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct CapArgs {
-    /// How many; `none` removes the cap of a group, model or account.
+    /// The number of runs; `none` removes the cap of a group, model or account.
     limit: Limit,
-    /// Of this group.
+    /// Set the cap of this group.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["model", "account"])]
     group: Option<String>,
-    /// Of this model.
+    /// Set the cap of this model.
     #[arg(long, value_name = "NAME", conflicts_with = "account")]
     model: Option<String>,
-    /// Of this account.
+    /// Set the cap of this account.
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
 }
@@ -127,7 +125,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         return Ok(ExitCode::Success);
     }
     let queue: Queue = serde_json::from_value(answer)
-        .or_fail_as(ExitCode::DaemonUnavailable, || "the daemon's answer is not understood")?;
+        .or_fail_as(ExitCode::DaemonUnavailable, || "cannot understand the daemon's answer")?;
     show(&queue)?;
     Ok(ExitCode::Success)
 }
@@ -147,11 +145,10 @@ impl CapArgs {
 fn show(queue: &Queue) -> Result<(), CommandError> {
     let gate = match queue.gate {
         QueueGate::Open => "open",
-        QueueGate::Paused => "paused: runs are accepted and wait",
-        QueueGate::Draining => "draining: no run is accepted",
+        QueueGate::Paused => "paused: new runs wait",
+        QueueGate::Draining => "draining: no new runs",
     };
-    let mut text =
-        format!("{gate}; {} of at most {} runs are under way", queue.running, queue.caps.total);
+    let mut text = format!("{gate}; {} of at most {} runs live", queue.running, queue.caps.total);
     for (what, caps) in [
         ("group", &queue.caps.groups),
         ("model", &queue.caps.models),
@@ -179,5 +176,5 @@ fn show(queue: &Queue) -> Result<(), CommandError> {
         ]
     });
     let header = ["RUN", "PRIORITY", "GROUP", "WAITS", "FOR"];
-    print_text(&format!("{}\n", table(&header, rows, Width::of_stdout())))
+    print_table(&header, rows)
 }

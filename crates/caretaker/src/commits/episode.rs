@@ -1,4 +1,4 @@
-//! The part of a conversation that belongs to a commit. A conversation may go on for many of them.
+//! The part of a conversation that belongs to one commit. A conversation may lead to many commits.
 
 use cursor_stores::model::{Confidence, Conversation, Message, Moment, Part, Role, ToolCall};
 
@@ -6,20 +6,20 @@ use super::evidence::{changed_paths, may_have_changed};
 use super::git::Commit;
 use super::paths::Standpoint;
 
-/// Git counts whole seconds, so a commit is up to one later than it says.
+/// Git counts whole seconds, so a commit may be up to a second later than it says.
 const REST_OF_SECOND_MS: i64 = 999;
-/// The attachments that are files.
+/// The kinds of attachments that are files.
 const FILE_KINDS: &[&str] = &["file", "selection", "diff"];
 
-/// The time that leads to a commit: from the commit before it, and not longer than wanted.
+/// The time that leads to a commit: since the commit before, and not longer than the user's window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommitWindow {
-    /// After the first and up to the second moment. A commit has two times, so there may be two.
+    /// After the first and up to the second moment. A commit has two times, so there may be two spans.
     spans: Vec<(i64, i64)>,
 }
 
 impl CommitWindow {
-    /// `parents` are those of the commit, as far as they are known.
+    /// `parents`: the known parents of the commit.
     pub(crate) fn of(commit: &Commit, parents: &[&Commit], window_ms: u64) -> Self {
         let span = |moment_of: fn(&Commit) -> i64| {
             let moment = moment_of(commit);
@@ -39,23 +39,23 @@ impl CommitWindow {
     }
 }
 
-/// What was said and done in the time of a commit.
+/// The messages and tool calls in the time of a commit.
 #[derive(Debug)]
 pub(crate) struct Episode<'a> {
     pub(crate) conversation: &'a Conversation,
-    /// By position. Empty if only calls of a longer message fall into the time.
+    /// With their positions. Empty if only tool calls of a longer message are in the window.
     pub(crate) messages: Vec<(usize, &'a Message)>,
     pub(crate) calls: Vec<&'a ToolCall>,
-    /// Paths of the repository where they are in it.
+    /// Changed files, relative to the repository if they are in it.
     pub(crate) changed: Vec<String>,
-    /// Those that were read or attached and not changed.
+    /// Files that were read or attached, but not changed.
     pub(crate) discussed: Vec<String>,
-    /// The store has no times inside of the conversation, so that this is all of it.
+    /// The store has no times inside the conversation, so this is all of it.
     pub(crate) is_whole: bool,
 }
 
 impl<'a> Episode<'a> {
-    /// Returns `None` if nothing falls into the time.
+    /// Returns `None` if nothing is in the window.
     pub(crate) fn of(
         conversation: &'a Conversation,
         window: &CommitWindow,
@@ -94,12 +94,12 @@ impl<'a> Episode<'a> {
         (!episode.messages.is_empty() || !episode.calls.is_empty()).then_some(episode)
     }
 
-    /// What the user asked in this time.
+    /// The user's prompts in the window.
     pub(crate) fn prompts(&self) -> impl Iterator<Item = &'a Message> {
         self.messages.iter().map(|(_, message)| *message).filter(|it| it.role == Role::User)
     }
 
-    /// The last prompt before this time, if it goes on with that.
+    /// The last prompt before the window, if the episode continues it.
     pub(crate) fn goes_on_with(&self) -> Option<&'a Message> {
         let (first, message) = self.messages.first()?;
         let before = self.conversation.messages[..*first].iter().rev();
@@ -111,7 +111,7 @@ impl<'a> Episode<'a> {
         self.calls.iter().copied().filter(|call| call.tool == "shell")
     }
 
-    /// The last paragraph that the agent said.
+    /// The last paragraph of the agent's answers.
     pub(crate) fn conclusion(&self) -> Option<String> {
         let answers = self.messages.iter().rev().filter(|(_, it)| it.role == Role::Assistant);
         answers.into_iter().find_map(|(_, message)| last_paragraph(&message.text()))
@@ -161,7 +161,7 @@ fn is_recorded(moment: &Moment) -> bool {
     moment.confidence == Confidence::Recorded
 }
 
-/// When each message was said; one without a time at that of the one before it. `None` if there is no time at all.
+/// The time of each message; a message without a time gets that of the one before. `None` if no message has a time.
 fn times(messages: &[Message]) -> Option<Vec<i64>> {
     let known = |message: &Message| {
         let at = message.at.filter(|at| at.confidence != Confidence::FileTime);
@@ -175,7 +175,7 @@ fn times(messages: &[Message]) -> Option<Vec<i64>> {
     Some(messages.iter().map(time).collect())
 }
 
-/// What stands after the last empty line that is not inside of code.
+/// The text after the last empty line outside code.
 fn last_paragraph(text: &str) -> Option<String> {
     let mut paragraphs: Vec<Vec<&str>> = vec![Vec::new()];
     let mut fence: Option<&str> = None;

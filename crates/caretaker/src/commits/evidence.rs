@@ -1,4 +1,4 @@
-//! What a conversation did that a commit may hold.
+//! Collects the changes of a conversation that may be in a commit.
 
 use std::collections::HashSet;
 
@@ -8,9 +8,9 @@ use serde_json::Value as Json;
 use super::paths::Standpoint;
 pub(crate) use super::paths::WorkspaceMatch;
 
-/// The tools that change files, by their one word.
+/// The tools that change files.
 const CHANGING_TOOLS: &[&str] = &["edit", "write", "delete"];
-/// The names of arguments that hold the path of the file, without what stores put between the words.
+/// The arguments that hold the path of a file, without separators.
 const PATH_ARGUMENTS: &[&str] = &[
     "path",
     "filepath",
@@ -22,11 +22,11 @@ const PATH_ARGUMENTS: &[&str] = &[
     "absolutepath",
     "uri",
 ];
-/// What stands before a path in a patch.
+/// The marks before a path in a patch.
 const PATCH_MARKS: &[&str] =
     &["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
 
-/// A file that was changed.
+/// A changed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Touch {
     /// Relative to the root of the repository.
@@ -34,19 +34,19 @@ pub(crate) struct Touch {
     pub(crate) at: Option<Moment>,
 }
 
-/// What is known of a conversation, seen from a repository.
+/// The facts about a conversation, seen from a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Evidence {
     pub(crate) workspace_match: WorkspaceMatch,
     pub(crate) touches: Vec<Touch>,
-    /// Moments at which something was said or done, in order. Empty if the store has no times inside of conversations.
+    /// The moments of messages and calls, in order. Empty if the store has no times inside conversations.
     pub(crate) activity: Vec<i64>,
-    /// The first and the last moment that is known of it.
+    /// The first and the last known moment.
     pub(crate) span: Option<(i64, i64)>,
 }
 
 impl Evidence {
-    /// `roots` are the places of the repository, `workspaces` the names of the conversation's workspace.
+    /// `roots`: the worktrees of the repository. `workspaces`: the names of the conversation's workspace.
     pub(crate) fn of(conversation: &Conversation, roots: &[String], workspaces: &[String]) -> Self {
         let standpoint = Standpoint::new(roots, workspaces);
         let touch = |path: &str, at: Option<Moment>| {
@@ -61,7 +61,7 @@ impl Evidence {
                     .extend(changed_paths(&call.input).iter().filter_map(|path| touch(path, at)));
             }
         }
-        // What a call says with a time, a list of files need not say without.
+        // A file with a time needs no second entry without a time.
         let timed: HashSet<String> = touches
             .iter()
             .filter(|touch| touch.at.is_some())
@@ -73,7 +73,7 @@ impl Evidence {
     }
 }
 
-/// A call that failed or was refused has changed nothing; of one that was cut off nobody knows.
+/// A call that failed or was refused changed nothing; one that was cut off may have.
 pub(super) fn may_have_changed(call: &ToolCall) -> bool {
     CHANGING_TOOLS.contains(&call.tool.as_str())
         && !matches!(call.state, ToolState::Failed | ToolState::Rejected | ToolState::Cancelled)
@@ -85,7 +85,7 @@ fn end_of(call: &ToolCall) -> Option<Moment> {
     Some(Moment { at_ms, ..started })
 }
 
-/// The paths that the arguments of a call name: by themselves, in a list of edits, or in a patch.
+/// The paths in the arguments of a call: plain, in a list of edits, or in a patch.
 pub(super) fn changed_paths(input: &Json) -> Vec<String> {
     let mut paths = Vec::new();
     match input {
@@ -126,7 +126,7 @@ fn patched_paths(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The moments inside that are recorded, or where there are none the best that are known; and the whole span.
+/// The recorded moments, or the best known ones if none is recorded; and the whole span.
 fn times(conversation: &Conversation) -> (Vec<i64>, Option<(i64, i64)>) {
     let head = &conversation.head;
     let of_messages = conversation.messages.iter().map(|message| message.at);

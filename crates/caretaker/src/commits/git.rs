@@ -1,4 +1,4 @@
-//! Asking git, in a repository that nobody has to trust.
+//! Asks git, in a repository that need not be trusted.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,40 +6,40 @@ use std::time::Duration;
 use uuid::Uuid;
 use workspace_history::{Git, GitAnswer, GitError as HostGitError};
 
-/// Longer than any answer takes, in any repository.
+/// Longer than any answer takes.
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
 
-/// What a commit says of itself.
+/// A commit, as git describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     pub(crate) id: String,
     pub(crate) subject: String,
-    /// When the change was made; a rebase keeps it.
+    /// When the author made the change; a rebase keeps it.
     pub(crate) author_ms: i64,
-    /// When this commit of it was made.
+    /// When this commit was created.
     pub(crate) commit_ms: i64,
     pub(crate) parents: Vec<String>,
-    /// Relative to the root of the repository; of a rename both names.
+    /// Relative to the root of the repository; for a rename, both names.
     pub(crate) files: Vec<String>,
 }
 
-/// A repository, and all places where it is checked out.
+/// A repository and its worktrees.
 #[derive(Debug, Clone)]
 pub(crate) struct Repository {
     git: Git,
     pub(crate) root: PathBuf,
-    /// The root is one of them.
+    /// Includes the root.
     pub(crate) worktrees: Vec<PathBuf>,
 }
 
-/// Says why git gave no answer.
+/// Why git gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GitError {
-    #[error("the repository cannot be asked")]
+    #[error("cannot ask git about the repository")]
     Run(#[from] HostGitError),
     #[error("`{}` is not in a git repository", .path.display())]
     NotARepository { path: PathBuf, said: String },
-    #[error("there is no commit `{0}`")]
+    #[error("no commit `{0}`")]
     NoSuchCommit(String),
     #[error("git said: {0}")]
     Refused(String),
@@ -77,7 +77,7 @@ impl Repository {
         found.ok_or_else(|| GitError::NoSuchCommit(revision.to_owned()))
     }
 
-    /// The commits that `newer` has and `older` has not, the newest first, and not more than `most`.
+    /// The commits of `newer` without those of `older`, the newest first, at most `most`.
     pub(crate) fn commits_between(
         &self,
         older: &str,
@@ -90,7 +90,7 @@ impl Repository {
 
     fn resolve(&self, revision: &str) -> Result<String, GitError> {
         let no_such = || GitError::NoSuchCommit(revision.to_owned());
-        // An option is no revision, whatever git would make of it.
+        // Never pass an option to git as a revision.
         if revision.is_empty() || revision.starts_with('-') {
             return Err(no_such());
         }
@@ -104,7 +104,7 @@ impl Repository {
     }
 
     fn log(&self, what: &[&str]) -> Result<Vec<Commit>, GitError> {
-        // Names of files may hold anything; this they cannot know.
+        // Names of files may hold anything, but they cannot know this mark.
         let mark = Uuid::new_v4().simple().to_string();
         let format = format!("--format=tformat:{mark}%x01%H%x01%at%x01%ct%x01%P%x01%s");
         let mut args = vec![
@@ -117,7 +117,7 @@ impl Repository {
             "--no-mailmap",
             "--no-renames",
             "--no-notes",
-            // Of a merge, what it brought to where it was made.
+            // For a merge: the changes against its first parent.
             "--diff-merges=first-parent",
             "--name-only",
             &format,
@@ -144,8 +144,8 @@ fn text(answer: &GitAnswer) -> String {
     String::from_utf8_lossy(&answer.stdout).into_owned()
 }
 
-/// `mark␁id␁time␁time␁parents␁subject` and the names of the files of each commit; with `-z` all of it ends in NUL, and a line
-/// feed stands before the first name.
+/// `mark␁id␁time␁time␁parents␁subject`, then the names of the commit's files. With `-z`, each of them ends in NUL, and a
+/// line feed precedes the first name.
 fn parse_log(text: &str, mark: &str) -> Vec<Commit> {
     let mut commits: Vec<Commit> = Vec::new();
     for entry in text.split('\0') {

@@ -1,11 +1,11 @@
-//! Which conversations led to a commit.
+//! Finds the conversations that led to a commit.
 //!
 //! ```text
 //!   git ──► Commit (times, files) ──┐
 //!                                   ├──► ranking: a score, and the reason for it
 //!   Conversation ──► Evidence ──────┘
-//!     touched_files: what was edited, when, by paths of the repository
-//!   Commit and Conversation ──► Episode: what was said and done in the time of the commit
+//!     touches: which files of the repository it edited, and when
+//!   Commit and Conversation ──► Episode: the messages and calls in the time of the commit
 //! ```
 
 pub(crate) mod episode;

@@ -1,35 +1,37 @@
-//! Paths as stores name them, made paths of the repository.
+//! Turns paths of stores into paths of the repository.
 
-/// How a workspace lies to a repository.
+use percent_encoding::percent_decode_str;
+
+/// How a workspace relates to a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WorkspaceMatch {
-    /// The root of the repository, or of another place where it is checked out.
+    /// The root of the repository or of one of its worktrees.
     Same,
-    /// A directory in it.
+    /// A directory in the repository.
     Inside,
-    /// A directory around it.
+    /// A directory around the repository.
     Around,
-    /// Another directory of the same name: a clone, or the same project on another machine.
+    /// Another directory with the same name: a clone, or the same project on another machine.
     Namesake,
     Unknown,
     Different,
 }
 
-/// Where a conversation worked, seen from a repository.
+/// The workspace of a conversation, seen from a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Standpoint {
     pub(super) workspace_match: WorkspaceMatch,
-    /// The places where the repository is checked out, without a slash at the end.
+    /// The worktrees of the repository, without a slash at the end.
     roots: Vec<String>,
-    /// Empty if it is not known.
+    /// Empty if unknown.
     workspace: String,
-    /// What leads from the root of the repository to the workspace; empty, or with a slash at the end.
+    /// The path from the repository's root to the workspace; empty, or with a slash at the end.
     prefix: String,
 }
 
 impl Standpoint {
-    /// `workspaces` are the names that the workspace goes by, such as one with links and one without.
+    /// `workspaces`: the names of the workspace, for instance one with links and one without.
     pub(super) fn new(roots: &[String], workspaces: &[String]) -> Self {
         let roots: Vec<String> = roots.iter().map(|root| plain(root)).collect();
         let names: Vec<String> = workspaces.iter().map(|name| plain(name)).collect();
@@ -51,15 +53,15 @@ impl Standpoint {
         Self { workspace_match, roots, workspace, prefix }
     }
 
-    /// The path in the repository that a store's path means; `None` if it is elsewhere.
+    /// The path in the repository; `None` if the file is elsewhere.
     pub(super) fn in_repository(&self, path: &str) -> Option<String> {
         let path = plain(path);
         if !is_absolute(&path) {
-            // Of a workspace around the repository, only the absolute ones are certain.
+            // If the workspace is around the repository, a relative path may be of another project.
             let is_certain = self.workspace_match != WorkspaceMatch::Around;
             return is_certain.then(|| normal(&format!("{}{path}", self.prefix))).flatten();
         }
-        // The deepest first: a worktree may lie inside of another.
+        // The deepest first: a worktree may lie inside another.
         let mut roots: Vec<&String> = self.roots.iter().collect();
         roots.sort_by_key(|root| std::cmp::Reverse(root.len()));
         if let Some(inside) = roots.into_iter().find_map(|root| below(&path, root)) {
@@ -70,7 +72,7 @@ impl Standpoint {
     }
 }
 
-/// What is left of a path below another; empty if they are the same.
+/// The rest of a path below another; empty if they are equal.
 fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(root)?;
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
@@ -84,12 +86,12 @@ fn has_drive(path: &str) -> bool {
     matches!(path.as_bytes(), [letter, b':', b'/', ..] if letter.is_ascii_alphabetic())
 }
 
-/// A path with slashes, without the scheme of a URI, and with a small drive letter.
+/// A path with slashes, without the scheme of a URI, and with a lower-case drive letter.
 fn plain(path: &str) -> String {
     let mut path = match path.split_once("://") {
         Some((scheme, rest)) if scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') => {
             let after_authority = rest.find('/').map_or("", |slash| &rest[slash..]);
-            percent_decoded(after_authority)
+            percent_decode_str(after_authority).decode_utf8_lossy().into_owned()
         }
         _ => path.to_owned(),
     };
@@ -106,27 +108,7 @@ fn plain(path: &str) -> String {
     path
 }
 
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let decoded = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match (first, decoded) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Without `.` and `..`; `None` if it leads out, or to the root itself.
+/// Removes `.` and `..`; `None` if the path leads out, or to the root.
 fn normal(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

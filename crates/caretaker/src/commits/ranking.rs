@@ -1,4 +1,4 @@
-//! How likely it is that a conversation led to a commit, and why.
+//! Scores how likely it is that a conversation led to a commit, and says why.
 
 use std::collections::HashSet;
 
@@ -8,16 +8,16 @@ use cursor_stores::model::Confidence;
 use super::evidence::{Evidence, Touch, WorkspaceMatch};
 use super::git::Commit;
 
-/// Git counts whole seconds, so a commit is up to one later than it says.
+/// Git counts whole seconds, so a commit may be up to a second later than it says.
 const SECOND_MS: i64 = 1000;
-/// What is half as near is worth half as much, from here on.
+/// Activity this long before a commit is worth half.
 const NEAR_MS: f64 = 10.0 * 60_000.0;
-/// What each kind of evidence is worth; together 100.
+/// The weight of each kind of evidence; together 100.
 const FILES_WEIGHT: f64 = 60.0;
 const TIME_WEIGHT: f64 = 25.0;
 const WORKSPACE_WEIGHT: f64 = 15.0;
 
-/// What speaks for a conversation having led to a commit.
+/// The evidence that a conversation led to a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Match {
     /// From 0 to 100.
@@ -29,19 +29,19 @@ pub(crate) struct Match {
     pub(crate) workspace: WorkspaceMatch,
 }
 
-/// When a conversation was at it, seen from a commit.
+/// When a conversation was active, seen from a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timing {
-    /// It changed one of the files so many milliseconds before.
+    /// It changed one of the files this many milliseconds before.
     ChangedBefore(u64),
-    /// Something was said or done in it so many milliseconds before.
+    /// It was active this many milliseconds before.
     ActiveBefore(u64),
-    /// It began before and changed after, and nothing in it says when.
+    /// It began before and changed after the commit, and has no times inside.
     Open,
     Unknown,
 }
 
-/// Says how a conversation fits a commit; `None` if it does not: it was at it at another time, or elsewhere on other files.
+/// Scores a conversation for a commit; `None` if it was active at another time, or elsewhere on other files.
 pub(crate) fn rank(commit: &Commit, evidence: &Evidence, window_ms: u64) -> Option<Match> {
     let files = common_files(commit, evidence);
     let (timing, nearest_ms) = timing(commit, evidence, &files)?;
@@ -71,7 +71,7 @@ pub(crate) fn rank(commit: &Commit, evidence: &Evidence, window_ms: u64) -> Opti
     })
 }
 
-/// The files of the commit that were changed before it, or at a time that is not certain.
+/// The commit's files that the conversation changed before it, or at an uncertain time.
 fn common_files(commit: &Commit, evidence: &Evidence) -> Vec<String> {
     let latest = commit.author_ms.max(commit.commit_ms).saturating_add(SECOND_MS);
     let is_before = |touch: &&Touch| {
@@ -82,8 +82,8 @@ fn common_files(commit: &Commit, evidence: &Evidence) -> Vec<String> {
     commit.files.iter().filter(|file| touched.contains(file.as_str())).cloned().collect()
 }
 
-/// A commit has two times, when its change was made and when it was committed; the one that fits better counts. Returns
-/// also how near the conversation came to it.
+/// A commit has two times, of the change and of the commit; the one that fits better counts. The second value is the
+/// shortest time between the conversation and the commit.
 fn timing(commit: &Commit, evidence: &Evidence, files: &[String]) -> Option<(Timing, u64)> {
     let moments = [commit.author_ms, commit.commit_ms];
     let nearest = |times: &mut dyn Iterator<Item = i64>| -> Option<u64> {
@@ -93,7 +93,7 @@ fn timing(commit: &Commit, evidence: &Evidence, files: &[String]) -> Option<(Tim
     let files: HashSet<&str> = files.iter().map(String::as_str).collect();
     let changes = evidence.touches.iter().filter(|touch| files.contains(touch.path.as_str()));
     let changed = nearest(&mut changes.filter_map(|touch| Some(touch.at?.at_ms)));
-    // Without times inside, its beginning and its end are all that is known; they may lie on both sides.
+    // Without times inside, only the beginning and the end are known. The commit may lie between them.
     let ends = [first, last];
     let activity =
         if evidence.activity.is_empty() { ends.as_slice() } else { evidence.activity.as_slice() };
@@ -106,18 +106,18 @@ fn timing(commit: &Commit, evidence: &Evidence, files: &[String]) -> Option<(Tim
         }
         (None, _) if is_open => Some((Timing::Open, 0)),
         (None, Some(active)) => Some((Timing::ActiveBefore(active), active)),
-        // It began when the commit was made already.
+        // It began after the commit.
         (None, None) => None,
     }
 }
 
-/// How long before a moment of a commit; `None` if after it.
+/// The time from `at` to the moment of a commit; `None` if `at` is later.
 fn before(at: i64, moment: i64) -> Option<u64> {
     let distance = moment.saturating_add(SECOND_MS).checked_sub(at)?;
     u64::try_from(distance).ok().map(|ms| ms.saturating_sub(SECOND_MS.unsigned_abs()))
 }
 
-/// Mostly how much of the commit it explains, and a little how much else it did.
+/// Mostly the share of the commit's files, and a little the share of the conversation's files.
 fn files_share(commit: &Commit, evidence: &Evidence, n_common: usize) -> f64 {
     let mut touched: Vec<&str> = evidence.touches.iter().map(|touch| touch.path.as_str()).collect();
     touched.sort_unstable();
@@ -161,15 +161,15 @@ impl Match {
         let when = match self.timing {
             Timing::ChangedBefore(ms) => format!("the last change {} before it", units::age(ms)),
             Timing::ActiveBefore(ms) => format!("active {} before it", units::age(ms)),
-            Timing::Open => "open when it was made".to_owned(),
-            Timing::Unknown => "at a time that is not known".to_owned(),
+            Timing::Open => "open at the time".to_owned(),
+            Timing::Unknown => "at an unknown time".to_owned(),
         };
         let place = match self.workspace {
             WorkspaceMatch::Same => "in the same workspace",
             WorkspaceMatch::Inside => "in a directory of the repository",
             WorkspaceMatch::Around => "in a directory around the repository",
             WorkspaceMatch::Namesake => "in another workspace of the same name",
-            WorkspaceMatch::Unknown => "in a workspace that is not known",
+            WorkspaceMatch::Unknown => "in an unknown workspace",
             WorkspaceMatch::Different => "in another workspace",
         };
         format!("{files}, {when}, {place}")

@@ -108,13 +108,13 @@ fn without_times_the_files_have_to_speak() {
     timeless.touches[0].at = None;
     (timeless.activity, timeless.span) = (Vec::new(), None);
     let (_, words) = reason(&commit(&["a.rs"]), &timeless).unwrap();
-    assert_eq!(words, "changed its only file, at a time that is not known, in the same workspace");
+    assert_eq!(words, "changed its only file, at an unknown time, in the same workspace");
     assert!(reason(&commit(&["b.rs"]), &timeless).is_none());
     // Only its beginning and its end are known.
     let mut open = timeless.clone();
     open.span = Some((NOON - 100 * MINUTE, NOON + 100 * MINUTE));
     let (_, words) = reason(&commit(&["b.rs"]), &open).unwrap();
-    assert!(words.contains("open when it was made"), "{words}");
+    assert!(words.contains("open at the time"), "{words}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Counting what is in conversations.
+//! Counts what is in conversations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,28 +12,28 @@ use serde::Serialize;
 
 use crate::commands::sessions::ls;
 
-/// Who is silent for longer is not at it.
+/// A longer silence is a pause, not work.
 const LONGEST_PAUSE_MS: i64 = 10 * 60 * 1000;
 
-/// No path: those are absolute.
+/// Cannot be mistaken for a path: paths are absolute.
 const UNKNOWN_WORKSPACE: &str = "unknown";
 
-/// What is in some conversations. What no store knows is absent, never zero.
+/// The counts of some conversations. An unknown number is absent, never zero.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct ConversationStats {
     pub(crate) conversations: u64,
     pub(crate) messages: MessageCounts,
-    /// By the one word that a tool has in all stores.
+    /// Counts by the tool's name, which is the same in all stores.
     pub(crate) tools: BTreeMap<String, ToolCounts>,
     pub(crate) tokens: KnownTokens,
     pub(crate) models: BTreeMap<String, ModelCounts>,
-    /// The first and the last moment that is known, in milliseconds since 1970.
+    /// The first and the last known moment, in milliseconds since 1970.
     pub(crate) first_ms: Option<i64>,
     pub(crate) last_ms: Option<i64>,
     pub(crate) active: KnownTime,
-    /// In the zone of the user.
+    /// Counts by day, in the user's time zone.
     pub(crate) days: BTreeMap<Date, Counts>,
-    /// By path; `unknown` for those that are about none that is known.
+    /// Counts by path; `unknown` if the workspace is unknown.
     pub(crate) workspaces: BTreeMap<String, Counts>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct ConversationStats {
 pub(crate) struct MessageCounts {
     pub(crate) prompts: u64,
     pub(crate) answers: u64,
-    /// Context, summaries and what Cursor wrote itself.
+    /// Context, summaries and messages that Cursor wrote itself.
     pub(crate) others: u64,
 }
 
@@ -56,26 +56,26 @@ pub(crate) struct ToolCounts {
     pub(crate) unknown: u64,
 }
 
-/// Sums over the conversations that know them.
+/// Sums over the conversations with known tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct KnownTokens {
     pub(crate) known_conversations: u64,
-    /// `null` if nobody knows.
+    /// `null` if no conversation knows.
     pub(crate) sum: Option<TokenUsage>,
 }
 
-/// How long somebody was at it, as far as messages have times.
+/// The time of active work, as far as messages have times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct KnownTime {
     pub(crate) known_conversations: u64,
-    /// `null` if nobody knows.
+    /// `null` if no conversation knows.
     pub(crate) ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct ModelCounts {
     pub(crate) conversations: u64,
-    /// Those that name it themselves.
+    /// Messages that name the model.
     pub(crate) messages: u64,
 }
 
@@ -112,7 +112,7 @@ impl ConversationStats {
         stats
     }
 
-    /// Adds others.
+    /// Adds the counts of other conversations.
     #[must_use]
     pub(crate) fn plus(mut self, other: Self) -> Self {
         self.conversations += other.conversations;
@@ -178,7 +178,7 @@ fn day_of(at_ms: i64, zone: &TimeZone) -> Option<Date> {
     Some(timestamp.to_zoned(zone.clone()).date())
 }
 
-/// Of the whole conversation where that is known, else of its turns. How full the context is, is no sum.
+/// The tokens of the whole conversation if they are known, otherwise of its turns. The fill of the context is no sum.
 fn tokens(conversation: &Conversation) -> KnownTokens {
     let summable = |tokens: TokenUsage| {
         let tokens = TokenUsage { context_used: None, context_limit: None, ..tokens };
@@ -192,7 +192,7 @@ fn tokens(conversation: &Conversation) -> KnownTokens {
     KnownTokens { known_conversations: u64::from(sum.is_some()), sum }
 }
 
-/// The times between one recorded moment and the next, pauses left out.
+/// The sum of the times between recorded moments, without pauses.
 fn active_time(conversation: &Conversation) -> KnownTime {
     let of_turns = conversation.turns.iter().flat_map(|turn| [turn.started, turn.ended]);
     let of_messages = conversation.messages.iter().map(|message| message.at);
@@ -262,7 +262,7 @@ impl ToolCounts {
         self.by_outcome().iter().map(|(count, _)| count).sum()
     }
 
-    /// Each with its word.
+    /// Each count with its word.
     pub(crate) fn by_outcome(self) -> [(u64, &'static str); 6] {
         [
             (self.succeeded, "succeeded"),

@@ -1,7 +1,6 @@
-//! Tells in which directories something changes, for as many directories as there are.
+//! Reports in which directories something changes, for any number of directories.
 //!
-//! The kernel lends each user some thousand watches. Half of them are taken at the most; what there is no watch for is
-//! looked at every now and then.
+//! The kernel gives each user some thousand watches. This takes at most half of them, and polls the other directories.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -15,16 +14,16 @@ use admission::command_error::CommandError;
 use ground::inotify::{Change, Inotify, ReadFlags, Watch, WatchFlags};
 use run_protocol::ExitCode;
 
-/// A writer commits in bursts; what comes within this time is one change.
+/// A writer commits in bursts; everything within this time is one change.
 const BURST: Duration = Duration::from_millis(100);
-/// How often those are looked at that are not watched.
+/// How often the directories without a watch are polled.
 const ROUND: Duration = Duration::from_secs(2);
-/// Where the kernel does not say how many watches there are.
+/// The limit if the kernel does not tell its own.
 const USUAL_LIMIT: usize = 8_192;
 /// A watch takes about a kilobyte of the kernel's memory.
 const MOST_WATCHES: usize = 50_000;
 
-/// What is a change. Our own reading is none.
+/// The changes, without our own reads.
 const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::ATTRIB)
@@ -33,25 +32,25 @@ const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::MOVE_SELF);
 
-/// Watches directories, not what is below them.
+/// Watches directories, without their subdirectories.
 pub(crate) struct DirectoryWatch {
     inotify: Inotify,
     watched: BTreeMap<PathBuf, Watch>,
     directories: HashMap<Watch, PathBuf>,
     n_watches: usize,
-    /// What lay there when it was last looked at.
+    /// The state of each directory at the last poll.
     unwatched: HashMap<PathBuf, u64>,
     next_round: Instant,
 }
 
-/// What happened since the last look.
+/// The changes since the last look.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Changes {
-    /// Something in these changed.
+    /// Directories in which something changed.
     pub(crate) directories: BTreeSet<PathBuf>,
-    /// Something new is in these. They are among the others too.
+    /// Directories with a new entry. `directories` has them too.
     pub(crate) with_news: BTreeSet<PathBuf>,
-    /// More happened than can be told.
+    /// The kernel dropped changes: anything may have changed.
     pub(crate) is_everything: bool,
 }
 
@@ -66,9 +65,7 @@ impl DirectoryWatch {
 
     fn with_watches(n_watches: usize) -> Result<Self, CommandError> {
         let inotify = Inotify::new().map_err(|error| {
-            cannot_watch(error).hint(
-                "the system limits how many watchers there are: fs.inotify.max_user_instances",
-            )
+            cannot_watch(error).hint("raise the limit of the system: fs.inotify.max_user_instances")
         })?;
         Ok(Self {
             inotify,
@@ -80,13 +77,12 @@ impl DirectoryWatch {
         })
     }
 
-    /// Adds directories, the first of them first. One that is not there is passed over.
+    /// Adds directories, in this order. Skips missing ones.
     pub(crate) fn cover<'a>(&mut self, directories: impl IntoIterator<Item = &'a PathBuf>) {
         for directory in directories {
             if let Some(known) = self.watched.get(directory).copied() {
-                // The directory, or one above it, may have been deleted or renamed and made again: then this is another
-                // one by now. The kernel gives a directory that it watches its old number. A renamed directory stays
-                // watched, under the name that it had.
+                // The directory, or one above it, may have been deleted or renamed and created again. Then it is another
+                // directory, and the kernel gives it a new number. A renamed directory stays watched, under its old name.
                 if let Ok(watch) = self.inotify.add(directory, CHANGES)
                     && watch != known
                 {
@@ -108,7 +104,7 @@ impl DirectoryWatch {
         }
     }
 
-    /// Waits for a change and then for the rest of its burst, or for a while. `None` if nothing happened.
+    /// Waits for a change and the rest of its burst, or for the next poll. `None` if nothing changed.
     pub(crate) fn wait(&mut self) -> Result<Option<Changes>, CommandError> {
         let patience = self.next_round.saturating_duration_since(Instant::now());
         let mut changes = Changes::default();
@@ -120,13 +116,13 @@ impl DirectoryWatch {
         }
         if Instant::now() >= self.next_round {
             self.look_around(&mut changes);
-            // After the look: one that takes long must not be all that is done.
+            // Counted from the end of the poll, so that slow polls do not follow each other without a pause.
             self.next_round = Instant::now() + ROUND;
         }
         Ok((changes != Changes::default()).then_some(changes))
     }
 
-    /// Adds what the kernel says to the changes.
+    /// Adds a report of the kernel to the changes.
     fn take(&mut self, change: &Change, changes: &mut Changes) {
         changes.is_everything |= change.is_overflow();
         if change.is_end_of_watch() {
@@ -151,7 +147,7 @@ impl DirectoryWatch {
         changes.directories.insert(directory.to_owned());
     }
 
-    /// Looks at the directories that are not watched.
+    /// Polls the directories without a watch.
     fn look_around(&mut self, changes: &mut Changes) {
         let mut changed = Vec::new();
         self.unwatched.retain(|directory, known| match state_of(directory) {
@@ -170,7 +166,7 @@ impl DirectoryWatch {
 }
 
 fn cannot_watch(error: io::Error) -> CommandError {
-    CommandError::new(ExitCode::Failed, "changes cannot be watched for").because(error)
+    CommandError::new(ExitCode::Failed, "cannot watch for changes").because(error)
 }
 
 /// Logs of databases come and go with their writers.
@@ -179,7 +175,7 @@ fn is_log(path: &Path) -> bool {
     [b"-wal".as_slice(), b"-shm", b"-journal"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// Tells apart states of what is in a directory.
+/// A fingerprint of the directory's entries.
 fn state_of(directory: &Path) -> Option<u64> {
     let mut sum = 0_u64;
     for entry in fs::read_dir(directory).ok()?.flatten() {
@@ -187,7 +183,7 @@ fn state_of(directory: &Path) -> Option<u64> {
         let mut hasher = DefaultHasher::new();
         entry.file_name().hash(&mut hasher);
         (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()).hash(&mut hasher);
-        // In any order.
+        // The order of the entries does not matter.
         sum = sum.wrapping_add(hasher.finish());
     }
     Some(sum)
@@ -206,7 +202,7 @@ mod tests {
         (root, all)
     }
 
-    /// Waits until a directory is told of.
+    /// Waits until a directory is reported.
     fn wait_for(watch: &mut DirectoryWatch, directory: &Path) -> Changes {
         loop {
             let changes = watch.wait().unwrap().unwrap_or_default();

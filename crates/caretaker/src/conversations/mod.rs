@@ -1,4 +1,4 @@
-//! Conversations as the commands look at them: counted, watched while they grow, chosen by time.
+//! Counts conversations, watches them grow, and selects them by time.
 
 pub(crate) mod conversation_stats;
 pub(crate) mod directory_watch;

@@ -10,7 +10,7 @@ use jiff::{Timestamp, Zoned};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PointInTime(pub(crate) i64);
 
-/// Says what a point in time may look like.
+/// The forms of a point in time.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a time: write a date (2026-07-01), a date and time (2026-07-01T14:30), or how long ago (90m, 12h, 3d, 2w)"

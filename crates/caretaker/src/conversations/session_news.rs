@@ -1,36 +1,36 @@
-//! What is new in a conversation since it was last looked at.
+//! Finds what is new in a conversation since the last look.
 //!
-//! A store is read again as a whole or in a window at its end; files are rewritten, answers grow while they are written,
-//! results join their calls. Each piece is told once, and of one that grew only what is new.
+//! Each look reads the whole store again, or a window at its end. Meanwhile files are rewritten, answers grow, and results
+//! join their calls. Each piece is reported once; of a piece that grew, only the new part.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use cursor_stores::model::{Message, Part, ToolCall};
 
-/// What has been told already.
+/// Everything that was reported already.
 #[derive(Debug, Default)]
 pub(crate) struct SessionNews {
     told: HashMap<PieceKey, Told>,
 }
 
-/// A piece by its place: the message, counted where the same one occurs again, and the number of the piece in it.
+/// The key of a piece: its message, the number of the occurrence if the message repeats, and its place in the message.
 type PieceKey = (u64, usize, usize);
 
 #[derive(Debug)]
 struct Told {
-    /// For texts, which grow.
+    /// The text, because texts grow.
     text: Option<String>,
     content: u64,
 }
 
 impl SessionNews {
-    /// Counts everything as told.
+    /// Counts everything as reported.
     pub(crate) fn skip(&mut self, messages: &[Message]) {
         drop(self.tell(messages));
     }
 
-    /// Returns the messages that have something new, with nothing but what is new.
+    /// Returns the messages with something new, and only their new parts.
     pub(crate) fn tell(&mut self, messages: &[Message]) -> Vec<Message> {
         let mut occurrences: HashMap<u64, usize> = HashMap::new();
         let mut news = Vec::new();
@@ -73,12 +73,12 @@ impl SessionNews {
     }
 }
 
-/// What makes a message the same when it is read again. Its place would not do: a window moves.
+/// The identity of a message when it is read again. Its place is not enough: the window moves.
 fn identity(message: &Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     match &message.id {
         Some(id) => id.hash(&mut hasher),
-        // Without an id it is what it begins with; it may still grow.
+        // Without an id, use its beginning: the message may still grow.
         None => {
             std::mem::discriminant(&message.role).hash(&mut hasher);
             if let Some(first) = message.parts.first() {
@@ -110,7 +110,7 @@ fn content_of(part: &Part) -> u64 {
     let mut hasher = DefaultHasher::new();
     match part {
         Part::Text { text } | Part::Reasoning { text, .. } => text.hash(&mut hasher),
-        // When it started and how long it took may come to be known later, and are no news.
+        // Start and duration may become known later, and are no news.
         Part::ToolCall(ToolCall { id, name, input, result, state, .. }) => {
             (id, name, input.to_string()).hash(&mut hasher);
             format!("{result:?}{state:?}").hash(&mut hasher);

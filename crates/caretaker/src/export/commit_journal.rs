@@ -1,4 +1,4 @@
-//! The development journal of commits, as Markdown: what was asked, looked at, changed, run and concluded for each.
+//! The development journal of commits, as Markdown: prompts, files, commands and conclusions of each.
 
 use std::io::{self, Write};
 
@@ -12,9 +12,9 @@ use crate::commits::episode::Episode;
 use crate::commits::git::Commit;
 use crate::commits::ranking::Match;
 
-/// The most files that a list names; it only counts the rest.
+/// The most files that a list names; it counts the rest.
 const MOST_FILES: usize = 100;
-/// As much of a command as anyone reads.
+/// The most characters of a command.
 const LONGEST_COMMAND: usize = 1000;
 
 /// A commit, with the conversations of its window.
@@ -29,11 +29,7 @@ pub(crate) struct Entry<'a> {
 pub(crate) fn write(entries: &[Entry<'_>], window: &str, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "# Development journal\n")?;
     writeln!(out, "- Commits: {}", grouped(entries.len() as u64))?;
-    writeln!(
-        out,
-        "- Time before each commit: since the commit before it, at most {}",
-        plain(window)
-    )?;
+    writeln!(out, "- Window of each commit: since the commit before, at most {}", plain(window))?;
     for Entry { commit, episodes, earlier } in entries {
         writeln!(out, "\n## {} {}\n", code(short(&commit.id)), plain(&commit.subject))?;
         writeln!(out, "- Commit: {}", code(&commit.id))?;
@@ -43,7 +39,7 @@ pub(crate) fn write(entries: &[Entry<'_>], window: &str, out: &mut dyn Write) ->
         }
         write_list(out, "Files", &commit.files)?;
         if episodes.is_empty() {
-            writeln!(out, "\n*No conversation falls into its time.*")?;
+            writeln!(out, "\n*No conversation in its window.*")?;
         }
         episodes.iter().try_for_each(|episode| out.write_all(episode.as_bytes()))?;
         if !earlier.is_empty() {
@@ -54,15 +50,15 @@ pub(crate) fn write(entries: &[Entry<'_>], window: &str, out: &mut dyn Write) ->
     Ok(())
 }
 
-/// Tells what a conversation did for a commit, under a heading of its own.
+/// The section about one conversation of a commit.
 pub(crate) fn episode(episode: &Episode<'_>, found: &Match) -> String {
     let mut out = Vec::new();
-    // A vector takes whatever is written.
+    // Writing to a vector cannot fail.
     let _infallible = write_episode(episode, found, &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Tells that a conversation changed files of a commit before its time began.
+/// The line about a conversation that changed files of the commit before its window.
 pub(crate) fn earlier(id: &str, title: Option<&str>, found: &Match) -> String {
     let title = title.map_or_else(String::new, |title| format!(" {}", plain(title)));
     format!("{}{title}: {}", code(id), plain(&found.reason()))
@@ -87,11 +83,10 @@ fn write_episode(episode: &Episode<'_>, found: &Match, out: &mut dyn Write) -> i
     write_list(out, "Files changed", &episode.changed)?;
     write_list(out, "Files discussed", &episode.discussed)?;
     if let Some(prompt) = episode.goes_on_with() {
-        let at = prompt.at.map_or_else(
-            || "of an earlier time".to_owned(),
-            |at| format!("of {}", facts::moment(at)),
-        );
-        writeln!(out, "\n*It goes on with the prompt {}.*", plain(&at))?;
+        let at = prompt
+            .at
+            .map_or_else(|| "from before".to_owned(), |at| format!("from {}", facts::moment(at)));
+        writeln!(out, "\n*Continues the prompt {}.*", plain(&at))?;
     }
     for prompt in episode.prompts() {
         let at = prompt.at.map_or_else(String::new, |at| format!(" ({})", facts::moment(at)));
@@ -117,7 +112,7 @@ fn extent(episode: &Episode<'_>) -> String {
     let ends = (number(episode.messages.first()), number(episode.messages.last()));
     match ends {
         _ if episode.is_whole => {
-            format!("all {n_all} messages: the store does not say when each was written")
+            format!("all {n_all} messages (the store has no time per message)")
         }
         (Some(first), Some(last)) if first == last => format!("message {first} of {n_all}"),
         (Some(first), Some(last)) => format!("messages {first} to {last} of {n_all}"),

@@ -1,4 +1,4 @@
-//! What an export says about a conversation besides what was said in it, in words.
+//! The facts about a conversation in an export, in words.
 
 use admission::words::units;
 use cursor_stores::model::{
@@ -8,9 +8,9 @@ use cursor_stores::model::{
 use jiff::Timestamp;
 
 use crate::commands::sessions::ls;
-use crate::view::conversation::{models_in_words, subject, tokens_in_words};
+use crate::view::conversation::{models_in_words, tokens_in_words};
 
-/// As much of a prompt as a list of prompts shows.
+/// The most characters of a prompt in the list of prompts.
 const LONGEST_HEADING: usize = 100;
 
 pub(super) fn title(head: &Head) -> String {
@@ -20,9 +20,9 @@ pub(super) fn title(head: &Head) -> String {
     }
 }
 
-/// Names and values, of what is known.
+/// The known facts: names and values.
 pub(super) struct Facts {
-    /// What a reader wants to know first.
+    /// The facts that readers want first.
     pub(super) first: Vec<(&'static str, String)>,
     pub(super) more: Vec<(&'static str, String)>,
 }
@@ -76,7 +76,7 @@ fn origin_in_words(origin: &Origin) -> String {
     with_details(&path, [("key", &origin.key)])
 }
 
-/// `2026-07-01 09:30:00 UTC`, the same wherever it is read; one that is not certain is marked.
+/// `2026-07-01 09:30:00 UTC`, the same on every machine, with a mark if it is uncertain.
 pub(super) fn moment(moment: Moment) -> String {
     let time = match Timestamp::from_millisecond(moment.at_ms) {
         Ok(timestamp) => timestamp.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
@@ -85,11 +85,11 @@ pub(super) fn moment(moment: Moment) -> String {
     match moment.confidence {
         Confidence::Recorded => time,
         Confidence::Interpolated => format!("about {time}"),
-        Confidence::FileTime => format!("{time} (of the file)"),
+        Confidence::FileTime => format!("{time} (file time)"),
     }
 }
 
-/// Who speaks, and what it is if it is not simply said.
+/// The speaker, and the kind of the message if it is special.
 pub(super) fn speaker(message: &Message) -> &'static str {
     match (message.kind, message.role) {
         (MessageKind::Said, Role::User) => "User",
@@ -99,7 +99,7 @@ pub(super) fn speaker(message: &Message) -> &'static str {
         (MessageKind::Said, Role::Unknown) => "Unknown role",
         (MessageKind::Context, Role::System) => "System prompt",
         (MessageKind::Context, _) => "Context added by Cursor",
-        (MessageKind::Summary, _) => "Summary of what was before",
+        (MessageKind::Summary, _) => "Summary of earlier messages",
         (MessageKind::Simulated, _) => "Written by Cursor",
         (MessageKind::Pending, Role::User) => "User, not committed",
         (MessageKind::Pending, _) => "Assistant, not committed",
@@ -108,7 +108,7 @@ pub(super) fn speaker(message: &Message) -> &'static str {
     }
 }
 
-/// By whom and when.
+/// The model and the time.
 pub(super) fn message_notes(message: &Message) -> Vec<String> {
     [message.model.as_deref().map(display_model), message.at.map(moment)]
         .into_iter()
@@ -142,7 +142,7 @@ pub(super) fn turn(turn: &Turn) -> String {
         TurnState::Finished => "finished",
         TurnState::Failed => "failed",
         TurnState::Cancelled => "cancelled",
-        TurnState::Unknown => "how it ended is not known",
+        TurnState::Unknown => "unknown end",
     };
     let error = turn.error_in_words().map_or_else(String::new, |error| format!(": {error}"));
     let words = [
@@ -184,12 +184,12 @@ pub(super) fn image(media_type: Option<&str>, path: Option<&str>, n_bytes: Optio
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// The tool's one word; what is not known at all is said so.
+/// The tool's name.
 pub(super) fn tool(call: &ToolCall) -> &str {
     [call.tool.as_str(), call.name.as_str()]
         .into_iter()
         .find(|name| !name.is_empty())
-        .unwrap_or("a tool without a name")
+        .unwrap_or("unnamed tool")
 }
 
 pub(super) fn tool_state(state: ToolState) -> &'static str {
@@ -203,12 +203,12 @@ pub(super) fn tool_state(state: ToolState) -> &'static str {
     }
 }
 
-/// What a call is about, where its arguments say it.
+/// The subject of a call, if its arguments have one.
 pub(super) fn tool_subject(call: &ToolCall) -> Option<String> {
-    Some(subject(&call.input)).filter(|subject| !subject.is_empty())
+    Some(agent_stream::tool_subject(&call.input)).filter(|subject| !subject.is_empty())
 }
 
-/// How a call went: what a glance needs.
+/// The outcome of a call, in short.
 pub(super) fn tool_outcome(call: &ToolCall) -> String {
     let exit_code = call.result.as_ref().and_then(ToolResult::exit_code);
     let words = [
@@ -219,7 +219,7 @@ pub(super) fn tool_outcome(call: &ToolCall) -> String {
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// What else the store says of a call.
+/// Further facts about a call.
 pub(super) fn tool_notes(call: &ToolCall) -> Vec<(&'static str, String)> {
     let name = (call.name != call.tool && !call.name.is_empty()).then(|| call.name.clone());
     let notes = [
@@ -231,7 +231,7 @@ pub(super) fn tool_notes(call: &ToolCall) -> Vec<(&'static str, String)> {
     notes.into_iter().filter_map(|(what, value)| Some((what, value?))).collect()
 }
 
-/// What was under way, as the call that it is.
+/// A pending call as a tool call.
 pub(super) fn pending_call(pending: &PendingCall) -> ToolCall {
     ToolCall {
         id: pending.id.clone(),
@@ -241,12 +241,12 @@ pub(super) fn pending_call(pending: &PendingCall) -> ToolCall {
     }
 }
 
-/// Whether a message is shown folded: it was not said by anyone.
+/// True if a message is folded: neither the user nor the agent wrote it.
 pub(super) fn is_folded(message: &Message) -> bool {
     matches!(message.kind, MessageKind::Context) || message.role == Role::System
 }
 
-/// Whether a part has nothing to show.
+/// True if a part has nothing to show.
 pub(super) fn is_blank(part: &Part) -> bool {
     matches!(part, Part::Text { text } if text.trim().is_empty())
 }

@@ -1,11 +1,11 @@
-//! What a tool was given and what it gave back, as fields to read instead of JSON.
+//! The input and the result of a tool, as readable fields instead of JSON.
 
 use serde_json::Value as Json;
 
-/// More than that does not stand beside its name.
+/// A longer value does not fit beside its name.
 const LONGEST_SHORT: usize = 120;
 
-/// A named value; the name is empty where the value is the whole.
+/// A named value; the name is empty if the value is not an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) name: String,
@@ -13,7 +13,7 @@ pub(super) struct Field {
     pub(super) role: FieldRole,
 }
 
-/// What a value is to a file.
+/// The role of a value in an edit of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FieldRole {
     Any,
@@ -25,9 +25,9 @@ pub(super) enum FieldRole {
 pub(super) enum FieldValue {
     /// On one line.
     Short(String),
-    /// Text of many lines, as it is.
+    /// Text of many lines.
     Text(String),
-    /// Neither: as JSON, indented.
+    /// Anything else, as indented JSON.
     Json(String),
 }
 
@@ -47,7 +47,7 @@ fn field(name: &str, value: &Json) -> Field {
         _ => FieldRole::Any,
     };
     let value = match (role, value) {
-        // Side by side, however short.
+        // Always as blocks, so that old and new can be compared.
         (FieldRole::Removed | FieldRole::Added, Json::String(text)) => {
             FieldValue::Text(text.clone())
         }
@@ -71,7 +71,7 @@ fn field_value(value: &Json) -> FieldValue {
         Json::Array(values) if values.is_empty() => FieldValue::Short("[]".to_owned()),
         Json::Object(values) if values.is_empty() => FieldValue::Short("{}".to_owned()),
         Json::Array(_) | Json::Object(_) => FieldValue::Json(
-            // Values of JSON are always written.
+            // A JSON value can always be written.
             serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string()),
         ),
     }

@@ -1,25 +1,25 @@
-//! What the file of a conversation is called.
+//! The name of a conversation's file.
 
 use sha2::{Digest, Sha256};
 
 use super::Format;
 
-/// Longer than any id of Cursor's.
+/// Longer than any id of Cursor.
 const LONGEST_ID: usize = 64;
 
-/// Returns a name that is the same for the same id, another for another, and never more than a name: ids come from
-/// stores, and a store may say anything.
+/// Returns the same name for the same id, and different names for different ids. It is always a plain name, because an id
+/// comes from a store and may be anything.
 pub(crate) fn file_name(id: &str, format: Format) -> String {
     let extension = format.extension();
     if is_plain(id) {
         return format!("{id}.{extension}");
     }
-    // No plain id has an underscore, so no id can take the name of another.
+    // A plain id has no underscore, so no id can take the name of another.
     let hash = hex::encode(Sha256::digest(id));
     format!("session_{hash:.32}.{extension}")
 }
 
-/// Whether it can stand as it is. Capital letters cannot: not every file system tells them from small ones.
+/// True if the id can be a file name. Capital letters cannot: some file systems ignore case.
 fn is_plain(id: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !id.is_empty() && id.len() <= LONGEST_ID && !id.starts_with('-') && id.bytes().all(is_plain)

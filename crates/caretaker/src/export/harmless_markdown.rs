@@ -1,23 +1,23 @@
-//! Text of others inside a Markdown document of ours: still Markdown, but without HTML, without pictures that a viewer
-//! would fetch, without links to anything but pages and addresses, and without a way out of its place.
+//! Makes untrusted text safe inside a Markdown document: it stays Markdown, but has no HTML, no pictures that a viewer would
+//! fetch, only links to web pages and mail addresses, and cannot break out of its place.
 
 use admission::words::safe_text::{on_lines, on_one_line};
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag};
 
 use super::html_text::is_allowed_link;
 
-/// What is changed may make something else of what follows, so it is looked at again. Real texts need one or two looks.
+/// A change may give the text after it another meaning, so look again. Real texts need one or two looks.
 const MOST_LOOKS: usize = 10;
-/// Our own headings are above this level, so that nobody else's can pass for one.
+/// Our own headings are above this level, so that no other text can pass for one.
 const HIGHEST_HEADING: usize = 4;
-/// Stands for what comes after the text.
+/// Stands for the text that follows.
 const WHAT_FOLLOWS: &str = "\n\n## x\n";
 
 pub(super) fn options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
 }
 
-/// Returns Markdown that looks the same and does nothing. What cannot be tamed is shown as it was written.
+/// Returns Markdown that looks the same and is passive. If that fails, returns the source as a code block.
 pub(super) fn harmless(text: &str) -> String {
     let original = on_lines(text.trim_end());
     let mut text = original.clone().into_owned();
@@ -52,7 +52,7 @@ pub(super) fn fenced(language: &str, text: &str) -> String {
     format!("{fence}{language}\n{text}{end}{fence}")
 }
 
-/// A quotation of Markdown that is harmless already.
+/// A quotation of harmless Markdown.
 pub(super) fn quoted(text: &str) -> String {
     let lines = text.trim_end().lines();
     lines.map(|line| format!("> {line}").trim_end().to_owned()).collect::<Vec<_>>().join("\n")
@@ -62,13 +62,13 @@ pub(super) fn quoted(text: &str) -> String {
 pub(super) fn code(text: &str) -> String {
     let text = on_one_line(text);
     let ticks = "`".repeat(longest_run(&text) + 1);
-    // A tick at an edge would join the delimiter, and one space on both sides is taken off again.
+    // A tick at an edge would join the delimiter. Viewers remove one space on each side.
     let needs_room = text.starts_with(['`', ' ']) || text.ends_with(['`', ' ']) || text.is_empty();
     let room = if needs_room { " " } else { "" };
     format!("{ticks}{room}{text}{room}{ticks}")
 }
 
-/// Words in a line, in which nothing is Markdown. Not for the beginning of a line.
+/// Plain words without Markdown. Not for the beginning of a line.
 pub(super) fn plain(text: &str) -> String {
     let text = on_one_line(text);
     let mut plain = String::with_capacity(text.len() + 8);
@@ -77,7 +77,7 @@ pub(super) fn plain(text: &str) -> String {
     while let Some(character) = characters.next() {
         let is_active = match character {
             '\\' | '`' | '*' | '[' | ']' | '<' | '~' | '&' | '#' | '$' | '|' => true,
-            // Within a word it is a letter like any other.
+            // Inside a word it is an ordinary letter.
             '_' => {
                 let is_after = characters.peek().is_some_and(|next| next.is_alphanumeric());
                 !(before.is_alphanumeric() && is_after)
@@ -97,7 +97,7 @@ fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// Something to put in, in the place of so many bytes.
+/// A replacement for `n_bytes` bytes.
 struct Change {
     at: usize,
     n_bytes: usize,
@@ -118,18 +118,18 @@ fn changed(text: &str, mut changes: Vec<Change>) -> String {
     result
 }
 
-/// What a viewer makes of a text, as far as it matters here.
+/// How a viewer reads a text, as far as it matters here.
 struct Look {
     changes: Vec<Change>,
     end: End,
 }
 
-/// What stands at the end of a text.
+/// The state at the end of a text.
 enum End {
     Closed,
-    /// Code, which this line would end.
+    /// Inside code, which this line would end.
     InFence(String),
-    /// Something that what follows would become a part of.
+    /// Inside something that would swallow the text that follows.
     Open,
 }
 
@@ -193,7 +193,7 @@ fn escape_at(at: usize) -> Change {
     Change { at, n_bytes: 0, put: "\\".to_owned() }
 }
 
-/// In the place of a `<`.
+/// Replaces a `<`.
 fn entity_at(at: usize) -> Change {
     Change { at, n_bytes: 1, put: "&lt;".to_owned() }
 }
@@ -204,7 +204,7 @@ fn lower_heading(text: &str, range: std::ops::Range<usize>, level: usize) -> Cha
         let n_more = (level + HIGHEST_HEADING - 1).min(6) - level;
         return Change { at: range.start, n_bytes: 0, put: "#".repeat(n_more) };
     }
-    // One that is underlined cannot be lowered: the line becomes text.
+    // An underlined heading cannot be lowered: make the line text.
     let above = heading.trim_end().trim_end_matches(['=', '-']);
     escape_at(range.start + above.len())
 }

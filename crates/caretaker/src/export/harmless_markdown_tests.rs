@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a viewer would make of a document in which the text stands between two headings of ours.
+/// Returns the dangers that a viewer would find in a document with the text between two headings of the export.
 fn dangers(text: &str) -> Vec<String> {
     let document = format!("# Ours\n\n{text}\n\n## Next\n");
     let mut found = Vec::new();
@@ -66,7 +66,7 @@ fn code_that_was_never_closed_does_not_swallow_what_follows() {
     assert_eq!(harmless("- a\n\n  ```\n  code"), "- a\n\n  ```\n  code");
 }
 
-/// The fence inside of the comment becomes one when the comment is none any more, and then the other code is none.
+/// When the comment is escaped, the fence inside it becomes a real fence, and then the other code is no longer code.
 #[test]
 fn what_a_change_uncovers_is_changed_too() {
     let text = "<!--\n```\n-->\n\n```\n<script>alert(1)</script>\n```\n";

@@ -1,4 +1,4 @@
-//! A conversation as one page that needs nothing else: no script, no request, no font, no picture from elsewhere.
+//! A conversation as one self-contained page: no script, no request, no font, no external picture.
 
 use std::io::{self, Write};
 
@@ -39,7 +39,7 @@ pub(super) fn write(conversation: &Conversation, out: &mut dyn Write) -> io::Res
     writeln!(out, "</main>\n</div>\n</body>\n</html>")
 }
 
-/// Nothing may be loaded, sent or run, and of styles only ours is one: even markup that got in could do nothing.
+/// Allows only our own style: even markup that slipped in could load, send and run nothing.
 fn policy() -> String {
     let style = STANDARD.encode(Sha256::digest(STYLE));
     format!("default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'")
@@ -53,10 +53,7 @@ fn write_head(conversation: &Conversation, title: &str, out: &mut dyn Write) -> 
     write_facts(&more, out)?;
     writeln!(out, "</details>")?;
     if !conversation.damage.is_empty() {
-        writeln!(
-            out,
-            "<div class=\"damage\" role=\"note\"><strong>Not everything could be read</strong><ul>"
-        )?;
+        writeln!(out, "<div class=\"damage\" role=\"note\"><strong>Incomplete</strong><ul>")?;
         for damage in &conversation.damage {
             let text = format!("{}: {}", damage.place, damage.what);
             writeln!(out, "<li>{}</li>", escaped_line(&text))?;
@@ -134,10 +131,10 @@ fn write_part(part: &Part, line_ends: LineEnds, out: &mut dyn Write) -> io::Resu
         Part::Reasoning { text, duration_ms, is_redacted } => {
             let caption = facts::thinking(*duration_ms);
             if text.is_empty() {
-                let why = if *is_redacted { " (not kept in a readable form)" } else { "" };
+                let why = if *is_redacted { " (redacted)" } else { "" };
                 return writeln!(out, "<p class=\"note\">{caption}{why}</p>");
             }
-            let redacted = if *is_redacted { " (partly not kept in a readable form)" } else { "" };
+            let redacted = if *is_redacted { " (partly redacted)" } else { "" };
             let text = rendered(text, LineEnds::Stay);
             writeln!(
                 out,
@@ -184,7 +181,7 @@ fn write_part(part: &Part, line_ends: LineEnds, out: &mut dyn Write) -> io::Resu
         Part::Unknown { kind, value } => {
             writeln!(
                 out,
-                "<details class=\"tool\"><summary><span class=\"mark\">?</span> <b>{}</b> <span class=\"notes\">of a kind that is not known</span></summary>",
+                "<details class=\"tool\"><summary><span class=\"mark\">?</span> <b>{}</b> <span class=\"notes\">unknown kind</span></summary>",
                 escaped_line(kind)
             )?;
             write_fields(value, out)?;
@@ -231,10 +228,10 @@ fn write_result(result: &ToolResult, out: &mut dyn Write) -> io::Result<()> {
     }
     write_fields(&result.output, out)?;
     if result.is_truncated {
-        writeln!(out, "<p class=\"note\">Only a part of it was kept.</p>")?;
+        writeln!(out, "<p class=\"note\">The store kept only a part.</p>")?;
     }
     if result.output.is_null() && result.error.is_none() {
-        writeln!(out, "<p class=\"note\">Nothing.</p>")?;
+        writeln!(out, "<p class=\"note\">Empty.</p>")?;
     }
     Ok(())
 }
@@ -281,7 +278,7 @@ fn write_appendix(conversation: &Conversation, out: &mut dyn Write) -> io::Resul
         writeln!(out, "<section class=\"appendix\"><h2>{title}</h2>")
     };
     if !conversation.head.pending.is_empty() {
-        section(out, "Pending when it was last written")?;
+        section(out, "Pending tool calls")?;
         for pending in &conversation.head.pending {
             write_tool_call(&facts::pending_call(pending), out)?;
         }

@@ -1,4 +1,4 @@
-//! Text of others as HTML: Markdown is rendered, and whatever else it holds is text.
+//! Untrusted text as HTML: renders Markdown, and escapes everything else.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -8,10 +8,10 @@ use pulldown_cmark::{Alignment, CodeBlockKind, CowStr, Event, HeadingLevel, Pars
 
 use super::harmless_markdown::options;
 
-/// A browser gives up on deeper trees, and nobody reads them.
+/// Browsers fail on deeper trees.
 const DEEPEST: usize = 60;
 
-/// What a line end within a paragraph is.
+/// The meaning of a line end within a paragraph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineEnds {
     /// A space, as in Markdown.
@@ -20,19 +20,19 @@ pub(super) enum LineEnds {
     Stay,
 }
 
-/// Links to pages and addresses are followed; every other kind does something else than to show.
+/// Allows links to web pages and mail addresses. Other schemes can do more than show a page.
 pub(super) fn is_allowed_link(url: &str) -> bool {
     ["https://", "http://", "mailto:"].iter().any(|scheme| {
         url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     })
 }
 
-/// Text of one line or of many, for the inside of an element or of an attribute in double quotes.
+/// Text for the inside of an element, or of an attribute in double quotes.
 pub(super) fn escaped(text: &str) -> String {
     escape(&on_lines(text)).into_owned()
 }
 
-/// The same, and line ends are visible.
+/// The same on one line, with visible line ends.
 pub(super) fn escaped_line(text: &str) -> String {
     escape(&on_one_line(text)).into_owned()
 }
@@ -74,12 +74,12 @@ pub(super) fn rendered(text: &str, line_ends: LineEnds) -> String {
 
 struct Renderer {
     out: String,
-    /// What ends each element that is open.
+    /// The end tags of the open elements.
     open: Vec<Cow<'static, str>>,
     line_ends: LineEnds,
-    /// Of the table that is being written.
+    /// The columns of the present table.
     columns: Vec<Alignment>,
-    /// The next one.
+    /// The next column.
     column: usize,
     cell: &'static str,
 }
@@ -147,7 +147,7 @@ impl Renderer {
             Tag::Image { dest_url, .. } => {
                 ("<span class=\"picture\">Picture: ".into(), aside(&dest_url).into())
             }
-            // Of extensions that are not on.
+            // Extensions that are off.
             _ => ("<div>".into(), "</div>\n".into()),
         };
         self.out.push_str(&begin);
@@ -156,7 +156,7 @@ impl Renderer {
 
     fn table_cell(&mut self) -> (Cow<'static, str>, Cow<'static, str>) {
         let cell = self.cell;
-        // By class: the page's policy allows no styles of single elements.
+        // By class: the page's policy forbids inline styles.
         let class = match self.columns.get(self.column) {
             Some(Alignment::Right) => " class=\"right\"",
             Some(Alignment::Center) => " class=\"center\"",
@@ -173,7 +173,7 @@ impl Renderer {
     }
 }
 
-/// Below those of the page.
+/// Levels below the page's own headings.
 fn heading(level: HeadingLevel) -> (Cow<'static, str>, Cow<'static, str>) {
     match level {
         HeadingLevel::H1 => ("<h3>".into(), "</h3>\n".into()),
@@ -191,7 +191,7 @@ fn code_block(kind: &CodeBlockKind<'_>) -> String {
     labelled_code(language)
 }
 
-/// The beginning of a block of code, with what it is above it.
+/// The beginning of a block of code, with its label above.
 pub(super) fn labelled_code(label: &str) -> String {
     let mut begin = "<pre>".to_owned();
     if !label.is_empty() {
@@ -206,7 +206,7 @@ fn link(url: &CowStr<'_>) -> (Cow<'static, str>, Cow<'static, str>) {
     (begin.into(), "</a>".into())
 }
 
-/// Where something points that is not followed.
+/// The target of a link that is not followed.
 fn aside(url: &str) -> String {
     if url.is_empty() {
         "</span>".to_owned()

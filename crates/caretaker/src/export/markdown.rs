@@ -1,4 +1,4 @@
-//! A conversation as Markdown that is readable as it is and in any viewer.
+//! A conversation as Markdown, readable as text and in any viewer.
 
 use std::io::{self, Write};
 
@@ -16,7 +16,7 @@ pub(super) fn write(conversation: &Conversation, out: &mut dyn Write) -> io::Res
         writeln!(out, "- {name}: {}", plain(&value))?;
     }
     if !conversation.damage.is_empty() {
-        writeln!(out, "\n**Not everything could be read:**\n")?;
+        writeln!(out, "\n**Incomplete:**\n")?;
         for damage in &conversation.damage {
             writeln!(out, "- {}: {}", plain(&damage.place), plain(&damage.what))?;
         }
@@ -47,7 +47,7 @@ fn write_message(message: &Message, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Under which heading we are: what is said after a tool call must not look like a part of it.
+/// The present heading: text after a tool call must not look like a part of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Message,
@@ -76,7 +76,7 @@ fn write_part(part: &Part, out: &mut dyn Write) -> io::Result<()> {
     match part {
         Part::Text { text } => writeln!(out, "{}", harmless(text)),
         Part::Reasoning { text, duration_ms, is_redacted } => {
-            let redacted = if *is_redacted { " (not kept in a readable form)" } else { "" };
+            let redacted = if *is_redacted { " (redacted)" } else { "" };
             let caption = format!("*{}{redacted}*", facts::thinking(*duration_ms));
             writeln!(out, "{}", quoted(&format!("{caption}\n\n{}", harmless(text))))
         }
@@ -107,7 +107,7 @@ fn write_part(part: &Part, out: &mut dyn Write) -> io::Result<()> {
         Part::Todos { todos } => write_todos(todos, out),
         Part::Error { text } => writeln!(out, "### Error\n\n{}", fenced("", text)),
         Part::Unknown { kind, value } => {
-            writeln!(out, "### {}, of a kind that is not known", plain(kind))?;
+            writeln!(out, "### {} (unknown kind)", plain(kind))?;
             write_fields(value, out)
         }
     }
@@ -144,10 +144,10 @@ fn write_result(result: &ToolResult, out: &mut dyn Write) -> io::Result<()> {
     }
     write_fields(&result.output, out)?;
     if result.is_truncated {
-        writeln!(out, "\n*Only a part of it was kept.*")?;
+        writeln!(out, "\n*The store kept only a part.*")?;
     }
     if result.output.is_null() && result.error.is_none() {
-        writeln!(out, "\n*Nothing.*")?;
+        writeln!(out, "\n*Empty.*")?;
     }
     Ok(())
 }
@@ -188,7 +188,7 @@ fn write_todos(todos: &[Todo], out: &mut dyn Write) -> io::Result<()> {
 
 fn write_appendix(conversation: &Conversation, out: &mut dyn Write) -> io::Result<()> {
     if !conversation.head.pending.is_empty() {
-        writeln!(out, "\n## Pending when it was last written")?;
+        writeln!(out, "\n## Pending tool calls")?;
         for pending in &conversation.head.pending {
             writeln!(out)?;
             write_tool_call(&facts::pending_call(pending), out)?;

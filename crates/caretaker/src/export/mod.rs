@@ -1,9 +1,8 @@
-//! A conversation as a file to keep, to read or to read back.
+//! Writes a conversation to a file, to read or to read back.
 //!
-//! **Invariant:** the same conversation gives the same bytes: nothing of the export itself, no time, no zone and no
-//! machine, is in them.
+//! **Invariant:** the same conversation gives the same bytes, at any time, in any time zone and on any machine.
 //!
-//! **Invariant:** nothing that was said can act: in HTML and Markdown every text of a conversation is text.
+//! **Invariant:** text of a conversation never becomes active: in HTML and Markdown it stays text.
 
 pub(crate) mod commit_journal;
 mod facts;
@@ -20,7 +19,7 @@ use std::io::{self, Write};
 use clap::ValueEnum;
 use cursor_stores::model::Conversation;
 
-/// The forms of an export.
+/// The formats of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// To read anywhere.
@@ -28,7 +27,7 @@ pub(crate) enum Format {
     Markdown,
     /// One object, complete; `--from` reads it back.
     Json,
-    /// A line for each message, complete; `--from` reads it back.
+    /// One line per message, complete; `--from` reads it back.
     Jsonl,
     /// One page that needs nothing else, to read in a browser.
     Html,
@@ -44,7 +43,7 @@ impl Format {
         }
     }
 
-    /// The format that a file of this name has.
+    /// The format of files with this extension.
     pub(crate) fn of_extension(extension: &str) -> Option<Self> {
         Self::value_variants().iter().copied().find(|format| format.extension() == extension)
     }

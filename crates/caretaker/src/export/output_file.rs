@@ -1,32 +1,47 @@
-//! Files that are there whole or not at all.
+//! Writes files that appear complete or not at all.
 
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// What to do where a file of the name is already.
+use admission::command_error::CommandError;
+use run_protocol::ExitCode;
+
+/// The treatment of an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
     Keep,
     Replace,
 }
 
-/// Says why a file was not written.
+/// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WriteFileError {
-    #[error("the file is there already")]
+    #[error("the file already exists")]
     Exists,
-    #[error("the file cannot be written")]
+    #[error("cannot write the file")]
     Write(#[source] io::Error),
 }
 
-/// Writes a file under another name and gives it its own when it is whole. Whatever fails leaves nothing behind.
+impl WriteFileError {
+    /// The error of a command that wanted to write the file.
+    pub(crate) fn into_command_error(self, what: String) -> CommandError {
+        match self {
+            Self::Exists => CommandError::new(ExitCode::Conflict, what)
+                .because(self)
+                .hint("replace it with `--force`"),
+            Self::Write(_) => CommandError::new(ExitCode::Failed, what).because(self),
+        }
+    }
+}
+
+/// Writes a file under a temporary name, and renames it when it is complete. A failure leaves nothing behind.
 pub(crate) fn write_whole(
     path: &Path,
     existing: Existing,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), WriteFileError> {
-    // Before the work is done for nothing; it is made sure of at the end.
+    // Look before the work. The rename at the end checks again.
     if existing == Existing::Keep && path.symlink_metadata().is_ok() {
         return Err(WriteFileError::Exists);
     }
@@ -37,7 +52,7 @@ pub(crate) fn write_whole(
     let mut file = tempfile::Builder::new()
         .prefix(".export-")
         .suffix(".tmp")
-        // As any file that the user makes: the mask of the process is taken off.
+        // Like any file of the user: the process's umask applies.
         .permissions(std::fs::Permissions::from_mode(0o666))
         .tempfile_in(directory)
         .map_err(WriteFileError::Write)?;

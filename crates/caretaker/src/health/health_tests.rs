@@ -18,7 +18,7 @@ fn host() -> (TempDir, Host) {
     (root, Host::new(environment))
 }
 
-/// What can be promised where a sandbox can be made.
+/// The promises of a host that can make a sandbox.
 const PROMISES: [&str; 4] = ["files", "processes", "privileges", "beyond"];
 
 fn make(directory: &Path, mode: u32) {

@@ -1,4 +1,4 @@
-//! What `doctor` looks at. Everything is looked at, nothing is changed but what dead runs left behind.
+//! The checks of `doctor`. They change nothing, except that they clean up after dead runs.
 
 mod promises;
 
@@ -29,14 +29,14 @@ use serde::{Deserialize, Serialize};
 use crate::surroundings::own_program;
 use crate::view::words;
 
-/// What one check found.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) id: &'static str,
     pub(crate) status: Status,
     /// One sentence.
     pub(crate) summary: String,
-    /// What to do about it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fix: Option<String>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Finding {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
     Ok,
-    /// Runs work, but something should be known.
+    /// Runs work, but the user should know something.
     Warning,
     /// Runs cannot work.
     Failure,
@@ -68,7 +68,7 @@ impl Finding {
         Self { id, status: Status::Failure, summary: summary.into(), fix: Some(fix.into()) }
     }
 
-    /// An error of a command, as it would be told there.
+    /// The error that a command would print.
     fn from_error(id: &'static str, error: &CommandError) -> Self {
         Self {
             id,
@@ -79,14 +79,14 @@ impl Finding {
     }
 }
 
-/// No version of this program is older.
+/// Every version of this program is younger: an earlier clock is wrong.
 const EARLIEST_MS: u64 = 1_767_225_600_000;
 /// Clocks of machines that share a directory may differ a little.
 const CLOCK_TOLERANCE_MS: u64 = 5 * 60 * 1000;
-/// Asking for the login may go over the network.
+/// The agent may ask its server about the login.
 const LOGIN_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Looks at everything, in the order in which a run would fail.
+/// Runs all checks, in the order in which a run would fail.
 pub(crate) fn examine(
     host: &Host,
     config: Result<&Config, CommandError>,
@@ -138,7 +138,7 @@ fn profile(host: &Host, config: &Config) -> Finding {
     }
 }
 
-/// What runs reach of the network; nothing where the profile cannot be read, which is told already.
+/// The network of runs; nothing if the profile cannot be read, because another check says so.
 fn network(host: &Host, config: &Config) -> Option<Finding> {
     let profile =
         profiles::find(&host.places, &config.profile, NamedBy::Configuration).ok()?.profile;
@@ -146,13 +146,12 @@ fn network(host: &Host, config: &Config) -> Option<Finding> {
     Some(match mode {
         NetworkMode::Allowlist => {
             let n_hosts = profile.allowed_hosts().count() + config.allow_hosts.len();
-            let hosts = units::counted(n_hosts as u64, "entry", "entries");
-            let summary = format!("`allowlist`: {hosts} of hosts, nothing else is reached");
+            let hosts = units::counted(n_hosts as u64, "host", "hosts");
+            let summary = format!("allowlist: {hosts}");
             match host_proxy(&host.environment) {
                 Ok(None) => Finding::ok("network", summary),
                 Ok(Some(proxy)) => {
-                    let summary =
-                        format!("{summary}; by the proxy that `{}` names", proxy.variable);
+                    let summary = format!("{summary}, through the proxy in `{}`", proxy.variable);
                     Finding::ok("network", summary)
                 }
                 Err(error) => Finding::from_error("network", &error),
@@ -160,12 +159,12 @@ fn network(host: &Host, config: &Config) -> Option<Finding> {
         }
         NetworkMode::None => Finding::warning(
             "network",
-            "`none`: nothing is reached, so a real agent cannot think",
+            "none: a real agent cannot reach its model",
             "set `mode = \"allowlist\"` in the profile's section [network]",
         ),
         NetworkMode::Host => Finding::warning(
             "network",
-            "`host`: everything that this machine reaches, its own services and its neighbours included",
+            "host: the agent reaches everything that this machine reaches, local services included",
             "set `mode = \"allowlist\"` in the profile's section [network]",
         ),
     })
@@ -199,19 +198,19 @@ fn bubblewrap(host: &Host) -> Vec<Finding> {
         }
         Ok(None) => Finding::warning(
             "bubblewrap",
-            format!("{place} does not say its version"),
+            format!("{place} does not print its version"),
             "see what `bwrap --version` says",
         ),
         Err(error) => return vec![failure(error)],
     };
     let trial = match bubblewrap.try_out() {
-        Ok(()) => Finding::ok("sandbox", "user namespaces work, a trial sandbox was made"),
+        Ok(()) => Finding::ok("sandbox", "user namespaces work, a trial sandbox started"),
         Err(error) => failure(error),
     };
     vec![version, trial]
 }
 
-/// What holds a run to its limits here.
+/// The mechanism that enforces limits on this host.
 fn limits(survey: &LimitSurvey, is_root: bool) -> Finding {
     let swept = match survey.swept {
         0 => String::new(),
@@ -222,39 +221,37 @@ fn limits(survey: &LimitSurvey, is_root: bool) -> Finding {
     };
     if survey.backend == LimitBackend::Rlimits {
         let processes = match is_root {
-            true => {
-                "and the number of processes only by looking, since the kernel does not hold root to it"
-            }
-            false => "and the number of processes for each run",
+            true => "the number of processes by polling, because the kernel does not limit root",
+            false => "the number of processes per run",
         };
         let summary = format!(
-            "no cgroup can be had: memory is held for each process, and for all of a run by looking now and then, {processes}{swept}; {}",
+            "per process only (no cgroup): memory per process, and per run by polling; {processes}{swept}; {}",
             survey.refused.join("; ")
         );
-        let fix = "let systemd delegate one: run caretaker in a session of systemd's, or in a service with `Delegate=yes` \
-                   and `DelegateSubgroup=supervisor`; profiles with `required = true` do not run here";
+        let fix = "let systemd delegate a cgroup: run caretaker in a systemd session, or in a service with `Delegate=yes` \
+        and `DelegateSubgroup=supervisor`; profiles with `required = true` do not run here";
         return Finding::warning("limits", summary, fix);
     }
     let backend = words::backend(survey.backend);
     let cpu = if survey.has_cpu { " and processors" } else { ", not processors" };
-    Finding::ok("limits", format!("{backend} holds memory, processes{cpu} of a whole run{swept}"))
+    Finding::ok("limits", format!("{backend} limits memory, processes{cpu} per run{swept}"))
 }
 
 fn agent_and_login(host: &Host, config: &Config, agent: Option<&Path>) -> Vec<Finding> {
     let choice = AgentChoice::of(agent, config.agent.as_deref(), &host.environment);
     let found = own_program()
-        .and_then(|program| agent_discovery::find(&choice, &host.environment, &program, None));
+        .and_then(|program| agent_discovery::find(&choice, &host.environment, &program, &[]));
     let agent = match found {
         Ok(agent) => agent,
         Err(error) => return vec![Finding::from_error("agent", &error)],
     };
-    let version = agent.version.as_deref().unwrap_or("of unknown version");
+    let version = agent.version.as_deref().unwrap_or("(unknown version)");
     let found = match agent.kind {
         AgentKind::Cursor => {
             Finding::ok("agent", format!("cursor-agent {version} at {}", agent.program.0.display()))
         }
         AgentKind::Simulated => {
-            Finding::ok("agent", format!("the simulated agent {version}, part of caretaker"))
+            Finding::ok("agent", format!("simulated agent {version}, part of caretaker"))
         }
     };
     match agent.kind {
@@ -263,7 +260,7 @@ fn agent_and_login(host: &Host, config: &Config, agent: Option<&Path>) -> Vec<Fi
     }
 }
 
-/// What `status --format json` tells of the login. The e-mail address beside it is nobody's business.
+/// The agent's `status --format json`. Its e-mail address is private, so it is not read.
 #[derive(Deserialize)]
 struct LoginStatus {
     #[serde(rename = "isAuthenticated")]
@@ -273,7 +270,7 @@ struct LoginStatus {
 fn login(host: &Host, agent: &AgentProgram) -> Finding {
     let environment = &host.environment;
     if has_key(environment) {
-        return Finding::ok("login", "a key is set; whether it is valid shows in a run");
+        return Finding::ok("login", "API key set (a run will show if it is valid)");
     }
     let mut command = agent_command(&agent.program.0, environment);
     command.args(["status", "--format", "json"]);
@@ -281,7 +278,7 @@ fn login(host: &Host, agent: &AgentProgram) -> Finding {
     let answer = match ground::command::run(&mut command, None, bounds) {
         Ok(answer) => answer,
         Err(error) => {
-            let summary = format!("the agent does not tell whether it is logged in: {error}");
+            let summary = format!("cannot ask the agent if it is logged in: {error}");
             return Finding::warning("login", summary, "see what `cursor-agent status` says");
         }
     };
@@ -291,8 +288,8 @@ fn login(host: &Host, agent: &AgentProgram) -> Finding {
             Ok(roots) if login_file::find(&roots).is_some() => Finding::ok("login", "logged in"),
             _ => Finding::warning(
                 "login",
-                "logged in, but not with a file, and a sandbox has no keychain",
-                "set CURSOR_API_KEY, or log in anew with AGENT_CLI_CREDENTIAL_STORE=file",
+                "logged in with a keychain, which a sandbox does not have",
+                "set CURSOR_API_KEY, or log in again with AGENT_CLI_CREDENTIAL_STORE=file",
             ),
         },
         Some(false) => Finding::failure(
@@ -302,7 +299,7 @@ fn login(host: &Host, agent: &AgentProgram) -> Finding {
         ),
         None => Finding::warning(
             "login",
-            "the agent's answer about its login is not understood",
+            "cannot understand the agent's answer about its login",
             "see what `cursor-agent status` says",
         ),
     }
@@ -320,11 +317,13 @@ fn directories(host: &Host) -> Vec<Finding> {
         ),
         Ok(_) if !is_private_directory_of(sockets, host.environment.uid) => Finding::failure(
             "sockets",
-            format!("{} is not a directory that only you can enter", sockets.display()),
+            format!("other users can enter {}", sockets.display()),
             format!("remove it, or: chmod 700 '{}'", sockets.display()),
         ),
         Ok(_) => Finding::ok("sockets", format!("{}", sockets.display())),
-        Err(_) => Finding::ok("sockets", format!("{}, made with the first run", sockets.display())),
+        Err(_) => {
+            Finding::ok("sockets", format!("{}, created by the first run", sockets.display()))
+        }
     });
     findings
 }
@@ -337,39 +336,39 @@ fn state_directory(host: &Host) -> Finding {
             let parent = state.ancestors().find(|ancestor| ancestor.exists());
             match parent {
                 Some(parent) if access(parent, AccessFlags::W_OK).is_ok() => {
-                    Finding::ok("state", format!("{path}, made with the first run"))
+                    Finding::ok("state", format!("{path}, created by the first run"))
                 }
                 _ => Finding::failure(
                     "state",
-                    format!("{path} does not exist and cannot be made"),
+                    format!("{path} does not exist and cannot be created"),
                     "set CARETAKER_HOME to a directory of your own",
                 ),
             }
         }
         Err(error) => Finding::failure(
             "state",
-            format!("{path} cannot be examined: {error}"),
+            format!("cannot read {path}: {error}"),
             "set CARETAKER_HOME to a directory of your own",
         ),
         Ok(found) if found.uid() != host.environment.uid.as_raw() => Finding::failure(
             "state",
-            format!("{path} belongs to the user with id {}", found.uid()),
+            format!("{path} belongs to user {}", found.uid()),
             "set CARETAKER_HOME to a directory of your own",
         ),
         Ok(_) if access(state, AccessFlags::W_OK | AccessFlags::X_OK).is_err() => Finding::failure(
             "state",
-            format!("{path} cannot be written"),
+            format!("cannot write to {path}"),
             format!("chmod 700 '{path}'"),
         ),
         // `run` refuses such a directory.
         Ok(found) if found.mode() & 0o002 != 0 => Finding::failure(
             "state",
-            format!("{path} can be written by everybody"),
+            format!("every user can write to {path}"),
             format!("chmod 700 '{path}'"),
         ),
         Ok(found) if found.mode() & 0o077 != 0 => Finding::warning(
             "state",
-            format!("{path} can be entered by others, and prompts and answers are in it"),
+            format!("other users can enter {path}, which has prompts and answers"),
             format!("chmod 700 '{path}'"),
         ),
         Ok(_) => Finding::ok("state", format!("{path}")),
@@ -382,25 +381,25 @@ fn disk_space(host: &Host, config: &Config) -> Finding {
         Ok(free) if free < config.min_free.0 => Finding::failure(
             "disk",
             format!(
-                "{} free for {}, less than the {} that `min_free` asks for",
+                "{} free for {}, less than `min_free` ({})",
                 units::bytes(free),
                 state.display(),
                 units::bytes(config.min_free.0)
             ),
-            "make room, or lower `min_free` in the configuration",
+            "free some space, or lower `min_free` in the configuration",
         ),
         Ok(free) => {
             Finding::ok("disk", format!("{} free for {}", units::bytes(free), state.display()))
         }
         Err(error) => Finding::warning(
             "disk",
-            format!("nobody can say how much room there is: {error}"),
+            format!("cannot read the free space: {error}"),
             "see what `df` says",
         ),
     }
 }
 
-/// Ids of runs hold the time of their making, so the newest one tells whether the clock went back.
+/// A run's id has the time of its creation, so the newest id shows if the clock went back.
 fn clock(host: &Host, now_ms: u64) -> Finding {
     let newest = fs::read_dir(host.state.runs())
         .into_iter()
@@ -417,10 +416,10 @@ fn clock(host: &Host, now_ms: u64) -> Finding {
         Some(newest) if newest > now_ms.saturating_add(CLOCK_TOLERANCE_MS) => Finding::warning(
             "clock",
             format!(
-                "the newest run was made {} in the future, so the clock went back",
+                "the newest run is from {} in the future: the clock went back",
                 units::age(newest - now_ms)
             ),
-            "the latest run is not the one that `-` means until the clock has caught up",
+            "until the clock has caught up, `-` may not mean the latest run",
         ),
         _ => Finding::ok("clock", "plausible"),
     }

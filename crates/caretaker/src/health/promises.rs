@@ -1,11 +1,10 @@
-//! What the sandbox of this machine can promise, and what it cannot: in the words of
-//! `sandbox/README.md`, which a test compares.
+//! The promises of the sandbox on this machine, in the words of `sandbox/README.md`. A test compares them.
 
 use nix::unistd::Uid;
 
 use crate::health::Finding;
 
-/// What holds for runs, whatever reaches the network and whatever limits them, once a trial sandbox could be made.
+/// The promises that hold once a trial sandbox works, whatever the network mode and the limits.
 pub(crate) fn of(uid: Uid) -> Vec<Finding> {
     vec![
         Finding::ok(

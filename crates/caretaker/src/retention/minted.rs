@@ -1,4 +1,4 @@
-//! Ids of sessions that were minted and never used.
+//! Session ids from `sessions new` that were never used.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::needs::newcomers;
 
-/// Minted longer ago than this, and no run has them: a run that waits in the queue has no session record yet.
+/// Ids older than this that no run uses. A queued run has no session record yet, so the runs count too.
 pub(crate) fn unused(
     state: &StateRoot,
     runs: &[RunOverview],
@@ -28,7 +28,7 @@ pub(crate) fn unused(
     unused
 }
 
-/// Forgets one, unless a run has come for it since `known` was listed. Says whether it is forgotten.
+/// Deletes one id, unless a run has come to use it since `known` was listed. Returns true if it is gone.
 pub(crate) fn forget(state: &StateRoot, known: &[RunOverview], session: &Uuid) -> bool {
     let Ok(_removal) = KernelLock::take_waiting(&state.removal_lock()) else { return false };
     let Ok(Some(_lease)) = KernelLock::try_take(&state.session_lease(session)) else {

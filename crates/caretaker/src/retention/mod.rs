@@ -1,4 +1,4 @@
-//! Which runs may go, why others may not, and their going.
+//! Decides which runs `gc` removes, why others stay, and removes them.
 //!
 //! ```text
 //!   all runs ─► needs (what still needs each) ─┐
@@ -6,11 +6,11 @@
 //!                                                    removal.lock ─► came_since ─► run.lock ─► gone
 //! ```
 //!
-//! The plan is made without a lock and takes its time. `removal.lock` closes the window: `gc` holds it alone over its last
-//! look and the removal, and those who come to need a run (a pin, a new run) share it over their own look and what they
-//! write. So either `gc` sees the need, or they see that the run is gone.
+//! The plan takes time and holds no lock. `removal.lock` closes the window: `gc` holds it alone while it looks once more and
+//! removes the run. A pin or a new run shares the lock while it looks and writes. So either `gc` sees the need, or the other
+//! process sees that the run is gone.
 //!
-//! **Invariant:** a run that is live, queued or pinned does not go, nor one that something else still needs.
+//! **Invariant:** a live, queued or pinned run stays, and so does a run that something still needs.
 
 pub(crate) mod minted;
 pub(crate) mod needs;

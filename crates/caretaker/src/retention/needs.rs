@@ -1,4 +1,4 @@
-//! What still needs a run.
+//! Finds what still needs a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,13 +20,13 @@ use workspace_history::{compare, count};
 use super::pins;
 use super::plan::{Candidate, Need};
 
-/// Every run with what needs it. Worktrees are looked at by [`worktree`], for those alone that would go.
+/// Every run with its need. [`worktree`] checks worktrees, only for runs that would go.
 pub(crate) fn candidates(
     host: &Host,
     config: &Config,
     runs: &[RunOverview],
 ) -> Result<Vec<Candidate>, CommandError> {
-    let pinned = pins::all(&host.state).or_fail(|| "which runs are pinned cannot be found out")?;
+    let pinned = pins::all(&host.state).or_fail(|| "cannot read the pins")?;
     let followers = followers(host, runs);
     let cut_off: BTreeSet<RunId> = last_of_each_session(runs.to_vec())
         .into_iter()
@@ -36,7 +36,7 @@ pub(crate) fn candidates(
     let day_began = budgets::day(now_ms()).0;
     let has_day_budget = config.budgets.day.budget().is_set();
     let candidates = runs.iter().map(|run| {
-        // What a group spent is kept when its runs go; a day's is not, since a day is soon over.
+        // A group's record keeps the spending of removed runs. The day has no record: tomorrow it does not matter.
         let is_budgeted = has_day_budget && run.last_event_ms >= day_began;
         let is_live =
             RunDirectory::open(&host.state, run.run).is_ok_and(|directory| directory.is_live());
@@ -67,19 +67,19 @@ fn is_cut_off(state: &RunState) -> bool {
         || matches!(state, RunState::Ended { outcome: RunOutcome::Suspended, .. })
 }
 
-/// Tells whether the run's session can be resumed, now or later. A session that never will be does not need its runs.
+/// True if the run's session can be resumed, now or later. Other sessions do not need their runs.
 fn can_go_on(host: &Host, run: &RunOverview) -> bool {
     let Ok(session) = Uuid::parse_str(&run.session) else { return false };
     let question = Question { host, session, workspace: None, when_held: WhenHeld::Refuse };
     match question.decide() {
         Ok(Err(refusal)) => !refusal.reason.is_final(),
-        // Where it cannot be found out, the run stays.
+        // If that is not clear, the run stays.
         Ok(Ok(_)) | Err(_) => true,
     }
 }
 
-/// What came to need a run since the runs in `known` were listed and the plan was made. The removal lock must be held:
-/// then nothing comes between this look and the removal.
+/// The need that came up since `known` was listed. The caller holds the removal lock, so nothing comes between this look
+/// and the removal.
 pub(crate) fn came_since(
     host: &Host,
     known: &[RunOverview],
@@ -95,13 +95,13 @@ pub(crate) fn came_since(
             return Ok(Some(Need::Follower { follower: by }));
         }
         if worktree.is_some_and(|worktree| Path::new(&workspace).starts_with(&worktree.path)) {
-            return Ok(Some(Need::Worktree { why: format!("run {by} came into its worktree") }));
+            return Ok(Some(Need::Worktree { why: format!("run {by} uses its worktree") }));
         }
     }
     Ok(None)
 }
 
-/// The runs that are not among those listed earlier. An error where one of them cannot be read: it may need anything.
+/// The runs that are not in `known`. Fails if one cannot be read, because it may need anything.
 pub(super) fn newcomers(state: &StateRoot, known: &[RunOverview]) -> std::io::Result<Vec<RunSpec>> {
     let known: BTreeSet<RunId> = known.iter().map(|run| run.run).collect();
     let mut newcomers = Vec::new();
@@ -115,7 +115,7 @@ pub(super) fn newcomers(state: &StateRoot, known: &[RunOverview]) -> std::io::Re
         let Some(run) = run.filter(|run| !known.contains(run)) else { continue };
         match RunDirectory::open(state, run).map(|directory| directory.spec()) {
             Ok(Ok(spec)) => newcomers.push(spec),
-            // Nothing that we made: lists of runs pass it over too.
+            // Caretaker did not make this directory. Lists of runs skip it too.
             Err(OpenRunError::NotOurs { .. }) => {}
             // The shim refused the run and removed it.
             _ if !state.run_dir(&run).exists() => {}
@@ -126,7 +126,7 @@ pub(super) fn newcomers(state: &StateRoot, known: &[RunOverview]) -> std::io::Re
     Ok(newcomers)
 }
 
-/// Runs that others wait for, and one of those others.
+/// Runs that others wait for, each with one run that waits.
 fn followers(host: &Host, runs: &[RunOverview]) -> BTreeMap<RunId, RunId> {
     let mut followers = BTreeMap::new();
     for run in runs.iter().filter(|run| run.state.is_unfinished()) {
@@ -137,16 +137,16 @@ fn followers(host: &Host, runs: &[RunOverview]) -> BTreeMap<RunId, RunId> {
     followers
 }
 
-/// What there is of a run's worktree.
+/// The state of a run's worktree.
 pub(crate) enum WorktreeSight {
-    /// It has none, or has it no more, or others have it too.
+    /// There is none, or it is gone, or other runs use it too.
     None,
-    /// The checkout has all that is in it.
+    /// The checkout has all its changes.
     Taken(Box<Worktree>),
     Needed(Need),
 }
 
-/// Looks at the worktree of a run that would go. `others`: the workspaces of those that stay.
+/// Checks the worktree of a run that would go. `others`: the workspaces of runs that stay.
 pub(crate) fn worktree(host: &Host, run: &RunOverview, others: &BTreeSet<&Path>) -> WorktreeSight {
     let is_used = || others.iter().any(|other| other.starts_with(&run.workspace.0));
     if run.worktree.is_none() || !run.workspace.0.is_dir() || is_used() {
@@ -166,16 +166,12 @@ pub(crate) fn worktree(host: &Host, run: &RunOverview, others: &BTreeSet<&Path>)
         Ok((changes, worktree)) if changes == ChangeCounts::default() => {
             WorktreeSight::Taken(Box::new(worktree))
         }
-        Ok(_) => needed(
-            "its worktree has what the checkout does not: `apply` or `discard` it".to_owned(),
-        ),
-        Err(error) => {
-            needed(format!("its worktree cannot be examined: {}", error.message_with_causes()))
-        }
+        Ok(_) => needed("its worktree has unapplied changes: `apply` or `discard` it".to_owned()),
+        Err(error) => needed(format!("cannot check its worktree: {}", error.message_with_causes())),
     }
 }
 
-/// What a directory takes on disk, as far as it can be read. Links are not followed.
+/// The size of a directory on disk, as far as it can be read. Does not follow links.
 fn size_of(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut total = 0;

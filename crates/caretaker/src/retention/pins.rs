@@ -1,5 +1,4 @@
-//! Runs that are to be kept whatever happens: an empty file each, `pins/<run id>`. Not in the run's own directory, which
-//! only its supervisor writes to.
+//! Pinned runs: one empty file each, `pins/<run id>`. It is not in the run's directory, because only the shim writes there.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -9,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use run_journal::{KernelLock, StateRoot};
 use run_protocol::RunId;
 
-/// Says whether the run was there to be pinned: `gc` may have removed it a moment ago.
+/// Returns false if the run is gone: `gc` may have removed it a moment ago.
 pub(crate) fn pin(state: &StateRoot, run: RunId) -> io::Result<bool> {
     let _removal = KernelLock::share_waiting(&state.removal_lock())?;
     if !state.run_dir(&run).is_dir() {
@@ -20,7 +19,7 @@ pub(crate) fn pin(state: &StateRoot, run: RunId) -> io::Result<bool> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(|_| true)
 }
 
-/// Says whether it was pinned.
+/// Returns true if the run was pinned.
 pub(crate) fn unpin(state: &StateRoot, run: RunId) -> io::Result<bool> {
     match fs::remove_file(state.pins().join(run.to_string())) {
         Ok(()) => Ok(true),
@@ -29,7 +28,7 @@ pub(crate) fn unpin(state: &StateRoot, run: RunId) -> io::Result<bool> {
     }
 }
 
-/// All that are pinned. An error where that cannot be found out: then nothing may go.
+/// All pinned runs. On an error, nothing may go.
 pub(crate) fn all(state: &StateRoot) -> io::Result<BTreeSet<RunId>> {
     let entries = match fs::read_dir(state.pins()) {
         Ok(entries) => entries,

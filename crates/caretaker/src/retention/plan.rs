@@ -1,52 +1,52 @@
-//! What is to go: a pure decision.
+//! Decides which runs go. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use run_protocol::RunId;
 use serde::Serialize;
 
-/// When a run goes; one reason is enough.
+/// The rules. A run goes if one of them says so.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Criteria {
-    /// It was last heard of longer ago.
+    /// Its last event is older.
     pub(crate) older_than_ms: Option<u64>,
-    /// So many are younger.
+    /// This many runs are younger.
     pub(crate) keep: Option<usize>,
-    /// All together take more, and it is the oldest.
+    /// All runs together take more, and this one is the oldest.
     pub(crate) max_bytes: Option<u64>,
 }
 
-/// A run, and what speaks for it.
+/// A run, and the reason to keep it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) run: RunId,
     pub(crate) session: String,
-    /// When it was last heard of.
+    /// The time of its last event.
     pub(crate) at_ms: u64,
     pub(crate) bytes: u64,
     pub(crate) need: Option<Need>,
 }
 
-/// Why a run stays though it would go by the criteria.
+/// Why a run stays although a rule would remove it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "need", rename_all = "snake_case")]
 pub(crate) enum Need {
-    /// It is not over.
+    /// It has not ended.
     Unfinished,
     Pinned,
-    /// Its session waits to be taken up where it was cut off or suspended.
+    /// Its session was cut off or suspended, and waits to be resumed.
     Session,
-    /// A run that waits is to follow it.
+    /// A queued run waits for it.
     Follower {
         follower: RunId,
     },
-    /// Its worktree has what the checkout does not, or nobody can tell.
+    /// Its worktree has unapplied changes, or cannot be checked.
     Worktree {
         why: String,
     },
     /// The budget of the day counts it.
     Budget,
-    /// A run before it in its session stays, and would look cut off without it.
+    /// An earlier run of its session stays, and would look cut off without it.
     Successor {
         of: RunId,
     },
@@ -55,27 +55,27 @@ pub(crate) enum Need {
 impl Need {
     pub(crate) fn words(&self) -> String {
         match self {
-            Self::Unfinished => "it is not over".to_owned(),
-            Self::Pinned => "it is pinned".to_owned(),
+            Self::Unfinished => "it has not ended".to_owned(),
+            Self::Pinned => "pinned".to_owned(),
             Self::Session => "its session can still be resumed".to_owned(),
-            Self::Follower { follower } => format!("run {follower} is to follow it"),
+            Self::Follower { follower } => format!("run {follower} waits for it"),
             Self::Worktree { why } => why.clone(),
-            Self::Budget => "the budget of the day counts it until tomorrow".to_owned(),
+            Self::Budget => "today's budget counts it".to_owned(),
             Self::Successor { of } => format!("it continued run {of}, which stays"),
         }
     }
 }
 
-/// What is to be done.
+/// The decision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// The oldest first.
     pub(crate) go: Vec<RunId>,
-    /// Those that would go by the criteria, and why they do not.
+    /// Runs that a rule would remove, and why they stay.
     pub(crate) stay: Vec<(RunId, Need)>,
 }
 
-/// Decides for all runs there are.
+/// Decides about all runs.
 pub(crate) fn plan(runs: &[Candidate], criteria: Criteria, now_ms: u64) -> Plan {
     let mut order: Vec<&Candidate> = runs.iter().collect();
     order.sort_by_key(|run| (run.at_ms, run.run));
@@ -119,7 +119,7 @@ pub(crate) fn plan(runs: &[Candidate], criteria: Criteria, now_ms: u64) -> Plan 
     }
 }
 
-/// Of those that are wanted gone, the ones that can go: nothing needs them, and no run before them in their session stays.
+/// The wanted runs that can go: nothing needs them, and no earlier run of their session stays.
 fn settle(order: &[&Candidate], wanted: &BTreeSet<RunId>) -> BTreeSet<RunId> {
     let mut by_session: BTreeMap<&str, Vec<&Candidate>> = BTreeMap::new();
     for run in order {
@@ -134,7 +134,7 @@ fn settle(order: &[&Candidate], wanted: &BTreeSet<RunId>) -> BTreeSet<RunId> {
     going
 }
 
-/// The first run before it in its session that stays.
+/// The first earlier run of its session that stays.
 fn predecessor(order: &[&Candidate], run: &Candidate, going: &BTreeSet<RunId>) -> Option<RunId> {
     order
         .iter()

@@ -1,4 +1,4 @@
-//! Takes a run away: out of sight in one step, under its lock, then from the disk.
+//! Removes a run: first one rename under its lock, then the files.
 
 use std::fs;
 use std::io;
@@ -11,37 +11,37 @@ use run_protocol::RunId;
 
 use super::pins;
 
-/// What is being removed has a name that is no run's.
+/// A run that is being removed has a name that is no run's.
 const GOING: &str = ".going-";
 
-/// Says why a run is still there.
+/// Why a run could not be removed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RemoveError {
     #[error("it is in use")]
     InUse,
-    #[error("its lock cannot be taken")]
+    #[error("cannot take its lock")]
     Lock(#[source] io::Error),
-    #[error("what it took cannot be written down for its group")]
+    #[error("cannot record its usage for its group")]
     Group(#[source] io::Error),
-    #[error("what it was allowed to do cannot be written down for its session")]
+    #[error("cannot record its settings for its session")]
     Terms(#[source] io::Error),
-    #[error("its directory cannot be removed")]
+    #[error("cannot remove its directory")]
     Remove(#[source] io::Error),
 }
 
-/// Removes the directory of a run that is over. The lock for removals is let go when the run is out of sight.
+/// Removes the directory of a run that has ended. Releases the removal lock as soon as the run is renamed.
 pub(crate) fn remove(
     state: &StateRoot,
     run: &RunDirectory,
     removal: KernelLock,
 ) -> Result<(), RemoveError> {
-    // Whoever wanted to take it up again finds it either whole or not at all.
+    // A process that wants to continue the run finds it either whole or not at all.
     let lock = match run.lock() {
         Ok(lock) => lock,
         Err(LockRunError::Take(error)) => return Err(RemoveError::Lock(error)),
         Err(_) => return Err(RemoveError::InUse),
     };
-    // First counted, then gone: whoever is killed in between leaves a run that is counted, and not counted again.
+    // First counted, then gone: if this process dies in between, the run is counted and will not be counted again.
     if let Ok(overview) = RunOverview::read(run)
         && let Some(group) = &overview.group
     {
@@ -64,7 +64,7 @@ fn place(state: &StateRoot, run: RunId) -> PathBuf {
     state.runs().join(format!("{GOING}{run}"))
 }
 
-/// Finishes what somebody began who was killed at it.
+/// Finishes removals that were killed half way.
 pub(crate) fn finish_earlier(state: &StateRoot) {
     for entry in fs::read_dir(state.runs()).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(|name| name.starts_with(GOING)) {

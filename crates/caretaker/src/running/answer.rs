@@ -3,19 +3,19 @@
 //! The line stands near the end of the journal, so the search begins there and goes further back only where the outcome
 //! says that there is such a line.
 
-use agent_stream::{EventKind, Usage};
+use agent_stream::{AgentStream, EventKind, Usage};
+use public_events::as_raw_line;
 use run_journal::{JournalEntry, Position, Progress, RunDirectory, RunState};
 use run_protocol::{LimitKind, RunOutcome};
 
 use crate::running::following::open_journal;
-use crate::view::agent_lines::AgentLines;
 
 /// After its `result` a run writes only a few lines: what it spent, what it changed, how it ended.
 const FIRST_LOOK: u64 = 64;
-/// Each further look reads so many times as many lines.
+/// Each further look reads this many times more lines.
 const WIDER: u64 = 32;
 
-/// What an agent said when its turn was over.
+/// The agent's last words in its turn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Answer {
     /// `None`: the result has no text.
@@ -39,7 +39,7 @@ impl Answer {
     }
 }
 
-/// Tells whether the journal of a run with this outcome has a `result` line for certain.
+/// True if the journal of a run with this outcome must have a `result` line.
 fn has_result(state: &RunState) -> bool {
     matches!(
         state.outcome(),
@@ -53,19 +53,19 @@ fn has_result(state: &RunState) -> bool {
 
 struct Look {
     answer: Option<Answer>,
-    /// So many events were read.
+    /// The number of events read.
     n_lines: u64,
 }
 
 /// Searches the last `n_lines` events.
 fn last_result(run: &RunDirectory, n_lines: u64) -> Option<Look> {
     let mut reader = open_journal(run, Position::Tail(n_lines)).ok()?;
-    let mut lines = AgentLines::default();
+    let mut lines = AgentStream::default();
     let mut look = Look { answer: None, n_lines: 0 };
     let mut on_entry = |entry: JournalEntry<'_>| {
         look.n_lines += u64::from(!matches!(entry, JournalEntry::Header(_)));
         let JournalEntry::Agent { line, ending, .. } = entry else { return };
-        if let EventKind::Result(result) = &lines.read(&line, ending).event.kind {
+        if let EventKind::Result(result) = &lines.read_line(as_raw_line(&line, ending)).event.kind {
             let text = result.text.as_ref().map(ToString::to_string);
             look.answer = Some(Answer { text, usage: result.usage });
         }

@@ -1,4 +1,4 @@
-//! Ctrl-C as something to be asked about, for work that must clean up before it ends.
+//! A flag that Ctrl-C sets, for work that must clean up before it ends.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use run_protocol::ExitCode;
 
 use crate::running::interruption::TakenSignals;
 
-/// Whether the user wants the work to end.
+/// Set when the user wants the work to end.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cancellation(Arc<AtomicBool>);
 
 impl Cancellation {
-    /// Takes the signals over. Asking twice ends the process at once.
+    /// Takes over the signals. The second signal ends the process at once.
     pub(crate) fn on_signals() -> Result<Self, CommandError> {
         let cancellation = Self::default();
-        let signals = TakenSignals::block().or_fail(|| "signals cannot be awaited")?;
+        let signals = TakenSignals::block().or_fail(|| "cannot wait for signals")?;
         let asked = cancellation.clone();
         thread::spawn(move || {
             while signals.wait().is_ok() {
@@ -34,7 +34,7 @@ impl Cancellation {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// A writer that fails as soon as it is not wanted any more.
+    /// A writer that fails as soon as the user cancels.
     pub(crate) fn stopping<'a>(&'a self, out: &'a mut dyn Write) -> impl Write + 'a {
         Stopping { cancellation: self, out }
     }
@@ -48,7 +48,7 @@ struct Stopping<'a> {
 impl Write for Stopping<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.cancellation.is_asked_for() {
-            return Err(io::Error::other("it was cancelled"));
+            return Err(io::Error::other("cancelled"));
         }
         self.out.write(bytes)
     }

@@ -1,4 +1,4 @@
-//! Follows a run to its end: prints its journal as it grows, and passes on what the user's signals mean.
+//! Follows a run to its end: prints its journal as it grows, and acts on the user's signals.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,30 +19,30 @@ use crate::running::journal_printer::JournalPrinter;
 use crate::running::stopping::tell;
 use crate::view::words;
 
-/// How long a second Ctrl-C is waited for.
+/// How long the command waits for a second Ctrl-C.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(2);
-/// How long the supervisor may take to clean up behind the last event.
+/// How long the shim may take to clean up after the last event.
 const CLEANING_UP: Duration = Duration::from_secs(10);
 
-/// How following came to its end.
+/// Why following ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Followed {
     Ended(RunOutcome),
-    /// The run goes on without us.
+    /// The run goes on without this command.
     Detached,
 }
 
-/// The one thing that happened.
+/// The one thing that woke the loop.
 enum Happened {
     Grown,
     WriterGone,
     Signal(Signal),
     CannotWait(io::Error),
-    /// The moment that was waited for is over.
+    /// The deadline has passed.
     TimeIsUp,
 }
 
-/// Prints the journal until the run has ended and its supervisor is gone.
+/// Prints the journal until the run has ended and its shim is gone.
 pub(crate) fn follow(
     run: &RunDirectory,
     socket: PathBuf,
@@ -51,7 +51,7 @@ pub(crate) fn follow(
     signals: &SignalPost,
 ) -> Result<Followed, CommandError> {
     let followed = follow_listening(run, socket, printer, seat, signals);
-    // Whatever came of it, the next signal is not for this run.
+    // The next signal is not for this run, even if following failed.
     signals.dismiss();
     followed
 }
@@ -69,7 +69,7 @@ fn follow_listening(
     let mut deadline = None;
     let mut progress = Progress::Advanced;
     loop {
-        // Phase one: wait for exactly one thing. Where there is more to read, nothing is waited for.
+        // Phase one: wait for exactly one thing. If there is more to read, do not wait.
         let is_printing = interruption != Interruption::Leaving;
         let happened = match (is_printing, progress) {
             (true, Progress::Advanced) => events.try_recv().unwrap_or(Happened::Grown),
@@ -79,12 +79,12 @@ fn follow_listening(
         // Phase two: act on it.
         match happened {
             Happened::Grown if is_printing => {
-                progress = printer.print_batch(&mut reader)?;
+                progress = printer.print_next(&mut reader)?;
                 if printer.ended().is_some() {
                     deadline.get_or_insert_with(|| Instant::now() + CLEANING_UP);
                 }
             }
-            // Kept for later, should the user decide to stay.
+            // The user may still decide to stay: print it then.
             Happened::Grown => progress = Progress::Advanced,
             Happened::WriterGone => {
                 printer.print_all(&mut reader)?;
@@ -130,7 +130,7 @@ pub(crate) fn open_journal(
         .or_fail(|| format!("the journal of run {} cannot be read", run.run_id()))
 }
 
-/// Hands on the next piece of a journal.
+/// Passes the next piece of a journal to `on_entry`.
 pub(crate) fn read_batch(
     reader: &mut JournalReader,
     on_entry: &mut dyn FnMut(JournalEntry<'_>),
@@ -138,7 +138,7 @@ pub(crate) fn read_batch(
     reader.next_batch(on_entry).or_fail(|| "the journal cannot be read")
 }
 
-/// Hands on everything that is left of a journal.
+/// Passes the rest of a journal to `on_entry`.
 pub(crate) fn read_to_end(
     reader: &mut JournalReader,
     on_entry: &mut dyn FnMut(JournalEntry<'_>),
@@ -147,7 +147,7 @@ pub(crate) fn read_to_end(
     Ok(())
 }
 
-/// Two threads that do nothing but wait. The channel holds nothing back, so that news are never older than the last look.
+/// Starts two threads that only wait. The channel has no buffer, so news is never older than the last look.
 fn listen(run: &RunDirectory, socket: &Path, signals: &SignalPost) -> Receiver<Happened> {
     let (sender, events) = mpsc::sync_channel(0);
     let follower = Follower::new(run, socket);
@@ -199,23 +199,23 @@ fn the_end(run: &RunDirectory, printer: &mut JournalPrinter) -> Result<Followed,
     Ok(Followed::Ended(outcome))
 }
 
-/// Tells somebody who leaves how to come back.
+/// Tells a user who leaves how to come back.
 pub(crate) fn say_how_to_go_on(run: &RunDirectory, or_else: &str) {
     let id = short_id(run.run_id());
     // A terminal shows `^C` where the cursor was.
     say(&format!(
-        "\ndetached: the run goes on\n  \
+        "\ndetached; the run continues\n  \
            follow it again   caretaker tail -f {id}\n  \
            stop it           caretaker kill {id}{or_else}"
     ));
 }
 
-/// Stops the run, in a thread of its own: a supervisor that is stopped is waited for, and a second Ctrl-C must get through
+/// Stops the run, in a thread of its own: `tell` waits for a shim that is stopped, and a second Ctrl-C must get through
 /// meanwhile.
 fn stop(run: &RunDirectory, socket: &Path, manner: StopManner) {
     let how = match manner {
-        StopManner::Ladder => "stopping the run; once more stops it at once",
-        StopManner::Now => "stopping the run at once",
+        StopManner::Ladder => "stopping the run; press again to kill it at once",
+        StopManner::Now => "killing the run",
     };
     say(how);
     let (run, socket) = (run.clone(), socket.to_owned());
@@ -223,7 +223,7 @@ fn stop(run: &RunDirectory, socket: &Path, manner: StopManner) {
         if let Err(error) = tell(&run, &socket, &ControlRequest::Stop { manner }) {
             let id = short_id(run.run_id());
             let why = error.message_with_causes();
-            say(&format!("the run could not be told to stop: {why}; try `caretaker kill {id}`"));
+            say(&format!("could not stop the run: {why}; try `caretaker kill {id}`"));
         }
     });
 }

@@ -1,4 +1,4 @@
-//! What Ctrl-C and SIGTERM mean to somebody who follows a run.
+//! Ctrl-C and SIGTERM, for a command that follows a run.
 //!
 //! ```text
 //!   on a terminal     Following ──INT──► Leaving (a moment to press it again) ──INT──► Stopping ──any──► Stopping at once
@@ -14,15 +14,15 @@ use std::time::Duration;
 use nix::sys::signal::{SigSet, Signal};
 use run_protocol::StopManner;
 
-/// Whether somebody could press Ctrl-C.
+/// Says if a user can press Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seat {
     AtATerminal,
-    /// A script, a service, a continuous integration: a signal means that the work is not wanted any more.
+    /// A script, a service, a CI job: a signal means that the work should end.
     Unattended,
 }
 
-/// How far the follower has been interrupted.
+/// How far the user has interrupted the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interruption {
     Following,
@@ -30,7 +30,7 @@ pub(crate) enum Interruption {
     Stopping,
 }
 
-/// What to do about a signal.
+/// The command's reaction to a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reaction {
     /// Say how to come back and how to stop the run, and wait a moment for a second Ctrl-C.
@@ -48,7 +48,7 @@ impl Interruption {
             (Self::Following, Seat::AtATerminal, Signal::SIGINT) => {
                 (Self::Leaving, Reaction::OfferToStop)
             }
-            // Whoever ends the viewer on purpose does not mean the run.
+            // SIGTERM is for the viewer, not for the run.
             (Self::Following, Seat::AtATerminal, _) => (Self::Leaving, Reaction::Leave),
             (Self::Following, Seat::Unattended, _) | (Self::Leaving, _, _) => {
                 (Self::Stopping, Reaction::Stop(StopManner::Ladder))
@@ -57,7 +57,7 @@ impl Interruption {
     }
 }
 
-/// The signals that are taken over, blocked in every thread that is started from here on.
+/// The signals that this process handles itself. They are blocked in every thread that starts from now on.
 #[derive(Debug)]
 pub(crate) struct TakenSignals(SigSet);
 
@@ -68,13 +68,13 @@ impl TakenSignals {
         Ok(Self(signals))
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) fn wait(&self) -> nix::Result<Signal> {
         self.0.wait()
     }
 }
 
-/// The signals of a process that follows runs, one run after the other. Whoever listens last gets the next one.
+/// The signals of a process that follows runs, one run after the other. The latest listener gets the next signal.
 #[derive(Debug, Clone)]
 pub(crate) struct SignalPost {
     sender: Sender<Option<Signal>>,
@@ -82,7 +82,7 @@ pub(crate) struct SignalPost {
 }
 
 impl SignalPost {
-    /// Takes the signals over, for as long as the process lives.
+    /// Takes over the signals for as long as the process lives.
     pub(crate) fn open() -> nix::Result<Self> {
         let signals = TakenSignals::block()?;
         let (sender, receiver) = mpsc::channel();
@@ -95,22 +95,22 @@ impl SignalPost {
         Ok(Self { sender, receiver: Arc::new(Mutex::new(receiver)) })
     }
 
-    /// Waits for the next one; `None` when it is not waited for any more.
+    /// Waits for the next signal; `None` after `dismiss`.
     pub(crate) fn next(&self) -> Option<Signal> {
         self.receiver().recv().ok().flatten()
     }
 
-    /// Waits for the next one, but no longer than this.
+    /// Waits for the next signal, but not longer than `limit`.
     pub(crate) fn next_within(&self, limit: Duration) -> Option<Signal> {
         self.receiver().recv_timeout(limit).ok().flatten()
     }
 
-    /// Leaves one for whoever listens next.
+    /// Leaves a signal for the next listener.
     pub(crate) fn put_back(&self, signal: Signal) {
         self.sender.send(Some(signal)).ok();
     }
 
-    /// Wakes the one who listens.
+    /// Wakes the listener.
     pub(crate) fn dismiss(&self) {
         self.sender.send(None).ok();
     }

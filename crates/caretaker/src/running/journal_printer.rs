@@ -1,4 +1,4 @@
-//! Prints the entries of a journal in the form that was asked for.
+//! Prints the entries of a journal in the form that the user asked for.
 
 use std::io::{self, BufWriter, Write};
 
@@ -10,10 +10,10 @@ use run_protocol::{RunEvent, RunOutcome};
 
 use crate::running::following::read_batch;
 use crate::surroundings::Audience;
-use crate::view::run_view::RunView;
+use crate::view::run::run_view::RunView;
 use crate::view::width::Width;
 
-/// What a journal is printed as.
+/// The form in which a journal is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     ForAPerson,
@@ -33,10 +33,9 @@ enum Printer {
 pub(crate) struct JournalPrinter {
     printer: Printer,
     out: Box<dyn Write>,
-    /// Machine-readable output on a terminal is made harmless; in a pipe it is exact.
+    /// One entry for a program. On a terminal it is made harmless first; a pipe gets the exact bytes.
     on_terminal: Option<Vec<u8>>,
     ended: Option<RunOutcome>,
-    trouble: Option<io::Error>,
 }
 
 impl JournalPrinter {
@@ -44,7 +43,7 @@ impl JournalPrinter {
         let audience = Audience::of_stdout();
         let out: Box<dyn Write> = match form {
             Form::ForAPerson => Box::new(buffered(anstream::stdout())),
-            // Not even an escape code of the agent's is removed from what a program reads.
+            // A program gets the agent's escape codes too.
             Form::Json | Form::Raw => Box::new(buffered(io::stdout())),
         };
         Self::new(form, out, audience, Width::of_stdout())
@@ -57,88 +56,77 @@ impl JournalPrinter {
             Form::Raw => Printer::Raw,
         };
         let on_terminal = (form != Form::ForAPerson && audience == Audience::Person).then(Vec::new);
-        Self { printer, out, on_terminal, ended: None, trouble: None }
+        Self { printer, out, on_terminal, ended: None }
     }
 
-    /// How the run ended, once its last event was seen.
+    /// The outcome of the run, once its last event is printed.
     pub(crate) fn ended(&self) -> Option<&RunOutcome> {
         self.ended.as_ref()
     }
 
-    /// Prints the next piece of the journal and makes it visible.
-    pub(crate) fn print_batch(
+    /// Prints the next piece of the journal.
+    pub(crate) fn print_next(
         &mut self,
         reader: &mut JournalReader,
     ) -> Result<Progress, CommandError> {
         if let Printer::ForAPerson(view) = &mut self.printer {
             view.resize(Width::of_stdout());
         }
-        let progress = read_batch(reader, &mut |entry| self.print(&entry))?;
-        self.flush()?;
+        let mut printed = Ok(());
+        let progress = read_batch(reader, &mut |entry| {
+            if printed.is_ok() {
+                printed = self.print(&entry);
+            }
+        })?;
+        printed.and_then(|()| self.out.flush()).map_err(CommandError::writing)?;
         Ok(progress)
     }
 
-    /// Prints everything there is.
+    /// Prints the rest of the journal.
     pub(crate) fn print_all(&mut self, reader: &mut JournalReader) -> Result<(), CommandError> {
-        while self.print_batch(reader)? == Progress::Advanced {}
+        while self.print_next(reader)? == Progress::Advanced {}
         Ok(())
     }
 
     /// Ends a line that is still open.
     pub(crate) fn finish(&mut self) -> Result<(), CommandError> {
-        if let Printer::ForAPerson(view) = &mut self.printer {
-            view.end(&mut self.out).map_err(CommandError::writing)?;
-        }
-        self.flush()
-    }
-
-    fn flush(&mut self) -> Result<(), CommandError> {
-        let written = match self.trouble.take() {
-            Some(error) => Err(error),
-            None => self.out.flush(),
+        let ended = match &mut self.printer {
+            Printer::ForAPerson(view) => view.end(&mut self.out),
+            Printer::Json(_) | Printer::Raw => Ok(()),
         };
-        written.map_err(CommandError::writing)
+        ended.and_then(|()| self.out.flush()).map_err(CommandError::writing)
     }
 
-    fn print(&mut self, entry: &JournalEntry<'_>) {
+    fn print(&mut self, entry: &JournalEntry<'_>) -> io::Result<()> {
         if let JournalEntry::Run { event: RunEvent::Ended { outcome, .. }, .. } = entry {
             self.ended = Some(outcome.clone());
         }
-        if self.trouble.is_none() {
-            self.trouble = self.try_print(entry).err();
-        }
-    }
-
-    fn try_print(&mut self, entry: &JournalEntry<'_>) -> io::Result<()> {
-        let Some(buffer) = &mut self.on_terminal else {
-            return print_to(&mut self.printer, &mut *self.out, entry);
+        let out: &mut dyn Write = match &mut self.on_terminal {
+            Some(buffer) => {
+                buffer.clear();
+                buffer
+            }
+            None => &mut *self.out,
         };
-        buffer.clear();
-        print_to(&mut self.printer, buffer, entry)?;
-        let text = String::from_utf8_lossy(buffer);
-        // On a terminal even a line that the agent did not end is ended: a prompt follows.
-        let line = text.strip_suffix('\n').unwrap_or(&text);
-        if buffer.is_empty() {
-            return Ok(());
+        match (&mut self.printer, entry) {
+            (Printer::ForAPerson(view), entry) => view.show(out, entry)?,
+            (Printer::Json(writer), entry) => writer.write(out, entry)?,
+            (Printer::Raw, JournalEntry::Agent { line, ending, .. }) => {
+                write_raw(out, line, *ending)?;
+            }
+            (Printer::Raw, _) => {}
         }
+        let Some(buffer) = self.on_terminal.as_ref().filter(|buffer| !buffer.is_empty()) else {
+            return Ok(());
+        };
+        let text = String::from_utf8_lossy(buffer);
+        // A terminal gets a line end even if the agent wrote none: a shell prompt follows.
+        let line = text.strip_suffix('\n').unwrap_or(&text);
         let harmless = match self.printer {
             Printer::Json(_) => in_json(line),
             _ => on_one_line(line),
         };
         writeln!(self.out, "{harmless}")
-    }
-}
-
-fn print_to(
-    printer: &mut Printer,
-    out: &mut dyn Write,
-    entry: &JournalEntry<'_>,
-) -> io::Result<()> {
-    match (printer, entry) {
-        (Printer::ForAPerson(view), entry) => view.show(out, entry),
-        (Printer::Json(writer), entry) => writer.write(out, entry),
-        (Printer::Raw, JournalEntry::Agent { line, ending, .. }) => write_raw(out, line, *ending),
-        (Printer::Raw, _) => Ok(()),
     }
 }
 
@@ -180,13 +168,14 @@ mod tests {
         let out = Shared::default();
         let mut printer =
             JournalPrinter::new(form, Box::new(out.clone()), audience, Width::Unlimited);
-        printer.print(&JournalEntry::Agent {
+        let entry = JournalEntry::Agent {
             number: EventNumber { epoch: 1, seq: 1 },
             at: 0,
             line: AgentLine::Bytes(line),
             ending,
             redaction: Redaction::Untouched,
-        });
+        };
+        printer.print(&entry).unwrap();
         printer.finish().unwrap();
         out.0.lock().unwrap().clone()
     }
@@ -229,7 +218,7 @@ mod tests {
             Width::Unlimited,
         );
         assert_eq!(printer.ended(), None);
-        printer.print(&JournalEntry::Run {
+        let entry = JournalEntry::Run {
             number: EventNumber { epoch: 1, seq: 1 },
             at: 0,
             event: RunEvent::Ended {
@@ -241,7 +230,8 @@ mod tests {
             },
             raw: "",
             redaction: Redaction::Untouched,
-        });
+        };
+        printer.print(&entry).unwrap();
         assert_eq!(printer.ended(), Some(&RunOutcome::Cancelled));
     }
 }

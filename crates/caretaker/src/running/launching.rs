@@ -1,10 +1,9 @@
-//! From a run that may begin to one that is under way, followed to its end or left alone.
+//! Starts an admitted run, and follows it to its end or leaves it in the background.
 
 use std::io::Write;
 use std::path::Path;
 
-use admission::admit::{Accepted, Admitted};
-use admission::brought::Brought;
+use admission::admit::{Admitted, CreatedRun};
 use admission::budgets;
 use admission::command_error::{CommandError, OrFail};
 use admission::config::Config;
@@ -12,7 +11,7 @@ use admission::host::Host;
 use admission::words::talk::note;
 use caretaker_daemon::Waiting;
 use run_journal::{JournalReader, Position, RunDirectory};
-use run_protocol::{ExitCode, RunId, RunOutcome};
+use run_protocol::{Credentials, ExitCode, RunId, RunOutcome};
 use run_shim::{Started, start_shim};
 use serde::Deserialize;
 
@@ -31,16 +30,16 @@ pub(crate) struct Launch<'a> {
     pub(crate) host: &'a Host,
     pub(crate) config: &'a Config,
     pub(crate) console: &'a ConsoleOptions,
-    /// Our own program.
+    /// The path of this program.
     pub(crate) program: &'a Path,
     pub(crate) route: &'a Route,
 }
 
-/// What became of a run, as far as the command stayed with it.
+/// A run that was started, and its outcome if the command stayed until the end.
 #[derive(Debug)]
 pub(crate) struct Launched {
     pub(crate) run: RunDirectory,
-    /// `None` if the run goes on without us.
+    /// `None` if the run goes on without this command.
     pub(crate) outcome: Option<RunOutcome>,
 }
 
@@ -51,7 +50,7 @@ impl Launched {
 }
 
 impl Launch<'_> {
-    /// Starts the run. With `--detach` its id is printed; else it is followed to its end.
+    /// Starts the run. With `--detach` it prints the run's id, otherwise it follows the run to its end.
     pub(crate) fn launch(
         &self,
         admitted: Admitted<'_>,
@@ -80,7 +79,7 @@ impl Launch<'_> {
         }
     }
 
-    /// The same, and again as often as `retries` allows; `again` admits the run that is tried in the place of another.
+    /// Like `launch`, and tries again as often as `retries` allows. `again` admits the run that replaces the failed one.
     pub(crate) fn launch_and_retry<'h>(
         &self,
         mut admitted: Admitted<'h>,
@@ -102,7 +101,7 @@ impl Launch<'_> {
         }
     }
 
-    /// Starts the run, and says so if it waits.
+    /// Starts the run, and says if it has to wait.
     pub(crate) fn start(
         &self,
         admitted: Admitted<'_>,
@@ -115,16 +114,16 @@ impl Launch<'_> {
         Ok(run)
     }
 
-    /// Starts the run. The second is what it waits for, in a sentence, where that is worth saying.
+    /// Starts the run. The second value says what the run waits for, if it waits.
     pub(crate) fn start_silently(
         &self,
         admitted: Admitted<'_>,
         prompt: &[u8],
     ) -> Result<(RunDirectory, Option<String>), CommandError> {
         let Self { console, program, route, .. } = self;
-        let Accepted { run, shim_environment, brought } = admitted.accept(prompt)?;
+        let CreatedRun { run, shim_environment, credentials } = admitted.create_run(prompt)?;
         if let Route::Queue(daemon) = route {
-            let waits = enqueue(daemon, &run, &brought);
+            let waits = enqueue(daemon, &run, &credentials);
             return Ok((run, waits));
         }
         let started = start_shim(&run, program, &shim_environment);
@@ -133,7 +132,7 @@ impl Launch<'_> {
         }
         let waits = match started? {
             Started::Waiting { reason } if console.detach => {
-                Some(format!("the run waits: {reason}"))
+                Some(format!("the run is waiting: {reason}"))
             }
             Started::Waiting { .. } | Started::Ready => None,
         };
@@ -141,7 +140,7 @@ impl Launch<'_> {
     }
 }
 
-/// Prints what the journal of a run says whose supervisor died before it could answer. A run that was refused left none.
+/// Prints the journal of a run whose shim died before it could answer. A refused run has no journal.
 fn print_record(run: &RunDirectory) -> Result<(), CommandError> {
     let Ok(mut reader) = JournalReader::open(run, Position::Start) else { return Ok(()) };
     let mut printer = JournalPrinter::to_stdout(Form::Json);
@@ -149,29 +148,30 @@ fn print_record(run: &RunDirectory) -> Result<(), CommandError> {
     printer.finish()
 }
 
-/// Brings what a run in the queue needs. It waits whatever comes of this: the queue are the files. Says what for.
-fn enqueue(daemon: &DaemonClient, run: &RunDirectory, brought: &Brought) -> Option<String> {
+/// Gives the daemon what the run needs, and returns the reason why the run waits. The run stays queued even if this
+/// fails: the queue lives on disk.
+fn enqueue(daemon: &DaemonClient, run: &RunDirectory, credentials: &Credentials) -> Option<String> {
     #[derive(Deserialize)]
     struct Accepted {
         waiting: Option<Waiting>,
     }
     let path = format!("/v1/runs/{}/enqueue", run.run_id());
-    match daemon.post::<Accepted>(&path, brought) {
+    match daemon.post::<Accepted>(&path, credentials) {
         Ok(Accepted { waiting: Some(Waiting::Start) | None }) => None,
         Ok(Accepted { waiting: Some(waiting) }) => Some(format!("the run is queued: {waiting}")),
         Err(error) => Some(format!(
-            "the run is queued, and starts when a daemon can: {}",
+            "the run is queued and starts when a daemon runs again: {}",
             error.message_with_causes()
         )),
     }
 }
 
-/// From here on a signal is ours to answer; before, it ends us and nothing was begun.
+/// From here on the command answers signals. Before, a signal ends it, and nothing has begun.
 pub(crate) fn take_signals() -> Result<SignalPost, CommandError> {
-    SignalPost::open().or_fail(|| "signals cannot be taken over")
+    SignalPost::open().or_fail(|| "cannot wait for signals")
 }
 
-/// Somebody can press Ctrl-C where stdin or stderr is a terminal; stdout may be piped into a file all the same.
+/// A user can press Ctrl-C if stdin or stderr is a terminal. stdout may still be a pipe.
 pub(crate) fn seat() -> Seat {
     match (Audience::of_stdin(), Audience::of_stderr()) {
         (Audience::Program, Audience::Program) => Seat::Unattended,

@@ -1,11 +1,11 @@
-//! A bar on stderr for work that takes a while, where somebody sits in front of it.
+//! A bar on stderr for work that takes a while. Only a terminal shows it.
 
 use std::time::Duration;
 
 use admission::words::talk::say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// What is done sooner needs no bar.
+/// Shorter work needs no bar.
 const TOO_SHORT: Duration = Duration::from_millis(300);
 
 /// Draws nothing where stderr is not a terminal. Goes away when it is dropped.
@@ -35,17 +35,17 @@ impl Progress {
         self.0.set_position(n_done as u64);
     }
 
-    /// What is being done, as it is now.
+    /// Changes the words in front of the bar.
     pub(crate) fn describe(&self, what: String) {
         self.0.set_message(what);
     }
 
-    /// Says something for good, above the bar.
+    /// Prints a line above the bar.
     pub(crate) fn say_above(&self, text: &str) {
         self.0.suspend(|| say(text));
     }
 
-    /// Takes the bar away before its time.
+    /// Removes the bar early.
     pub(crate) fn clear(&self) {
         self.0.finish_and_clear();
     }

@@ -1,4 +1,4 @@
-//! What the agent is asked: from the command line, a file or a pipe, checked.
+//! The prompt: read from the command line, a file or a pipe, and checked.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,7 +11,7 @@ use admission::command_error::CommandError;
 use crate::surroundings::Audience;
 use run_protocol::{ExitCode, LONGEST_PROMPT, PromptCheck};
 
-/// Where the prompt is.
+/// Where the prompt comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PromptSource<'a> {
     Words(&'a OsStr),
@@ -20,8 +20,8 @@ pub(crate) enum PromptSource<'a> {
 }
 
 impl<'a> PromptSource<'a> {
-    /// Decides where to read it. A pipe is read only where nothing else was named: a program that inherited some stdin
-    /// must not hang on it.
+    /// Decides where to read the prompt. A pipe is read only if the user named nothing else: a program that inherited some
+    /// stdin must not hang on it.
     pub(crate) fn of(
         words: Option<&'a OsStr>,
         file: Option<&'a Path>,
@@ -33,22 +33,22 @@ impl<'a> PromptSource<'a> {
             (None, Some(file)) if file == Path::new("-") => Ok(Self::Stdin),
             (None, Some(file)) => Ok(Self::File(file)),
             (None, None) if stdin == Audience::Program => Ok(Self::Stdin),
-            (None, None) => Err(CommandError::new(ExitCode::Usage, "there is no prompt")
+            (None, None) => Err(CommandError::new(ExitCode::Usage, "no prompt given")
                 .hint("caretaker run \"what to do\", or -f FILE, or a pipe")),
         }
     }
 
-    /// Reads many of them, which are not checked.
+    /// Reads a file of many prompts, unchecked.
     pub(crate) fn read_lines(self) -> Result<Vec<u8>, CommandError> {
         let text = self.bytes()?;
         if text.len() as u64 > LONGEST_PROMPT {
-            let what = format!("the prompts are longer than {} MiB together", LONGEST_PROMPT >> 20);
+            let what = format!("the prompts together exceed {} MiB", LONGEST_PROMPT >> 20);
             return Err(CommandError::new(ExitCode::Usage, what));
         }
         Ok(text)
     }
 
-    /// Reads and checks it.
+    /// Reads and checks one prompt.
     pub(crate) fn read(self) -> Result<Vec<u8>, CommandError> {
         let prompt = self.bytes()?;
         check(&prompt)?;
@@ -76,7 +76,7 @@ impl<'a> PromptSource<'a> {
 }
 
 fn cannot_read(what: &str, error: io::Error, code: ExitCode) -> CommandError {
-    CommandError::new(code, format!("the prompt cannot be read from {what}")).because(error)
+    CommandError::new(code, format!("cannot read the prompt from {what}")).because(error)
 }
 
 fn bounded(from: &mut dyn Read) -> io::Result<Vec<u8>> {
@@ -85,7 +85,7 @@ fn bounded(from: &mut dyn Read) -> io::Result<Vec<u8>> {
     Ok(prompt)
 }
 
-/// Refuses what is no prompt.
+/// Refuses an invalid prompt.
 pub(crate) fn check(prompt: &[u8]) -> Result<(), CommandError> {
     Ok(PromptCheck::whole(prompt)?)
 }

@@ -1,4 +1,4 @@
-//! Trying a run again: only what the infrastructure broke, and only before anything can have happened.
+//! Tries a run again, but only if the infrastructure failed before the agent could change anything.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use admission::command_error::CommandError;
 use admission::config::Config;
 use admission::words::units;
-use agent_stream::EventKind;
+use agent_stream::{AgentStream, EventKind};
+use public_events::as_raw_line;
 use run_journal::{JournalEntry, Position, RunDirectory};
 use run_protocol::{FailureClass, RunOutcome};
 use uuid::Uuid;
 
 use crate::running::following::{open_journal, read_to_end};
 use crate::running::launching::Launched;
-use crate::view::agent_lines::AgentLines;
 
 /// No pause is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
@@ -37,10 +37,10 @@ impl fmt::Display for Pause {
         let length = u64::try_from(self.length.as_millis()).unwrap_or(u64::MAX);
         write!(formatter, "trying again in {}; ", units::duration(length))?;
         match u64::from(self.left) {
-            0 => formatter.write_str("that is the last attempt"),
+            0 => formatter.write_str("last attempt"),
             left => {
                 let left = units::counted(left, "attempt", "attempts");
-                write!(formatter, "{left} left after that")
+                write!(formatter, "{left} left after it")
             }
         }
     }
@@ -52,7 +52,7 @@ impl Retries {
         Self { left: asked.unwrap_or(config.retries), next_pause: first }
     }
 
-    /// How long to wait before the run is tried again; `None` if it is not.
+    /// How long to wait before the next try; `None` if there is no next try.
     pub(crate) fn pause_after(
         &mut self,
         launched: &Launched,
@@ -73,20 +73,20 @@ fn is_of_the_infrastructure(outcome: &RunOutcome) -> bool {
     matches!(outcome, RunOutcome::Failed { class: Network | RateLimited | ConfigRace })
 }
 
-/// Half of the pause to one and a half of it, so that those who failed together do not come back together.
+/// 50 % to 150 % of the pause, so that runs that failed together do not come back together.
 fn jittered(pause: Duration, random: u128) -> Duration {
     let thousandths = u32::try_from(random % 1001).unwrap_or_default();
     pause / 2 + pause / 1000 * thousandths
 }
 
-/// Whether the agent has done anything but talk.
+/// True if the agent did more than talk.
 fn has_called_a_tool(run: &RunDirectory) -> Result<bool, CommandError> {
     let mut reader = open_journal(run, Position::Start)?;
-    let mut lines = AgentLines::default();
+    let mut lines = AgentStream::default();
     let mut has_called = false;
     let mut on_entry = |entry: JournalEntry<'_>| {
         if let JournalEntry::Agent { line, ending, .. } = entry {
-            let kind = &lines.read(&line, ending).event.kind;
+            let kind = &lines.read_line(as_raw_line(&line, ending)).event.kind;
             has_called |= matches!(kind, EventKind::ToolStarted(_) | EventKind::ToolCompleted(_));
         }
     };

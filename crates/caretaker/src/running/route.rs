@@ -1,6 +1,6 @@
-//! How a run gets its supervisor: from this process, or from the daemon.
+//! Who starts the shim of a run: this process, or the daemon.
 
-use admission::admit::Way;
+use admission::admit::StartMode;
 use admission::command_error::CommandError;
 use admission::host::Host;
 use caretaker_daemon::QueueGate;
@@ -9,17 +9,17 @@ use run_protocol::{ExitCode, RunRequest};
 use crate::daemon_client::{DaemonClient, no_queue};
 use crate::running::console_options::ConsoleOptions;
 
-/// How a run gets its supervisor.
+/// Who starts the shim.
 #[derive(Debug)]
 pub(crate) enum Route {
-    /// From us, now.
+    /// This process, now.
     Direct,
-    /// From the daemon, when its turn comes.
+    /// The daemon, when it is the run's turn.
     Queue(DaemonClient),
 }
 
 impl Route {
-    /// By the daemon if there is one.
+    /// The daemon, if one is running and the user did not ask for `--direct`.
     pub(crate) fn choose(
         host: &Host,
         console: &ConsoleOptions,
@@ -35,30 +35,30 @@ impl Route {
             return Ok(Self::Direct);
         };
         if daemon.queue_gate()? == QueueGate::Draining {
-            let what = "the queue is drained: no new run is accepted";
+            let what = "the queue is draining and accepts no new runs";
             return Err(CommandError::new(ExitCode::Conflict, what).hint(
-                "accept runs again with `caretaker queue resume`, or start past it with --direct",
+                "accept runs again with `caretaker queue resume`, or bypass the queue with --direct",
             ));
         }
         Ok(Self::Queue(daemon))
     }
 
-    /// The same for one run.
+    /// The way of one run, with its own priority and conditions.
     pub(crate) fn way(
         &self,
         host: &Host,
         console: &ConsoleOptions,
         request: &RunRequest,
-    ) -> Result<Way, CommandError> {
+    ) -> Result<StartMode, CommandError> {
         match self {
-            // The flags exclude each other; a line of a batch may still ask for it.
+            // clap refuses the combination of flags, but a line of a batch may still ask for it.
             Self::Direct if waits_for_others(request) => {
                 let what = "`delay`, `after` and `after_ok` need the daemon's queue";
                 Err(CommandError::new(ExitCode::Usage, what)
                     .hint("start it: caretaker daemon start; and leave out --direct"))
             }
-            Self::Direct => Ok(Way::Direct { waits: console.wait }),
-            Self::Queue(_) => Way::queue(host, request, console.queue),
+            Self::Direct => Ok(StartMode::Direct { waits: console.wait }),
+            Self::Queue(_) => StartMode::queue(host, request, console.queue),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How a run stands, in the form that `wait --json` and `kill --json` print: one JSON object a line.
+//! The state of a run, as `wait --json` and `kill --json` print it: one JSON object per line.
 
 use admission::command_error::CommandError;
 use run_journal::{RunDirectory, RunOverview, RunState};
@@ -15,11 +15,11 @@ pub(crate) struct RunReport<'a> {
     run: RunId,
     name: Option<&'a str>,
     state: &'a RunState,
-    /// Why it stands as it stands, in one sentence.
+    /// The reason for its state, in one sentence.
     why: Option<&'a str>,
-    /// The exit code of a command that waited for it.
+    /// The exit code of a command that waited for the run.
     exit_code: Option<u8>,
-    /// The agent's answer; `null` if it gave none.
+    /// The agent's answer; `null` if there is none.
     answer: Option<String>,
 }
 

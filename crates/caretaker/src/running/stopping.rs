@@ -1,4 +1,4 @@
-//! Stopping runs from outside, and waiting until they are dead.
+//! Stops runs from outside, and waits until they are dead.
 
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -7,18 +7,21 @@ use std::thread;
 
 use admission::command_error::{CommandError, OrFail};
 use admission::host::{Host, overview};
-use admission::words::talk::note;
+use admission::words::talk::{note, say};
 use run_journal::{Follower, RunDirectory, RunOverview, Woken, WriterPresence};
 use run_protocol::{ControlRequest, ExitCode, RunId};
 use run_shim::{Given, NotGiven, Order};
 
-/// The journal of a run says this that was cancelled while it waited in the queue.
+use crate::running::run_report;
+use crate::view::words;
+
+/// The reason in the journal of a run that was cancelled while it was queued.
 const BEFORE_IT_BEGAN: &str = "it was cancelled before it began";
-/// How many orders are given at the same time. Far fewer supervisors than this ever fail to answer together.
+/// How many orders go out at the same time. Far fewer shims than this ever fail to answer together.
 const MOST_AT_ONCE: usize = 128;
 
-/// Tells the run's supervisor; a run that is over needs no telling. A supervisor that does not answer is not needed to
-/// kill a run at once: its sandbox is killed without it.
+/// Sends the request to the run's shim, unless the run has ended. To kill a run at once, no answer of the shim is
+/// needed: this kills the sandbox without it.
 pub(crate) fn tell(
     run: &RunDirectory,
     socket: &Path,
@@ -28,14 +31,14 @@ pub(crate) fn tell(
     let order = Order { run, socket, request, why_unbegun: BEFORE_IT_BEGAN };
     let given = order.give(|shim| {
         let pid = shim.pid;
-        note(&format!("run {id} waits for its supervisor (process {pid}), which is stopped"));
+        note(&format!("waiting for the supervisor of run {id} (process {pid}), which is stopped"));
     });
     if let Given::KilledWithout { shim, was_stopped } =
         given.map_err(|error| not_told(id, error))?
     {
         let why = if was_stopped { "was stopped" } else { "does not answer" };
         note(&format!(
-            "the supervisor of run {id} (process {shim}) {why}; the sandbox was killed without it"
+            "the supervisor of run {id} (process {shim}) {why}; killed the sandbox without it"
         ));
     }
     Ok(())
@@ -44,41 +47,41 @@ pub(crate) fn tell(
 fn not_told(run: RunId, error: NotGiven) -> CommandError {
     match error {
         NotGiven::NotBegun => {
-            let what = format!("run {run} has not begun, so there is nothing to suspend");
+            let what = format!("run {run} has not started, so there is nothing to suspend");
             CommandError::new(ExitCode::Conflict, what)
-                .hint("let it wait, or end it with `caretaker kill`")
+                .hint("leave it in the queue, or cancel it with `caretaker kill`")
         }
         NotGiven::Queue(error) => {
-            let what = format!("run {run} waits in the queue and cannot be ended");
+            let what = format!("cannot cancel queued run {run}");
             CommandError::new(ExitCode::Failed, what).because(error)
         }
         NotGiven::Lock(error) => {
-            let what = format!("the lock of run {run} cannot be examined");
+            let what = format!("cannot check the lock of run {run}");
             CommandError::new(ExitCode::Failed, what).because(error)
         }
         NotGiven::Kill(error) => {
-            let what = format!("the sandbox of run {run} cannot be killed");
+            let what = format!("cannot kill the sandbox of run {run}");
             CommandError::new(ExitCode::SupervisorFailed, what).because(error)
         }
         NotGiven::Stopped(error) => {
-            let what = format!("the supervisor of run {run} is stopped, so it does not listen");
+            let what = format!("the supervisor of run {run} is stopped (SIGSTOP)");
             CommandError::new(ExitCode::SupervisorFailed, what).because(error).hint(format!(
-                "let it go on with `kill -CONT`, or kill the run without it: caretaker kill --now {run}"
+                "continue it with `kill -CONT`, or kill the run without it: caretaker kill --now {run}"
             ))
         }
         NotGiven::Deaf(error) => {
-            let what = format!("the supervisor of run {run} does not listen");
+            let what = format!("the supervisor of run {run} does not answer");
             CommandError::new(ExitCode::SupervisorFailed, what).because(error)
         }
         error => {
-            let what = format!("the order did not reach run {run}");
+            let what = format!("could not reach run {run}");
             CommandError::new(ExitCode::SupervisorFailed, what).because(error)
         }
     }
 }
 
-/// Gives one order to all of these runs, and then waits for the end of each in turn: they end side by side. A supervisor
-/// that does not answer delays neither the orders to the others nor their ends.
+/// Sends one request to all these runs, and then waits for the end of each in turn: they end side by side. A shim that
+/// does not answer delays neither the requests to the others nor their ends.
 pub(crate) fn end_all<'a>(
     host: &'a Host,
     runs: &'a [RunDirectory],
@@ -87,7 +90,7 @@ pub(crate) fn end_all<'a>(
     ends_of(host, runs, tell_all(host, runs, request))
 }
 
-/// Waits for the end of each run that was told.
+/// Waits for the end of each run that got the request.
 pub(crate) fn ends_of<'a>(
     host: &'a Host,
     runs: &'a [RunDirectory],
@@ -99,7 +102,25 @@ pub(crate) fn ends_of<'a>(
     })
 }
 
-/// Tells the supervisors of all these runs, many of them at the same time.
+/// Prints the end of each run as it comes, and returns the exit codes of those that could not be stopped.
+pub(crate) fn report_ends<'a>(
+    ends: impl Iterator<Item = (&'a RunDirectory, Result<RunOverview, CommandError>)>,
+    is_json: bool,
+) -> Result<Vec<ExitCode>, CommandError> {
+    let mut codes = Vec::new();
+    for (run, ended) in ends {
+        match ended {
+            Ok(overview) if is_json => run_report::print(run, &overview)?,
+            Ok(overview) => {
+                say(&format!("run {}: {}", run.run_id(), words::state(&overview.state)));
+            }
+            Err(error) => codes.push(error.report()),
+        }
+    }
+    Ok(codes)
+}
+
+/// Sends the request to the shims of all these runs, to many at the same time.
 pub(crate) fn tell_all(
     host: &Host,
     runs: &[RunDirectory],
@@ -114,7 +135,7 @@ pub(crate) fn tell_all(
     };
     let mut told: Vec<_> = thread::scope(|scope| {
         let n_helpers = runs.len().min(MOST_AT_ONCE).saturating_sub(1);
-        // Where no more threads are to be had, this one tells all that are left.
+        // If the system has no more threads, this thread does the rest.
         let start = |_| thread::Builder::new().spawn_scoped(scope, tell_some).ok();
         let helpers: Vec<_> = (0..n_helpers).map_while(start).collect();
         let mut told = tell_some();
@@ -132,7 +153,7 @@ pub(crate) fn wait_until_dead(run: &RunDirectory, socket: &Path) -> Result<(), C
     while !matches!(writer(run)?, WriterPresence::Gone(_)) {
         let woken = follower
             .wait(None)
-            .or_fail(|| format!("the end of run {} cannot be waited for", run.run_id()))?;
+            .or_fail(|| format!("cannot wait for the end of run {}", run.run_id()))?;
         if woken == Woken::WriterGone {
             break;
         }
@@ -140,7 +161,7 @@ pub(crate) fn wait_until_dead(run: &RunDirectory, socket: &Path) -> Result<(), C
     Ok(())
 }
 
-/// Whether a run's supervisor is there.
+/// Looks if a run's shim is alive.
 pub(crate) fn writer(run: &RunDirectory) -> Result<WriterPresence, CommandError> {
-    run.writer().or_fail(|| format!("the lock of run {} cannot be examined", run.run_id()))
+    run.writer().or_fail(|| format!("cannot check the lock of run {}", run.run_id()))
 }

@@ -1,8 +1,8 @@
-//! A root caller becomes the owner of the workspace, before anything else is done.
+//! If root calls, the command first becomes the owner of the workspace.
 //!
-//! What an agent of root's creates belongs to root, and no limit and no file mode holds it. So where the workspace is
-//! somebody's, the whole command goes on as that user: its home, its login, its agent, its state directory, as if that user
-//! had typed it. Nothing of the run is root's.
+//! Files of an agent that runs as root belong to root, and neither limits nor file modes stop it. So if the workspace
+//! belongs to another user, the whole command continues as that user, with that user's home, login, agent and state
+//! directory. Nothing of the run belongs to root.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
@@ -21,10 +21,10 @@ use run_protocol::ExitCode;
 
 use crate::command_helper::CommandHelper;
 
-/// Where owners live that have no home directory, as in containers.
+/// Homes for owners that have none, as in containers.
 const HOMES: &str = "/var/lib/caretaker/homes";
 
-/// Who a workspace belongs to.
+/// The user that a workspace belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Owner {
     uid: Uid,
@@ -34,7 +34,8 @@ struct Owner {
     home: Option<PathBuf>,
 }
 
-/// Starts this very command again as the owner of the workspace, if we are root and it is not root's. Returns otherwise.
+/// Starts this command again as the owner of the workspace, if the caller is root and the workspace is not root's.
+/// Otherwise it returns.
 pub(crate) fn become_owner(
     helper: &CommandHelper,
     workspace: Option<&Path>,
@@ -47,7 +48,7 @@ pub(crate) fn become_owner(
     if !environment.uid.is_root() {
         return Ok(());
     }
-    // What cannot be looked at is refused later, with its reason.
+    // A later check refuses a workspace that cannot be read, and says why.
     let Ok(found) = fs::metadata(&workspace) else { return Ok(()) };
     if found.uid() == 0 || !found.is_dir() {
         return Ok(());
@@ -56,7 +57,7 @@ pub(crate) fn become_owner(
     let home = owner.home_directory(&environment.home)?;
     let program = helper.program()?;
     note(&format!(
-        "you are root, and `{}` belongs to {}: the run and its record are theirs; see it with: {}",
+        "you are root and `{}` belongs to {}, so the run belongs to them too; see it with: {}",
         workspace.display(),
         owner.called(),
         owner.command("caretaker ps")
@@ -68,11 +69,11 @@ pub(crate) fn become_owner(
         .envs(owner.variables(environment, &home))
         .uid(owner.uid.as_raw())
         .gid(owner.gid.as_raw());
-    // Supplementary groups are dropped by the standard library, because we are root.
+    // The standard library drops supplementary groups, because the caller is root.
     let error = command.exec();
-    let what = format!("`{}` cannot be started as {}", program.display(), owner.called());
+    let what = format!("cannot start `{}` as {}", program.display(), owner.called());
     Err(CommandError::new(ExitCode::SupervisorFailed, what).because(error).hint(format!(
-        "put it where everybody can reach it: install -m 755 '{}' /usr/local/bin/caretaker",
+        "install it where every user can reach it: install -m 755 '{}' /usr/local/bin/caretaker",
         program.display()
     )))
 }
@@ -82,7 +83,7 @@ impl Owner {
         match User::from_uid(uid).ok().flatten() {
             Some(user) => Self { uid, gid: user.gid, name: Some(user.name), home: Some(user.dir) },
             None => {
-                // The group of a directory may be root's, which would be no drop.
+                // The group of a directory may be root's. Such a group would keep root's rights.
                 let is_root = directory_gid.as_raw() == 0;
                 let gid = if is_root { Gid::from_raw(uid.as_raw()) } else { directory_gid };
                 Self { uid, gid, name: None, home: None }
@@ -106,7 +107,7 @@ impl Owner {
         }
     }
 
-    /// The caller's own HOME if it belongs to the owner, else the owner's, else one that is made for them.
+    /// The caller's HOME if it belongs to the owner, otherwise the owner's home, otherwise a new one.
     fn home_directory(&self, named: &Path) -> Result<PathBuf, CommandError> {
         let is_theirs = |path: &Path| {
             fs::metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == self.uid.as_raw())
@@ -119,16 +120,16 @@ impl Owner {
         }
         let home = Path::new(HOMES).join(self.uid.to_string());
         make_home(&home, self).map(|()| home.clone()).map_err(|error| {
-            let what = format!("{} has no home directory, and none can be made", self.called());
+            let what = format!("{} has no home directory, and it cannot be created", self.called());
             CommandError::new(ExitCode::SupervisorFailed, what)
                 .because(error)
-                .hint("name one that belongs to them: HOME=DIR caretaker …")
+                .hint("name a directory that belongs to them: HOME=DIR caretaker …")
         })
     }
 
     fn variables(&self, environment: &Environment, home: &Path) -> Vec<(OsString, OsString)> {
         let is_same_home = home == environment.home;
-        // Root's own directories are not theirs; what names caretaker's places was meant.
+        // Root's directories are not for the owner. The variables that name Caretaker's directories are.
         let stays = |name: &OsStr| {
             let name = name.to_string_lossy();
             !matches!(&*name, "HOME" | "USER" | "LOGNAME" | "MAIL")
@@ -151,7 +152,7 @@ fn make_home(home: &Path, owner: &Owner) -> io::Result<()> {
         Ok(()) => chown(home, Some(owner.uid.as_raw()), Some(owner.gid.as_raw())),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let is_fine = is_private_directory_of(home, owner.uid);
-            let problem = format!("`{}` is not theirs alone", home.display());
+            let problem = format!("`{}` is not a private directory of that user", home.display());
             if is_fine { Ok(()) } else { Err(io::Error::other(problem)) }
         }
         Err(error) => Err(error),

@@ -3,7 +3,7 @@
 const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A bar of as many columns as `value` is of `most`; anything above nothing is seen.
+/// A bar whose length shows `value` in relation to `most`; any value above zero is visible.
 pub(crate) fn bar(value: u64, most: u64, columns: usize) -> String {
     if value == 0 || most == 0 || columns == 0 {
         return String::new();
@@ -18,7 +18,7 @@ pub(crate) fn bar(value: u64, most: u64, columns: usize) -> String {
     bar
 }
 
-/// One character for each value, as high as the value is of the highest; a dot for nothing.
+/// One character per value, its height in relation to the highest; a dot for zero.
 pub(crate) fn sparkline(values: &[u64]) -> String {
     let most = values.iter().copied().max().unwrap_or(0);
     let level = |value: u64| match value {

@@ -1,11 +1,11 @@
-//! A plain table: one row a line, columns side by side, cut to the width of the terminal.
+//! A plain table: one line per row, cut to the width of the terminal.
 
 use admission::words::safe_text::on_one_line;
 use comfy_table::{ContentArrangement, Row, Table, presets};
 
 use super::width::Width;
 
-/// Lays out rows under a header, each of as many cells. The cells need not have passed `safe_text`.
+/// Lays out rows under a header. It passes the cells through `safe_text`.
 pub(crate) fn table<R: AsRef<[String]>>(
     header: &[&str],
     rows: impl IntoIterator<Item = R>,

@@ -1,10 +1,10 @@
-//! How much room a line has, and how text is made to fit.
+//! The width of a line, and text that fits into it.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::surroundings::Audience;
 
-/// The room for one line of output.
+/// The width of one line of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
     /// A file or a pipe: nothing is cut.
@@ -13,7 +13,7 @@ pub(crate) enum Width {
 }
 
 impl Width {
-    /// The room that the terminal of stdout has; no limit where there is none.
+    /// The width of stdout's terminal; no limit without a terminal.
     pub(crate) fn of_stdout() -> Self {
         match (Audience::of_stdout(), terminal_size::terminal_size()) {
             (Audience::Person, Some((terminal_size::Width(columns), _))) if columns > 0 => {
@@ -23,7 +23,7 @@ impl Width {
         }
     }
 
-    /// What is left after so many columns.
+    /// The rest after some columns.
     pub(crate) fn minus(self, columns: usize) -> Self {
         match self {
             Self::Unlimited => Self::Unlimited,
@@ -39,12 +39,12 @@ impl Width {
     }
 }
 
-/// How many columns a text takes on a terminal.
+/// The columns that a text takes on a terminal.
 pub(crate) fn columns(text: &str) -> usize {
     text.width()
 }
 
-/// The text, or as much of its beginning as fits together with the `…` that says so.
+/// The text, or its beginning and a `…` if it does not fit.
 pub(crate) fn fitted(text: &str, width: Width) -> String {
     let Width::Columns(width) = width else { return text.to_owned() };
     if columns(text) <= width {
@@ -60,7 +60,7 @@ pub(crate) fn fitted(text: &str, width: Width) -> String {
         room -= needed;
         fitted.push(character);
     }
-    // A character may widen the one before it: `*` with a selector of emoji takes two columns.
+    // A character may widen the one before it: `*` with an emoji selector takes two columns.
     while columns(&fitted) + 1 > width && fitted.pop().is_some() {}
     if width > 0 {
         fitted.push('…');

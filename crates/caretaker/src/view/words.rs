@@ -3,13 +3,13 @@
 use admission::words::safe_text::on_one_line;
 use admission::words::units;
 use anstyle::Style;
-use run_journal::RunState;
+use run_journal::{RunOverview, RunState};
 use run_protocol::{
     FailureClass, LimitBackend, LimitKind, LoginDrop, McpRefusal, NoResult, PendingTool,
     QuestionAbout, ReportedStatus, ResourceLimits, Resumable, RunEvent, RunOutcome, StopReason,
 };
 
-use super::network_words;
+use super::run::network_words;
 use super::styled_line::{BAD, GOOD, ODD};
 
 /// `timed out (idle)`.
@@ -48,7 +48,7 @@ pub(crate) fn mark(outcome: &RunOutcome) -> (Style, &'static str) {
     }
 }
 
-/// How a run stands, in a word or two.
+/// The state of a run, in a word or two.
 pub(crate) fn state(state: &RunState) -> String {
     match state {
         RunState::Created => "created".to_owned(),
@@ -61,7 +61,7 @@ pub(crate) fn state(state: &RunState) -> String {
     }
 }
 
-/// Why it stands so, where there is a reason to give.
+/// The reason for the state, if there is one.
 pub(crate) fn why(state: &RunState) -> Option<&str> {
     match state {
         RunState::Waiting { reason } => Some(reason),
@@ -73,17 +73,35 @@ pub(crate) fn why(state: &RunState) -> Option<&str> {
     }
 }
 
-/// What holds a run to its limits.
+/// The part of the reason that a person needs: an ordinary success has none.
+pub(crate) fn worth_saying(why: &str) -> Option<&str> {
+    let news =
+        why.strip_prefix("the agent gave its result").map(|rest| rest.trim_start_matches("; "));
+    news.or(Some(why)).filter(|news| !news.is_empty())
+}
+
+/// The run's question, its progress, the reason for its state, or its prompt: the first that it has.
+pub(crate) fn about(run: &RunOverview) -> &str {
+    match &run.state {
+        state if state.is_unfinished() && run.needs_human.is_some() => {
+            run.needs_human.as_deref().unwrap_or_default()
+        }
+        RunState::Running { progress: Some(progress), .. } => progress,
+        state => why(state).and_then(worth_saying).unwrap_or(&run.prompt_start),
+    }
+}
+
+/// The mechanism that enforces the limits.
 pub(crate) fn backend(backend: LimitBackend) -> &'static str {
     match backend {
         LimitBackend::CgroupV2 => "cgroup v2",
         LimitBackend::SystemdScope => "a systemd scope",
         LimitBackend::CgroupV1 => "cgroup v1",
-        LimitBackend::Rlimits => "limits of each process",
+        LimitBackend::Rlimits => "per-process limits only (no cgroup)",
     }
 }
 
-/// `memory 4.0 GiB, 512 processes`: what holds of the limits.
+/// `memory 4.0 GiB, 512 processes`: the limits in force.
 pub(crate) fn resources(held: &ResourceLimits) -> String {
     let limits = [
         (held.memory_bytes, format!("memory {}", units::bytes(held.memory_bytes))),
@@ -106,31 +124,31 @@ pub(crate) fn processors(milli: u64) -> String {
 
 pub(crate) fn stop_reason(reason: StopReason) -> &'static str {
     match reason {
-        StopReason::Cancelled => "it was cancelled",
-        StopReason::CancelledNow => "it was cancelled, at once",
-        StopReason::Suspended => "it is suspended",
-        StopReason::Interrupted => "its supervisor was told to end",
+        StopReason::Cancelled => "cancelled",
+        StopReason::CancelledNow => "cancelled, at once",
+        StopReason::Suspended => "suspended",
+        StopReason::Interrupted => "a signal ended its supervisor",
         StopReason::Amnesia => "the agent has forgotten the conversation",
-        StopReason::Limit => "a limit was reached",
-        StopReason::Lingering => "the result is there and the agent lives on",
-        StopReason::NoResult => "no result will come",
+        StopReason::Limit => "limit exceeded",
+        StopReason::Lingering => "the agent did not exit after its result",
+        StopReason::NoResult => "the agent gives no result",
         StopReason::JournalFailed => "the journal cannot be written",
-        StopReason::LeaseLost => "the session is not this run's any more",
-        StopReason::SessionMismatch => "the agent works on another session than it was asked to",
-        StopReason::ProtectionLost => "the workspace is not protected any more",
+        StopReason::LeaseLost => "another run may use the session now",
+        StopReason::SessionMismatch => "the agent opened the wrong session",
+        StopReason::ProtectionLost => "the workspace is no longer protected",
     }
 }
 
-/// What was turned away at the agent's socket.
+/// Why the agent's socket refused something.
 pub(crate) fn mcp_refusal(reason: McpRefusal) -> &'static str {
     match reason {
-        McpRefusal::Oversized => "a line longer than any request was refused",
-        McpRefusal::Malformed => "what was no request was refused",
-        McpRefusal::TooManyConnections => "one connection too many was refused",
+        McpRefusal::Oversized => "refused a line that was too long",
+        McpRefusal::Malformed => "refused a line that is not a request",
+        McpRefusal::TooManyConnections => "refused a connection: too many are open",
     }
 }
 
-/// What became of a login that the agent changed; `None` for events about something else.
+/// Says if Caretaker kept or dropped a login that the agent changed. `None` for other events.
 pub(crate) fn login_news(event: &RunEvent) -> Option<String> {
     match event {
         RunEvent::LoginCarriedBack { kept } => Some(format!(
@@ -139,7 +157,7 @@ pub(crate) fn login_news(event: &RunEvent) -> Option<String> {
             on_one_line(kept)
         )),
         RunEvent::LoginDropped { reason, count } => Some(format!(
-            "the agent changed its login, and yours stays as it is: {}{}",
+            "the agent changed its login; your login is unchanged: {}{}",
             login_drop(*reason),
             network_words::times(*count)
         )),
@@ -149,21 +167,21 @@ pub(crate) fn login_news(event: &RunEvent) -> Option<String> {
 
 fn login_drop(reason: LoginDrop) -> &'static str {
     match reason {
-        LoginDrop::Malformed => "the agent's file is not a login",
+        LoginDrop::Malformed => "the agent's file is not a login file",
         LoginDrop::Oversized => "the agent's file is too large for a login",
-        LoginDrop::OtherShape => "the agent's tokens are of another kind than yours",
-        LoginDrop::OtherAccount => "the agent's tokens are of another account",
-        LoginDrop::OtherFields => "the agent's file differs from yours in more than its tokens",
-        LoginDrop::Replayed => "the agent's tokens are older than yours, or were yours before",
+        LoginDrop::OtherShape => "the agent's tokens have another form than yours",
+        LoginDrop::OtherAccount => "the agent's tokens belong to another account",
+        LoginDrop::OtherFields => "the agent changed more than the tokens",
+        LoginDrop::Replayed => "the agent's tokens are old",
         LoginDrop::Expired => "the agent's token has expired",
-        LoginDrop::NotDue => "your token is not near its end",
-        LoginDrop::HostChanged => "your login file changed as well",
-        LoginDrop::TooMany => "this run renewed it too often",
-        LoginDrop::NotWritten => "your login could not be kept, or the new one not written",
+        LoginDrop::NotDue => "your token does not expire soon",
+        LoginDrop::HostChanged => "your login file changed too",
+        LoginDrop::TooMany => "this run changed its login too often",
+        LoginDrop::NotWritten => "the new login could not be saved",
     }
 }
 
-/// What an agent wants of a person.
+/// The agent's question in a few words.
 pub(crate) fn question(about: QuestionAbout, host: Option<&str>) -> String {
     match (about, host) {
         (QuestionAbout::Work, _) => "the agent asks".to_owned(),
@@ -187,7 +205,7 @@ pub(crate) fn resumable(resumable: &Resumable) -> String {
     }
 }
 
-/// Which MCP servers were switched on and off.
+/// The MCP servers that the user switched on and off.
 pub(crate) fn server_changes(enabled: &[String], disabled: &[String]) -> String {
     let part = |word: &str, names: &[String]| {
         (!names.is_empty()).then(|| format!("switched {word} {}", names.join(", ")))
@@ -197,14 +215,14 @@ pub(crate) fn server_changes(enabled: &[String], disabled: &[String]) -> String 
     parts.join("; ")
 }
 
-/// A tool call that a resumed agent will be told about.
+/// A tool call that was interrupted. The resumed agent learns about it.
 pub(crate) fn interrupted(call: &PendingTool) -> String {
     let what = match call.subject.as_str() {
         "" => on_one_line(&call.tool).into_owned(),
         subject => on_one_line(subject).into_owned(),
     };
     format!(
-        "! the agent was running `{what}` when it was stopped; it will be told that it was interrupted"
+        "! the agent was running `{what}` when it was stopped; it will learn that the call was interrupted"
     )
 }
 
@@ -246,7 +264,7 @@ fn failure(class: FailureClass) -> &'static str {
 fn no_result(why: NoResult) -> &'static str {
     match why {
         NoResult::ExitedWithoutResult => "no result",
-        NoResult::SettledWithoutResult => "no result, work in the background",
+        NoResult::SettledWithoutResult => "no result, background work left",
         NoResult::StreamClosed => "output closed",
         NoResult::Lost => "lost",
     }

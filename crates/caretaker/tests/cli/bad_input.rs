@@ -115,7 +115,7 @@ fn a_workspace_of_somebody_else_who_cannot_use_our_state_directory() {
     // It says first whose the run would have been.
     let (note, error) = answer.stderr().split_once('\n').unwrap();
     assert!(note.starts_with("note: you are root"), "{note}");
-    assert!(error.starts_with("error: the run's directory could not be made"), "{error}");
+    assert!(error.starts_with("error: the run's directory could not be created"), "{error}");
     assert_eq!(scene.inventory(), before, "something was left behind");
 }
 
@@ -210,7 +210,7 @@ fn names_labels_models_variables_and_durations_that_are_none() {
         (["--label", "x"], "NAME=VALUE"),
         (["--env", "LD_PRELOAD=x"], "before it starts"),
         (["--env", "PATH=/x"], "set by caretaker"),
-        (["--env", "HTTPS_PROXY=http://x"], "where caretaker itself is started"),
+        (["--env", "HTTPS_PROXY=http://x"], "in the environment of caretaker"),
         (["--env", "CURSOR_API_KEY=x"], "a secret does not belong"),
         (["--timeout", "20"], "is not a duration"),
         (["--mode", "think"], "possible values"),

@@ -92,7 +92,7 @@ fn each_commit_tells_its_own_part_of_a_conversation_that_spans_several() {
     let answer = sessions(&scene, &["at", "HEAD~3..HEAD", "--journal"]);
     assert_eq!(answer.code(), 0, "{}", answer.stderr());
     let document = answer.stdout();
-    // What is forged stands inside of code or is escaped: the headings are those of the commits.
+    // Forged headings are inside code or escaped: all real headings are those of the commits.
     let options = pulldown_cmark::Options::all();
     let headings = pulldown_cmark::Parser::new_ext(document, options).filter(|event| {
         let level = pulldown_cmark::HeadingLevel::H2;
@@ -130,7 +130,7 @@ fn each_commit_tells_its_own_part_of_a_conversation_that_spans_several() {
         assert!(second.contains(part), "{part} is not in {second}");
     }
     assert!(!second.contains("Write *one*"), "{second}");
-    assert!(third.contains("*No conversation falls into its time.*"), "{third}");
+    assert!(third.contains("*No conversation in its window.*"), "{third}");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn the_journal_of_one_commit_goes_to_a_file_that_is_not_replaced_by_mistake() {
     let answer = sessions(&scene, &["at", "HEAD~2", "--journal", "-o", path]);
     assert_eq!((answer.code(), answer.stdout()), (0, ""), "{}", answer.stderr());
     let written = fs::read_to_string(&file).unwrap();
-    // The commit before it ends its time, though nobody asked about that one.
+    // The commit's time reaches back to the commit before it, which the user did not ask about.
     assert!(written.contains("- Part: messages 1 to 2 of 4"), "{written}");
     let again = sessions(&scene, &["at", "HEAD~2", "--journal", "-o", path]);
     assert_failed(&again, 4, "hint: replace it with `--force`");
@@ -173,15 +173,15 @@ fn a_commit_of_another_branch_takes_nothing_of_the_time_of_this_one() {
 fn a_journal_of_nothing_is_refused() {
     let scene = scene();
     for (args, code, expected) in [
-        (&["at", "HEAD..HEAD~1", "--journal"][..], 3, "there is no commit to write a journal of"),
+        (&["at", "HEAD..HEAD~1", "--journal"][..], 3, "no commits to write a journal of"),
         (&["at", "HEAD...HEAD~1", "--journal"], 2, "hint: write two dots: `A..B`"),
-        (&["at", "nowhere..HEAD", "--journal"], 3, "there is no commit `nowhere`"),
+        (&["at", "nowhere..HEAD", "--journal"], 3, "no commit `nowhere`"),
         (&["at", "HEAD", "--journal", "--json"], 2, "cannot be used with"),
         (&["at", "HEAD", "-o", "x.md"], 2, "--journal"),
     ] {
         assert_failed(&sessions(&scene, args), code, expected);
     }
-    // Without a journal a range is as in `between`.
+    // Without `--journal`, a range works as in `between`.
     let listed = sessions(&scene, &["at", "HEAD~3.."]);
     assert!(listed.stdout().contains("may have led to 2 of 3 commits"), "{}", listed.stdout());
 }

@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use pretty_assertions::assert_eq;
-use run_journal::{AgentLine, JournalWriter, Redaction, RunDirectory, RunLock, StateRoot};
+use run_journal::{
+    AgentLine, JournalWriter, LineEnding, Redaction, RunDirectory, RunLock, StateRoot,
+};
 use run_protocol::{FailureClass, RunEvent, RunId, RunOutcome, RunSpec};
 use serde_json::{Value, json};
 
@@ -37,13 +39,18 @@ impl Supervised {
 
     fn agent(&mut self, line: &str) {
         let moment = self.moment();
-        self.writer.agent_line(moment, AgentLine::Json(line.as_bytes()), Redaction::Untouched);
+        self.writer.agent_line(
+            moment,
+            AgentLine::Json(line.as_bytes()),
+            LineEnding::LineFeed,
+            Redaction::Untouched,
+        );
         self.writer.flush().unwrap();
     }
 
     fn event(&mut self, event: &RunEvent) {
         let moment = self.moment();
-        self.writer.event(moment, event);
+        self.writer.event(moment, event, Redaction::Untouched);
         self.writer.flush().unwrap();
     }
 
@@ -184,7 +191,7 @@ fn a_tail_begins_anywhere_and_comes_in_three_forms() {
             "→ shell ls",
             "✓ shell ls · 200 ms",
             "✓ done · 6.0 s · 14,921 tokens in, 806 out",
-            "✓ succeeded after 4.2 s: the agent gave its result",
+            "✓ succeeded after 4.2 s",
         ]
     );
     assert_eq!((text.code(), text.stderr()), (0, ""));

@@ -1,4 +1,4 @@
-//! Stores of Cursor's that are odd, broken or in somebody else's hands, as a user meets them.
+//! Stores of Cursor that are odd, broken or locked by another process, as a user meets them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ fn put(home: &IdeHome, id: &str, bubbles: &[Value]) {
 #[test]
 fn an_id_that_a_terminal_would_obey_is_shown_and_not_obeyed() {
     let mut scene = Scene::new();
-    // As on a terminal: else whatever looks like an escape sequence is taken out at the end.
+    // As on a terminal: otherwise the output filter would remove everything that looks like an escape sequence.
     scene.set("CLICOLOR_FORCE", "1");
     let home = ide(&scene);
     put(&home, "evil\u{1b}]0;retitled\u{7}", &[user_bubble("b0", "needle")]);
@@ -95,9 +95,9 @@ fn a_sub_agent_that_its_parent_keeps_is_found_by_its_name() {
     assert!(exported.stdout().contains("said by the tenth"), "{}", exported.stderr());
     let raw = scene.caretaker(["sessions", "show", "91537117#child-10", "--raw"]);
     assert!(raw.stdout().contains("said by the tenth"), "{}", raw.stderr());
-    assert!(show("91537117#child").stderr().contains("beginning of 2 conversations"));
-    assert!(show("91537117#nobody").stderr().contains("there is no conversation"));
-    // They are in no list, which would have to read every chat for it.
+    assert!(show("91537117#child").stderr().contains("2 conversations begin with"));
+    assert!(show("91537117#nobody").stderr().contains("no conversation"));
+    // Sub-agents are in no list: a list would have to read every chat to find them.
     let all = scene.caretaker(["sessions", "ls", "--all", "-q"]);
     assert_eq!(all.stdout(), format!("{PARENT}\n"));
 }
@@ -158,7 +158,7 @@ fn stores_that_another_process_locks_are_called_locked() {
             .unwrap();
         writers.push(writer);
     }
-    // Not by reading them: a process that closes a file gives up its locks on it.
+    // Compare metadata, and do not read the files: a process that closes a file gives up its locks on it.
     let picture = || -> Vec<_> {
         let facts = paths.iter().map(|path| fs::metadata(path).unwrap());
         facts.map(|facts| (facts.len(), facts.modified().unwrap())).collect()
@@ -170,7 +170,7 @@ fn stores_that_another_process_locks_are_called_locked() {
         states["sessions"].as_array().unwrap().iter().map(|head| &head["activity"]).collect();
     assert_eq!(states, ["locked"; 4], "{}", listed.stderr());
     assert!(listed.stderr().contains("locked by another process"), "{}", listed.stderr());
-    // It may be there, and cannot be seen.
+    // The conversation may be in the locked store, where the command cannot see it.
     let shown = scene.caretaker(["sessions", "show", "in-the-ide"]);
     assert_eq!(shown.code(), 3, "{}", shown.stderr());
     assert!(shown.stderr().contains("locked by another process"), "{}", shown.stderr());

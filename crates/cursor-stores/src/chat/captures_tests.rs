@@ -1,19 +1,17 @@
-//! The schema and the check against real stores, if they are at hand: `CARETAKER_CAPTURES` names their folder.
+//! Tests against real stores, if there are any: `CARETAKER_CAPTURES` names their folder.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use pretty_assertions::assert_eq;
 use prost::Message;
 
-use super::references::{BlobKind, visit_references};
-use super::schema::*;
-use super::turn_schema::*;
 use super::{
     BearsOn, BlobId, ChatStore, Fidelity, LatestRoot, LatestState, Problem, RootState, check_store,
     decode_message,
 };
+use crate::chat::schema::references::{BlobKind, visit_references};
+use crate::chat::schema::*;
 use crate::test_store::picture_of;
 
 const OLD: &str = "aug2025-hey-there.store.db";
@@ -41,18 +39,15 @@ fn all_roots(store: &ChatStore) -> BTreeSet<BlobId> {
     let latest = store.blob(latest_root(store)).unwrap().unwrap();
     let beginning = &latest[..34];
     let mut roots = BTreeSet::new();
-    store
-        .visit_blob_ids(|id| {
-            if store.blob(id).unwrap().unwrap().starts_with(beginning) {
-                roots.insert(id);
-            }
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    for blob in store.inventory().unwrap().0 {
+        if store.blob(blob.id).unwrap().unwrap().starts_with(beginning) {
+            roots.insert(blob.id);
+        }
+    }
     roots
 }
 
-/// Decodes as the referring field says; `None` for what is no message.
+/// Decodes a blob as the referring field says. Returns `None` for blobs that are no messages.
 fn fidelity(kind: BlobKind, data: &[u8]) -> Option<Fidelity> {
     fn of<M: Message + Default>(data: &[u8]) -> Fidelity {
         decode_message::<M>(data).unwrap().fidelity
@@ -68,7 +63,7 @@ fn fidelity(kind: BlobKind, data: &[u8]) -> Option<Fidelity> {
     }
 }
 
-/// Walks from all roots and returns, by kind, how many blobs there are, failing for one that does not round-trip.
+/// Walks from all roots and counts blobs by kind. Fails for a blob that does not survive a round trip.
 fn round_trips(store: &ChatStore) -> BTreeMap<BlobKind, usize> {
     let mut queue: Vec<_> = all_roots(store).into_iter().map(|id| (id, BlobKind::Root)).collect();
     let mut seen: BTreeSet<_> = queue.iter().copied().collect();
@@ -130,7 +125,7 @@ fn the_real_stores_are_read_without_leaving_a_trace() {
 }
 
 #[test]
-fn what_is_missing_from_the_real_stores_is_named() {
+fn missing_blobs_of_the_real_stores_are_named() {
     let Some(folder) = captures() else { return };
     let old = check_store(&ChatStore::open_read_only(&folder.join(OLD)).unwrap()).unwrap();
     let RootState::Present(LatestState { n_prompt_messages, n_turns, pending, .. }) = &old.root
@@ -180,7 +175,7 @@ fn the_message_that_a_real_root_has_pending_is_read() {
             .filter(|pending| pending.n_messages > 0)
             .collect();
         assert_eq!(pending.len(), n_pending_roots);
-        // In both it is the final answer, before it was committed to the prompt.
+        // In both stores this is the final answer, before Cursor committed it to the prompt.
         assert!(
             pending
                 .iter()
@@ -190,12 +185,13 @@ fn the_message_that_a_real_root_has_pending_is_read() {
 }
 
 #[test]
-fn the_real_conversations_are_shown_with_all_that_is_there() {
+fn the_real_conversations_are_shown_completely() {
     use crate::model::{Message, StoreKind};
     use crate::store::{ConversationStore, Extent};
     let Some(folder) = captures() else { return };
     let home = tempfile::tempdir().unwrap();
-    let root = super::chats_root::ChatsRoot::new(StoreKind::Acp, home.path().to_owned());
+    let root =
+        crate::chat::listing::chats_root::ChatsRoot::new(StoreKind::Acp, home.path().to_owned());
     let read = |name: &str| {
         let session = home.path().join(name);
         std::fs::create_dir(&session).unwrap();

@@ -14,7 +14,7 @@ use crate::model::{
 use crate::search::{Case, Matcher, Pattern};
 use crate::{Catalogue, Extent, ReadConversationError, StorePlaces};
 
-/// The fixture is a value of the crate as others see it, not as its own tests do.
+/// The fixture shows the crate as other crates see it, not as its own tests do.
 fn rich() -> Conversation {
     let value = serde_json::to_value(store_fixtures::conversation::rich()).unwrap();
     serde_json::from_value(value).unwrap()
@@ -45,7 +45,7 @@ fn catalogue(path: &Path) -> Catalogue {
     Catalogue::open(&StorePlaces { exports: vec![path.to_owned()], ..StorePlaces::default() }, &[])
 }
 
-/// What is read from a file, but for the origin that it gained.
+/// Returns the conversations in a file, without the origin that the reader adds.
 #[track_caller]
 fn read_back(path: &Path) -> Vec<Conversation> {
     let catalogue = catalogue(path);
@@ -93,7 +93,7 @@ fn a_file_of_lines_may_hold_many_conversations() {
     assert_eq!(read_back(&files.write("all.jsonl", as_jsonl(&all))), all);
 }
 
-/// The same id twice in a file: the later export is the newer.
+/// If an id occurs twice in a file, the later export is newer.
 #[test]
 fn a_file_that_was_written_anew_is_read_as_it_is_now() {
     let files = Files::new();
@@ -142,13 +142,13 @@ fn a_directory_is_a_store_of_all_its_files_and_names_those_that_are_none() {
         .map(|lost| format!("{}: {}", lost.damage.place, lost.damage.what))
         .collect();
     assert_eq!(damage.len(), 3, "{damage:?}");
-    assert!(damage[0].starts_with("cut.json: it is not a conversation that was exported: EOF"));
-    assert_eq!(damage[1], "newer.json: it is of version 2, and only version 1 is known");
+    assert!(damage[0].starts_with("cut.json: it is not an exported conversation: EOF"));
+    assert_eq!(damage[1], "newer.json: it has version 2; only version 1 is supported");
     assert!(damage[2].starts_with("package.json: it is not"), "{}", damage[2]);
 }
 
 #[test]
-fn what_is_no_file_is_passed_over_with_a_reason() {
+fn a_path_that_is_not_a_file_is_skipped_with_a_reason() {
     let files = Files::new();
     let real = files.write("real.json", as_json(&rich()));
     let link = files.0.path().join("link.json");
@@ -161,7 +161,7 @@ fn what_is_no_file_is_passed_over_with_a_reason() {
     }
     let giant = files.write("giant.json", "");
     fs::OpenOptions::new().write(true).open(&giant).unwrap().set_len(20 << 30).unwrap();
-    // In a directory they are named, and the others are read.
+    // In a directory they are reported, and the others are read.
     let listing = catalogue(files.0.path()).list();
     assert_eq!((listing.heads.len(), listing.damage.len()), (1, 3), "{:?}", listing.damage);
 }
@@ -264,7 +264,7 @@ fn a_key_that_is_not_of_this_store_reads_no_other_file() {
     }
 }
 
-/// As deep as a store's value can be, and then some.
+/// Nests values deeper than a store's value can be.
 #[test]
 fn deep_values_come_back_and_bottomless_ones_are_refused() {
     let nested = |depth: usize| {

@@ -1,4 +1,4 @@
-//! A conversation in a file of its own: one JSON object, or a line for each message.
+//! A conversation in its own file: one JSON object, or a line for each message.
 //!
 //! ```text
 //! JSON    {"version":1, "head":{…}, …, "messages":[…]}      one conversation
@@ -18,16 +18,16 @@ use serde_json::{Map, Value as Json};
 use super::nesting::{Guarded, MAX_NESTING, is_too_deep};
 use crate::model::{CONVERSATION_VERSION, Conversation, Damage, Head, Message};
 
-/// The field that says how many lines follow an opening line, each with a message.
+/// The number of lines, each with a message, that follow the opening line.
 pub(super) const LINES: &str = "lines";
 
 /// Says why a file is not a conversation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportFileError {
-    #[error("it is not a conversation that was exported")]
+    #[error("it is not an exported conversation")]
     NotAnExport(#[source] serde_json::Error),
-    #[error("it is of version {0}, and only version {CONVERSATION_VERSION} is known")]
+    #[error("it has version {0}; only version {CONVERSATION_VERSION} is supported")]
     UnknownVersion(u64),
     #[error("its values are nested more than {MAX_NESTING} deep")]
     TooDeep,
@@ -49,7 +49,7 @@ pub fn write_jsonl(mut conversation: Conversation, out: &mut dyn Write) -> io::R
         fields.remove("messages");
         for (name, value) in fields {
             if name == "head" {
-                // Before it, so that whoever looks for the head alone knows what follows.
+                // Inserted first, so that a reader of the head alone knows how many lines follow.
                 opening.insert(LINES.to_owned(), messages.len().into());
             }
             opening.insert(name, value);
@@ -64,7 +64,7 @@ pub fn write_jsonl(mut conversation: Conversation, out: &mut dyn Write) -> io::R
     Ok(())
 }
 
-/// Returns the heads of all conversations in a file and where each begins, without decoding what was said.
+/// Returns the heads of all conversations in a file, and where each begins. Does not decode messages.
 pub(super) fn read_heads<R: BufRead + Seek>(
     input: &mut R,
 ) -> Result<Vec<(u64, Head)>, ExportFileError> {
@@ -91,7 +91,7 @@ pub(super) fn read_heads<R: BufRead + Seek>(
 pub(super) fn read_one(input: &mut dyn BufRead) -> Result<Vec<u8>, ExportFileError> {
     let mut bytes = Vec::new();
     input.read_until(b'\n', &mut bytes)?;
-    // The first line of an object that is indented is no beginning.
+    // The first line of an indented object is not a complete opening line.
     match read_beginning(bytes.as_slice()) {
         Ok(Beginning { n_lines: Some(n_lines), .. }) => {
             for _ in 0..n_lines {
@@ -107,7 +107,7 @@ pub(super) fn read_one(input: &mut dyn BufRead) -> Result<Vec<u8>, ExportFileErr
     Ok(bytes)
 }
 
-/// One conversation as it lies in a file.
+/// The bytes of one conversation in a file.
 #[derive(Debug)]
 pub(super) struct Filed<'a> {
     pub(super) id: String,
@@ -120,7 +120,7 @@ pub(super) enum Form<'a> {
     Lines {
         opening: &'a [u8],
         messages: Vec<&'a [u8]>,
-        /// How many there should be.
+        /// The number of messages that there should be.
         n_lines: u64,
     },
 }
@@ -146,7 +146,7 @@ pub(super) fn split(mut rest: &[u8]) -> Result<Vec<Filed<'_>>, ExportFileError> 
 }
 
 impl Form<'_> {
-    /// Decodes it. A line that cannot be read is damage, and the others are read all the same.
+    /// Decodes the conversation. A line that cannot be read is damage, and does not affect the others.
     pub(super) fn read(&self) -> Result<Conversation, ExportFileError> {
         match self {
             Self::Object(bytes) => parse(bytes),
@@ -181,22 +181,22 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, ExportF
         return Err(ExportFileError::TooDeep);
     }
     let mut decoder = serde_json::Deserializer::from_slice(json);
-    // The decoder's own limit is that of a store's value, which is deeper here by a few levels.
+    // The default limit is the depth of a store's value. Here such a value is a few levels deeper.
     decoder.disable_recursion_limit();
     T::deserialize(&mut decoder)
         .and_then(|value| decoder.end().map(|()| value))
         .map_err(ExportFileError::NotAnExport)
 }
 
-/// What a conversation begins with.
+/// The beginning of a conversation.
 #[derive(Debug)]
 struct Beginning {
     head: Head,
-    /// How many lines follow, each with a message. `None`: it is one JSON object.
+    /// The number of lines that follow, each with a message. `None` for a JSON object.
     n_lines: Option<u64>,
 }
 
-/// Reads no more than it takes to know the head.
+/// Reads just enough to know the head.
 fn read_beginning(input: impl Read) -> Result<Beginning, ExportFileError> {
     let mut seen = Seen::default();
     let mut decoder = serde_json::Deserializer::from_reader(Guarded::new(input));
@@ -222,7 +222,7 @@ struct Seen {
     head: Option<Head>,
 }
 
-/// Notes what it sees, and fails on purpose as soon as it has seen enough: nothing else stops a decoder.
+/// Notes what it sees, and fails on purpose once it has seen enough: a decoder cannot be stopped otherwise.
 struct UntilHead<'a>(&'a mut Seen);
 
 impl<'de> Visitor<'de> for UntilHead<'_> {
@@ -237,7 +237,7 @@ impl<'de> Visitor<'de> for UntilHead<'_> {
             match name.as_ref() {
                 "version" => self.0.version = Some(fields.next_value()?),
                 LINES => self.0.n_lines = Some(fields.next_value()?),
-                // Another version's head may be anything.
+                // In another version, the head may be anything.
                 "head" if self.0.version.is_some_and(|v| v != u64::from(CONVERSATION_VERSION)) => {
                     fields.next_value::<IgnoredAny>()?;
                 }

@@ -1,4 +1,4 @@
-//! Exports of version 1. They stay readable for ever.
+//! Exports of version 1. They must stay readable.
 
 use format_fixtures::{Form, fixtures, unread_fields};
 use pretty_assertions::assert_eq;
@@ -7,7 +7,7 @@ use super::file_form::split;
 use super::{write_json, write_jsonl};
 use crate::model::Conversation;
 
-/// What a file holds, if all of it can be read.
+/// The content of a file, if all of it can be read.
 fn read(bytes: &[u8]) -> Option<Conversation> {
     let mut filed = split(bytes).ok()?;
     assert!(filed.len() < 2, "one conversation");

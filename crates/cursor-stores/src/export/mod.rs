@@ -1,4 +1,4 @@
-//! Files that `sessions export` wrote: how they are made, and how they are read back.
+//! Files that `sessions export` writes: how to write them, and how to read them back.
 
 #[cfg(test)]
 mod export_tests;

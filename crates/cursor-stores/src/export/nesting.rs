@@ -1,11 +1,11 @@
-//! How deep JSON is nested, told from its bytes before anything recurses into it.
+//! Finds out how deep JSON is nested from its bytes, before a decoder recurses into it.
 
 use std::io::{self, Read};
 
-/// Deeper than any value of a store by the few levels that a conversation adds.
+/// The depth of a store's value, and the few levels that a conversation adds.
 pub(super) const MAX_NESTING: usize = 256;
 
-/// Where in a JSON text we are.
+/// The position in a JSON text.
 #[derive(Debug, Default)]
 struct Nesting {
     depth: usize,
@@ -33,7 +33,7 @@ impl Nesting {
     }
 }
 
-/// Whether these bytes are nested deeper than anything that we wrote.
+/// True if these bytes are nested deeper than anything that we write.
 pub(super) fn is_too_deep(json: &[u8]) -> bool {
     let mut nesting = Nesting::default();
     json.iter().any(|byte| {
@@ -42,7 +42,7 @@ pub(super) fn is_too_deep(json: &[u8]) -> bool {
     })
 }
 
-/// A reader that fails where the JSON it reads is nested too deep.
+/// A reader that fails if the JSON is nested too deep.
 pub(super) struct Guarded<R> {
     input: R,
     nesting: Nesting,

@@ -1,42 +1,38 @@
-//! Exported files as a store like any other.
+//! A store of files that `sessions export` wrote.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufReader, Read, Seek, SeekFrom};
-use std::ops::ControlFlow;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use serde_json::value::RawValue;
 
 use super::file_form::{ExportFileError, Filed, Form, parse, read_heads, read_one, split};
+use crate::StorePlaces;
 use crate::model::{Conversation, Damage, Head, MessageKind, Origin, StoreKind};
-use crate::parallel;
-use crate::places::StorePlaces;
+use crate::parallel::{self, lock};
 use crate::plain_file::{self, PlainFileError};
 use crate::raw_record::{RawRecord, VisitRaw};
-use crate::search::{FieldMatch, Matcher, search_json};
+use crate::search::{FieldMatch, Matcher, Search, search_json};
 use crate::store::{
-    Account, Branches, ConversationStore, Discovered, Extent, Family, Hit, Listing,
+    Account, Branches, ConversationStore, Discovered, Extent, Family, Found, Listing,
     ReadConversationError, SkippedPlace, Treatment,
 };
 
-/// A conversation is in memory whole when it is read, and so is its file.
+/// Reading a conversation keeps it and its file in memory.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// A file, or the files of a directory. A conversation's key is `<file name>/<id>`.
 struct ExportStore {
     path: PathBuf,
-    /// In order.
+    /// Sorted.
     file_names: Vec<String>,
-    /// Where they lie.
+    /// The directory of the files.
     directory: PathBuf,
     damage: Vec<Damage>,
-    /// Where conversations begin in their files, by their keys, as of the last list: a hint.
+    /// The offsets of conversations in their files, by key. A hint from the last list.
     offsets: Mutex<HashMap<String, u64>>,
 }
 
@@ -71,22 +67,10 @@ impl ExportStore {
                 return Err("it has no name".to_owned());
             };
             let name = name.to_str().ok_or("its name is not text")?;
-            return Ok(Self {
-                path: path.to_owned(),
-                file_names: vec![name.to_owned()],
-                directory: directory.to_owned(),
-                damage: Vec::new(),
-                offsets: Mutex::default(),
-            });
+            return Ok(Self::of_files(path, directory, vec![name.to_owned()]));
         }
         let entries = fs::read_dir(path).map_err(|error| format!("it cannot be read: {error}"))?;
-        let mut store = Self {
-            path: path.to_owned(),
-            file_names: Vec::new(),
-            directory: path.to_owned(),
-            damage: Vec::new(),
-            offsets: Mutex::default(),
-        };
+        let mut store = Self::of_files(path, path, Vec::new());
         for name in entries.flatten().map(|entry| entry.file_name()) {
             let extension = Path::new(&name).extension().and_then(OsStr::to_str);
             if !matches!(extension, Some("json" | "jsonl")) {
@@ -101,6 +85,16 @@ impl ExportStore {
         }
         store.file_names.sort_unstable();
         Ok(store)
+    }
+
+    fn of_files(path: &Path, directory: &Path, file_names: Vec<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            file_names,
+            directory: directory.to_owned(),
+            damage: Vec::new(),
+            offsets: Mutex::default(),
+        }
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -122,10 +116,10 @@ impl ExportStore {
     fn heads(&self, file_name: &str) -> Result<Vec<Head>, ReadExportError> {
         let found = read_heads(&mut self.open_file(file_name)?)?;
         let mut heads = Vec::with_capacity(found.len());
-        let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut offsets = lock(&self.offsets);
         for (begins_at, mut head) in found {
             offsets.insert(key(file_name, &head.id), begins_at);
-            // The last: a store of Cursor's knows more about it than a copy.
+            // Comes last: Cursor's own store knows more than a copy.
             head.origins.push(self.origin(file_name, &head.id));
             heads.push(head);
         }
@@ -133,47 +127,31 @@ impl ExportStore {
     }
 
     fn bytes(&self, file_name: &str) -> Result<Vec<u8>, ReadExportError> {
-        let path = self.file(file_name);
-        // Before a giant is read to its limit.
-        if plain_file::inspect(&path)?.len() > MAX_FILE_BYTES {
-            return Err(PlainFileError::TooLarge { path, limit: MAX_FILE_BYTES }.into());
-        }
-        Ok(plain_file::read_at_most(&path, MAX_FILE_BYTES)?)
+        Ok(plain_file::read_at_most(&self.file(file_name), MAX_FILE_BYTES)?)
     }
 
     fn read_in(&self, file_name: &str, id: &str) -> Result<Option<Conversation>, ReadExportError> {
-        let hint = |store: &Self| {
-            let offsets = store.offsets.lock().unwrap_or_else(PoisonError::into_inner);
-            offsets.get(&key(file_name, id)).copied()
-        };
-        let hinted = match hint(self) {
-            Some(begins_at) => self.read_at(file_name, id, begins_at)?,
-            None => None,
-        };
-        let read = match hinted {
-            Some(conversation) => Some(conversation),
-            // Nobody listed it, or the file was written anew since.
-            None => {
-                self.heads(file_name)?;
-                match hint(self) {
-                    Some(begins_at) => self.read_at(file_name, id, begins_at)?,
-                    None => None,
-                }
-            }
-        };
+        let mut read = self.read_at_hint(file_name, id)?;
+        if read.is_none() {
+            // The store was not listed yet, or the file changed since.
+            self.heads(file_name)?;
+            read = self.read_at_hint(file_name, id)?;
+        }
         Ok(read.map(|mut conversation| {
             conversation.head.origins.push(self.origin(file_name, id));
             conversation
         }))
     }
 
-    /// `None` if it is not there.
-    fn read_at(
+    /// Reads a conversation where the last list found it. `None` if it is not there.
+    fn read_at_hint(
         &self,
         file_name: &str,
         id: &str,
-        begins_at: u64,
     ) -> Result<Option<Conversation>, ReadExportError> {
+        let offsets = lock(&self.offsets);
+        let Some(begins_at) = offsets.get(&key(file_name, id)).copied() else { return Ok(None) };
+        drop(offsets);
         let mut file = self.open_file(file_name)?;
         file.seek(SeekFrom::Start(begins_at)).map_err(ExportFileError::Read)?;
         let bytes = read_one(&mut file.take(MAX_FILE_BYTES))?;
@@ -183,25 +161,27 @@ impl ExportStore {
         }
     }
 
-    fn search_in(
-        &self,
-        file_name: &str,
-        matcher: &Matcher,
-        found: &dyn Fn(Hit) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>, ReadExportError> {
+    fn search_in(&self, file_name: &str, search: &Search<'_>) -> Result<(), ReadExportError> {
         let bytes = self.bytes(file_name)?;
-        if !matcher.may_match_json(&bytes) {
-            return Ok(ControlFlow::Continue(()));
+        if !search.matcher.may_match_json(&bytes) {
+            return Ok(());
         }
         for filed in split(&bytes)? {
-            for (position, FieldMatch { field, snippet }) in matches(&filed, matcher)? {
-                let key = key(file_name, &filed.id);
-                if found(Hit { key, message_id: None, position, field, snippet }).is_break() {
-                    return Ok(ControlFlow::Break(()));
+            let key = key(file_name, &filed.id);
+            for (position, found) in matches(&filed, search.matcher)? {
+                if search.report(&key, None, position, found).is_break() {
+                    return Ok(());
                 }
             }
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
+    }
+
+    /// Splits a key into a file of this store and the id of a conversation.
+    fn parse_key<'k>(&self, key: &'k str) -> Result<(&'k str, &'k str), ReadConversationError> {
+        key.split_once('/')
+            .filter(|(file_name, _)| self.file_names.iter().any(|name| name == file_name))
+            .ok_or_else(|| ReadConversationError::Missing(self.path.clone()))
     }
 }
 
@@ -209,7 +189,7 @@ fn key(file_name: &str, id: &str) -> String {
     format!("{file_name}/{id}")
 }
 
-/// What matches in a conversation: message by message, and what is said besides them as one.
+/// The matches in a conversation: one for each message, and one for each other field.
 fn matches(
     filed: &Filed<'_>,
     matcher: &Matcher,
@@ -232,9 +212,7 @@ fn matches(
     };
     let besides = rest.iter().filter_map(|(name, value)| {
         let found = search_json(matcher, value.get().as_bytes())?;
-        let names = [name.as_str(), found.field.as_str()];
-        let field = names.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(".");
-        Some((None, FieldMatch { field, ..found }))
+        Some((None, found.below(name)))
     });
     let said = messages
         .iter()
@@ -265,48 +243,27 @@ impl ConversationStore for ExportStore {
     }
 
     fn read(&self, key: &str, extent: Extent) -> Result<Conversation, ReadConversationError> {
-        let known = key
-            .split_once('/')
-            .filter(|(file_name, _)| self.file_names.iter().any(|name| name == file_name));
-        let Some((file_name, id)) = known else {
-            return Err(ReadConversationError::Missing(self.path.clone()));
-        };
+        let (file_name, id) = self.parse_key(key)?;
         let path = self.file(file_name);
         let mut conversation = match self.read_in(file_name, id) {
             Ok(Some(conversation)) => conversation,
             Ok(None) => return Err(ReadConversationError::Missing(path)),
-            Err(error) => {
-                return Err(ReadConversationError::Unreadable { path, source: error.into() });
-            }
+            Err(error) => return Err(ReadConversationError::unreadable(path, error)),
         };
         if extent.branches == Branches::Current {
             conversation.messages.retain(|message| message.kind != MessageKind::Orphan);
         }
-        if let Some(last) = extent.last {
-            let n_before = conversation.messages.len().saturating_sub(last);
-            conversation.messages.drain(..n_before);
-        }
+        extent.cut(&mut conversation.messages);
         Ok(conversation)
     }
 
-    fn search(
-        &self,
-        matcher: &Matcher,
-        found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
-    ) -> Vec<Damage> {
-        let is_over = AtomicBool::new(false);
+    fn search(&self, matcher: &Matcher, found: Found<'_>) -> Vec<Damage> {
+        let search = Search::new(matcher, found);
         let searched = parallel::map(&self.file_names, |name| {
-            if is_over.load(Ordering::Relaxed) {
+            if search.is_over() {
                 return None;
             }
-            match self.search_in(name, matcher, found) {
-                Ok(ControlFlow::Continue(())) => None,
-                Ok(ControlFlow::Break(())) => {
-                    is_over.store(true, Ordering::Relaxed);
-                    None
-                }
-                Err(error) => Some(damage(name, &error)),
-            }
+            self.search_in(name, &search).err().map(|error| damage(name, &error))
         });
         searched.into_iter().flatten().collect()
     }
@@ -317,20 +274,12 @@ impl ConversationStore for ExportStore {
         _branches: Branches,
         visit: &mut VisitRaw<'_>,
     ) -> Result<(), ReadConversationError> {
-        let known = key
-            .split_once('/')
-            .filter(|(file_name, _)| self.file_names.iter().any(|name| name == file_name));
-        let Some((file_name, id)) = known else {
-            return Err(ReadConversationError::Missing(self.path.clone()));
-        };
+        let (file_name, id) = self.parse_key(key)?;
         let path = self.file(file_name);
-        let unreadable = |error: ReadExportError| ReadConversationError::Unreadable {
-            path: path.clone(),
-            source: error.into(),
-        };
+        let unreadable = |error: ReadExportError| ReadConversationError::unreadable(&path, error);
         let bytes = self.bytes(file_name).map_err(unreadable)?;
         let filed = split(&bytes).map_err(|error| unreadable(error.into()))?;
-        // The same id twice in a file: the later export is the newer.
+        // If an id occurs twice in a file, the later export is newer.
         let Some(filed) = filed.into_iter().rfind(|filed| filed.id == id) else {
             return Err(ReadConversationError::Missing(path));
         };
@@ -352,10 +301,7 @@ impl ConversationStore for ExportStore {
 
     fn stamp(&self, key: &str) -> Option<u64> {
         let (file_name, _) = key.split_once('/')?;
-        let metadata = plain_file::inspect(&self.file(file_name)).ok()?;
-        let mut hasher = DefaultHasher::new();
-        (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()).hash(&mut hasher);
-        Some(hasher.finish())
+        plain_file::stamp(&self.file(file_name))
     }
 
     fn watched(&self, _key: Option<&str>) -> Vec<PathBuf> {
@@ -364,26 +310,23 @@ impl ConversationStore for ExportStore {
 
     fn account(&self) -> Account {
         let Listing { heads, damage } = self.list();
-        let mut account = Account {
-            n_conversations: heads.len() as u64,
-            families: vec![Family {
-                name: "exported files".to_owned(),
-                n_rows: self.file_names.len() as u64,
-                treatment: Treatment::Read,
-            }],
-            damage,
-            ..Account::default()
-        };
-        let n_subagents = heads.iter().filter(|head| head.parent.is_some()).count();
-        account.n_conversations -= n_subagents as u64;
-        if n_subagents > 0 {
-            account.n_hidden.insert("sub-agents".to_owned(), n_subagents as u64);
+        let mut account = Account { damage, ..Account::default() };
+        for head in heads {
+            match head.parent {
+                Some(_) => account.hide("sub-agents"),
+                None => account.n_conversations += 1,
+            }
         }
+        account.families.push(Family {
+            name: "exported files".to_owned(),
+            n_rows: self.file_names.len() as u64,
+            treatment: Treatment::Read,
+        });
         account
     }
 }
 
-/// With its cause, which alone says where in the file it is.
+/// Includes the cause, which alone gives the position in the file.
 fn damage(file_name: &str, error: &ReadExportError) -> Damage {
     let cause = std::error::Error::source(error);
     let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));

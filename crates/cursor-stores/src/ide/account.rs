@@ -1,21 +1,21 @@
-//! What is in the database by families of keys, counted without a look at a value.
+//! Counts the rows of the database by families of keys, without looking at values.
 
 use std::collections::BTreeMap;
 
 use ground::with_causes;
 
 use super::database::Table;
-use super::keys;
-use super::list::{Composer, list_opened};
-use super::pool::Pool;
-use super::workspaces::workspace_directories;
-use super::{IdeStore, Opened};
-use crate::model::{Damage, Head, Shelf};
+use super::listing::{Composer, list_opened};
+use crate::database::ReadDatabaseError;
+use crate::ide::database::keys;
+use crate::ide::database::pool::Pool;
+use crate::ide::listing::workspaces::workspace_directories;
+use crate::ide::store::{IdeStore, Opened};
+use crate::model::Damage;
 use crate::plain_file;
-use crate::read_only_database::ReadDatabaseError;
 use crate::store::{Account, Family, Treatment};
 
-/// Families are steps of a walk, so their number is what it costs. Real ones have some dozens.
+/// A walk takes one step for each family. Real databases have a few dozen.
 const MAX_FAMILIES: usize = 5_000;
 
 pub(super) fn account(store: &IdeStore) -> Account {
@@ -34,49 +34,21 @@ pub(super) fn account(store: &IdeStore) -> Account {
 fn account_opened(store: &IdeStore, opened: &Opened, account: &mut Account) {
     let (inventory, listing) = list_opened(store, opened);
     account.damage = listing.damage;
-    let mut n_hidden: BTreeMap<String, u64> = BTreeMap::new();
-    for head in &listing.heads {
-        match hidden_as(head) {
-            Some(what) => *n_hidden.entry(what.to_owned()).or_default() += 1,
-            None => account.n_conversations += 1,
+    account.count(&listing.heads);
+    for composer in inventory.composers.values() {
+        if matches!(composer, Composer::Tombstone) {
+            account.hide("deleted");
         }
     }
-    let n_deleted = inventory
-        .composers
-        .values()
-        .filter(|composer| matches!(composer, Composer::Tombstone))
-        .count();
-    if n_deleted > 0 {
-        n_hidden.insert("deleted".to_owned(), n_deleted as u64);
-    }
-    account.n_hidden = n_hidden;
     for table in [Table::DiskKv, Table::Items] {
         match opened.pool.with(|database| families(database, table)) {
             Ok(families) => account.families.extend(families),
             Err(err) => account.damage.push(Damage::new(table.name(), with_causes(&err))),
         }
     }
-    let mut add = |name: &str, n_rows: u64| {
-        if n_rows > 0 {
-            account.families.push(Family {
-                name: name.to_owned(),
-                n_rows,
-                treatment: Treatment::Read,
-            });
-        }
-    };
-    add("composerHeaders", n_headers(&opened.pool));
-    add("workspaceStorage", workspace_directories(&store.workspace_storage).len() as u64);
-}
-
-fn hidden_as(head: &Head) -> Option<&'static str> {
-    match head.shelf {
-        _ if head.parent.is_some() => Some("sub-agents"),
-        Shelf::Archived => Some("archived"),
-        Shelf::Draft => Some("drafts"),
-        Shelf::Empty => Some("empty"),
-        Shelf::Shown => None,
-    }
+    account.add_family("composerHeaders", n_headers(&opened.pool), Treatment::Read);
+    let n_workspaces = workspace_directories(&store.workspace_storage).len() as u64;
+    account.add_family("workspaceStorage", n_workspaces, Treatment::Read);
 }
 
 fn n_headers(pool: &Pool) -> u64 {
@@ -92,7 +64,7 @@ fn n_headers(pool: &Pool) -> u64 {
     count.ok().and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
 }
 
-/// Walks from family to family and counts each.
+/// Walks from family to family, and counts each.
 fn families(
     database: &super::database::Vscdb,
     table: Table,
@@ -106,7 +78,7 @@ fn families(
     for _ in 0..MAX_FAMILIES {
         let Some(key) = database.first_key(table, &range)? else { break };
         let prefix = family_prefix(table, &key);
-        // A key without a family is one by itself.
+        // A key without a family is a family of its own.
         let family = if prefix.is_empty() {
             key.clone()..format!("{key}\0")
         } else {
@@ -123,7 +95,7 @@ fn families(
     Ok(treated.collect())
 }
 
-/// What the key of a row has in common with those of its family.
+/// The prefix that a key shares with its family.
 fn family_prefix(table: Table, key: &str) -> &str {
     let up_to = |mark: char| key.find(mark).map(|at| &key[..=at]);
     match table {
@@ -154,7 +126,7 @@ fn family_prefix(table: Table, key: &str) -> &str {
     }
 }
 
-/// Ids of agents in the cloud begin keys, so each would be a family.
+/// Ids of cloud agents begin keys, so each would be a family.
 fn family_name(table: Table, prefix: &str) -> String {
     let is_agent = table == Table::DiskKv && prefix.starts_with("bc-");
     let name = if is_agent { "bc-…:" } else { prefix };
@@ -164,7 +136,7 @@ fn family_name(table: Table, prefix: &str) -> String {
     }
 }
 
-/// `None` for what another reader accounts for.
+/// `None` for a family that another store accounts for.
 fn treatment(table: Table, name: &str) -> Option<Treatment> {
     Some(match table {
         Table::DiskKv => {

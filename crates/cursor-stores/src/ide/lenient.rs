@@ -1,4 +1,4 @@
-//! Rows that are JSON, without the keys that stand in some of them.
+//! Parses rows of JSON, without the encryption keys in some of them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,29 +7,28 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
+use crate::encryption_keys::{ENDING, hide_keys};
 pub(super) use crate::json_values::{
     is_blank, is_time, is_true, items, text, text_of, texts, time, tokens, unpack,
 };
 use crate::lenient_json;
-use crate::search::is_secret;
 
-/// Parses JSON, also where it is not quite.
-/// The keys to encrypted blobs that stand in it are left out, so that none of them can get out by any way.
+/// Parses JSON leniently. Removes the keys to encrypted blobs, so that no caller can leak them.
 pub(super) fn parse(bytes: &[u8]) -> Option<Json> {
     let mut json = lenient_json::parse(bytes).ok()?;
-    if memchr::memmem::find(bytes, b"EncryptionKey").is_some() {
-        remove_secrets(&mut json);
+    if memchr::memmem::find(bytes, ENDING.as_bytes()).is_some() {
+        hide_keys(&mut json, None);
     }
     Some(json)
 }
 
-/// Parses an object without its fields that say nothing. Bubbles have dozens of those, and a dozen others.
+/// Parses an object, without its blank fields. Bubbles have dozens of those, and only a dozen others.
 pub(super) fn parse_object(bytes: &[u8]) -> Option<Json> {
     let sparse = serde_json::from_slice::<Sparse>(bytes).ok();
     match sparse {
-        // What needs a closer look gets it.
+        // Not plain JSON: parse it leniently.
         None => parse(bytes).filter(Json::is_object),
-        Some(_) if memchr::memmem::find(bytes, b"EncryptionKey").is_some() => parse(bytes),
+        Some(_) if memchr::memmem::find(bytes, ENDING.as_bytes()).is_some() => parse(bytes),
         Some(Sparse(fields)) => Some(Json::Object(fields)),
     }
 }
@@ -60,26 +59,6 @@ impl<'de> Visitor<'de> for SparseVisitor {
             }
         }
         Ok(Sparse(said))
-    }
-}
-
-fn remove_secrets(json: &mut Json) {
-    match json {
-        Json::Object(fields) => {
-            fields.retain(|name, _| !is_secret(name));
-            fields.values_mut().for_each(remove_secrets);
-        }
-        Json::Array(items) => items.iter_mut().for_each(remove_secrets),
-        // A conversation in a conversation is a string of JSON.
-        Json::String(text) if text.contains("EncryptionKey") => {
-            if let Ok(mut inner @ (Json::Object(_) | Json::Array(_))) =
-                lenient_json::parse(text.as_bytes())
-            {
-                remove_secrets(&mut inner);
-                *text = inner.to_string();
-            }
-        }
-        _ => {}
     }
 }
 

@@ -5,19 +5,20 @@ use std::ops::ControlFlow;
 
 use serde_json::{Map, Value as Json};
 
-use super::IdeStore;
-use super::agent_state::{blob, blob_content, blob_id_of, inline_root_bytes};
+use super::agent::{blob, blob_content, blob_id_of, inline_root_bytes};
+use super::conversation::composer::header_ids;
 use super::database::{OwnedValue, Table, Value};
-use super::headers::HEADERS_KEY;
-use super::keys;
 use super::lenient::{items, parse, text};
-use super::pool::Pool;
 use crate::chat::BlobId;
 use crate::chat::references::{BlobKind, visit_references};
+use crate::ide::database::keys;
+use crate::ide::database::pool::Pool;
+use crate::ide::listing::headers::HEADERS_KEY;
+use crate::ide::store::IdeStore;
 use crate::raw_record::{RawContent, RawRecord, VisitRaw};
 use crate::store::{Branches, ReadConversationError};
 
-/// An agent's state has some thousand blobs.
+/// Real states have a few thousand blobs.
 const MAX_BLOBS: usize = 500_000;
 
 pub(super) fn visit_raw(
@@ -33,7 +34,7 @@ pub(super) fn visit_raw(
     let composer = raw.composer();
     raw.bubbles(&composer);
     for family in keys::SIDE_FAMILIES.into_iter().chain([keys::BUBBLE_CHECKPOINT]) {
-        // What an agent was at earlier messages is what was abandoned since, and all that was not.
+        // Earlier states of the agent belong to abandoned branches. They repeat everything else.
         if family != keys::BUBBLE_CHECKPOINT || branches == Branches::WithOrphans {
             raw.family(family);
         }
@@ -72,7 +73,7 @@ impl Raw<'_, '_> {
         self.tell(RawRecord::new(format!("cursorDiskKV/{key}"), content))
     }
 
-    /// Its row in the table of headers, all columns of it.
+    /// All columns of its row in the table of headers.
     fn header_row(&mut self) {
         let id = self.id;
         let row = self.pool.with(|database| {
@@ -101,7 +102,7 @@ impl Raw<'_, '_> {
         }
     }
 
-    /// What the global list says of it.
+    /// Its entry in the global list.
     fn head_item(&mut self) {
         let item = self.pool.with(|database| database.get(Table::Items, HEADERS_KEY));
         let Ok(Some(OwnedValue::Bytes(bytes))) = item else { return };
@@ -129,12 +130,9 @@ impl Raw<'_, '_> {
         composer
     }
 
-    /// The messages that its order names, in the order of their keys; on request those that it does not name any more.
+    /// The messages that the headers name, sorted by key. On request, also those that they no longer name.
     fn bubbles(&mut self, composer: &Json) {
-        let named: HashSet<&str> = items(&composer["fullConversationHeadersOnly"])
-            .iter()
-            .filter_map(|header| text(&header["bubbleId"]))
-            .collect();
+        let named: HashSet<&str> = header_ids(composer).collect();
         let is_all = named.is_empty() || self.branches == Branches::WithOrphans;
         self.rows(keys::BUBBLE, &|bubble| is_all || named.contains(bubble));
     }
@@ -165,7 +163,7 @@ impl Raw<'_, '_> {
         }
     }
 
-    /// The checkpoint and the blobs that its state leads to, each once.
+    /// The checkpoint, and each blob that its state leads to.
     fn agent(&mut self, composer: &Json) {
         if self.is_over {
             return;
@@ -208,10 +206,10 @@ impl Raw<'_, '_> {
     }
 }
 
-/// What a blob refers to, but for earlier states of the conversation.
+/// The blobs that a blob refers to, except earlier states of the conversation.
 fn referred(kind: BlobKind, bytes: &[u8]) -> Vec<(BlobKind, BlobId, String)> {
     let mut found = Vec::new();
-    // What does not decode refers to nothing.
+    // A blob that does not decode refers to nothing.
     let _decoded = visit_references(kind, bytes, &mut |reference| {
         if reference.kind != BlobKind::Root
             && let Ok(id) = BlobId::try_from(reference.id)

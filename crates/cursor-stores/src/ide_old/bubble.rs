@@ -2,12 +2,12 @@
 
 use serde_json::Value as Json;
 
-use crate::editor_text::text_of_editor;
 use crate::ide::{attachments, name_of, tool_call};
 use crate::json_values::{items, text_of, time, unpack};
 use crate::model::{Message, Moment, Part, Role};
+use crate::text::editor_text::text_of_editor;
 
-/// Reads a bubble. `tool` is what a composer keeps of it elsewhere.
+/// Reads a bubble. `tool` is its tool call, if the composer keeps it elsewhere.
 pub(super) fn decode_bubble(bubble: &Json, tool: Option<&Json>) -> Message {
     let Json::Object(_) = bubble else {
         let part = Part::Unknown { kind: "bubble".to_owned(), value: bubble.clone() };
@@ -33,7 +33,7 @@ pub(super) fn decode_bubble(bubble: &Json, tool: Option<&Json>) -> Message {
         message.parts.push(Part::text(said.clone()));
     }
     for block in items(&bubble["codeBlocks"]) {
-        // Most of them stand in the text as well.
+        // Most code blocks are in the text as well.
         if let Some(code) =
             text_of(block, &["content", "code"]).filter(|code| !said.contains(*code))
         {
@@ -50,7 +50,7 @@ pub(super) fn decode_bubble(bubble: &Json, tool: Option<&Json>) -> Message {
     message
 }
 
-/// What was typed or answered. The same text is kept several times, and not by all builds in all of these places.
+/// The text that the user typed or the model answered. Builds keep it in several of these fields.
 fn said(bubble: &Json, role: Role) -> String {
     let plain = |name: &str| bubble[name].as_str().unwrap_or_default().to_owned();
     let typed = || bubble["delegate"]["a"].as_str().unwrap_or_default().to_owned();

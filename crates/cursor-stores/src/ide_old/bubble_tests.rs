@@ -10,7 +10,7 @@ fn texts(bubble: Json) -> Vec<Part> {
 }
 
 #[test]
-fn what_a_user_typed_is_taken_from_the_first_place_that_has_it() {
+fn the_users_text_comes_from_the_first_field_that_has_it() {
     let state =
         json!({"root": {"children": [{"type": "paragraph", "children": [{"text": "edited"}]}]}});
     let mut bubble = json!({
@@ -92,7 +92,7 @@ fn thinking_text_code_and_attachments_keep_their_order() {
 }
 
 #[test]
-fn clocks_that_count_from_a_start_are_no_times() {
+fn counters_that_start_at_zero_are_not_times() {
     for value in [json!(4_745_281.3), json!(-1), json!("x"), json!(1e300), json!(null), json!([])] {
         assert_eq!(moment(&value), None, "{value}");
     }

@@ -1,4 +1,4 @@
-//! Chats of VS Code's own panel, when somebody used it inside Cursor: requests, each with its response.
+//! Chats of VS Code's own panel inside Cursor: requests, each with its response.
 
 use std::borrow::Cow;
 
@@ -43,7 +43,7 @@ pub(super) fn decode_requests(requests: &[Json]) -> (Vec<Message>, Vec<Turn>) {
     (messages, turns)
 }
 
-/// What holds each of the messages.
+/// The JSON that holds each of the messages.
 pub(super) fn pieces_of_requests(requests: &[Json]) -> Vec<Cow<'_, Json>> {
     let split = |request: &Json| match request {
         Json::Object(fields) => {

@@ -58,7 +58,7 @@ fn credentials_in_the_same_table_are_not_found() {
 }
 
 #[test]
-fn rows_that_were_deleted_or_are_odd_are_no_conversations() {
+fn deleted_and_odd_rows_are_not_conversations() {
     let home = Home::new();
     let rows = [
         (CHATS, Value::Null),
@@ -71,7 +71,7 @@ fn rows_that_were_deleted_or_are_odd_are_no_conversations() {
 }
 
 #[test]
-fn a_broken_value_is_named_and_its_words_are_still_found() {
+fn a_broken_value_is_reported_and_its_words_are_still_found() {
     let home = Home::new();
     let mut chat =
         json!({"tabs": [{"tabId": "t", "bubbles": [{"type": "user", "text": "needle"}]}]})
@@ -97,7 +97,7 @@ fn a_broken_value_is_named_and_its_words_are_still_found() {
 }
 
 #[test]
-fn a_value_that_is_too_large_is_named_and_not_loaded() {
+fn a_value_that_is_too_large_is_reported_and_not_loaded() {
     let home = Home::with(&[(PROMPTS, json!([{"text": "typed"}]))]);
     let writer = store_fixtures::open_writer(&home.workspace.database());
     writer.execute("INSERT INTO ItemTable VALUES (?1, zeroblob(67108865))", [CHATS]).unwrap();
@@ -132,7 +132,7 @@ fn the_backup_stands_in_for_a_database_that_cannot_be_read() {
 }
 
 #[test]
-fn what_is_no_database_is_named_and_hangs_nobody() {
+fn a_file_that_is_no_database_is_reported_and_does_not_hang_the_reader() {
     let home = Home::with(&every_row(&mut word));
     let place = |hash: &str| StateDirectory::workspace(home.directory.path(), hash).database();
     nix::unistd::mkfifo(&place("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -199,7 +199,7 @@ fn reading_changes_nothing() {
 
 /// Found by fuzzing: an array has no fields to take.
 #[test]
-fn a_row_of_json_that_is_no_object_is_a_row_without_conversations() {
+fn a_row_of_json_that_is_not_an_object_has_no_conversations() {
     for value in ["[]", "[{\"tabs\":[]}]", "7", "\"text\"", "null", "true"] {
         let home = Home::new();
         let value = Value::Text(value.to_owned());

@@ -1,4 +1,4 @@
-//! The rows that chats of older IDEs are kept in, read by their exact keys: credentials are in the same table.
+//! Reads the rows with chats of older IDEs by exact key, because the same table holds credentials.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use ground::with_causes;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow};
 
-use crate::again::again_if;
-use crate::database_fingerprint::with_suffix;
-use crate::index_check::IndexedTable;
+use crate::database::IndexedTable;
+use crate::database::again::again_if;
+use crate::database::with_suffix;
+use crate::database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
 use crate::model::Damage;
 use crate::plain_file::PlainFileError;
-use crate::read_only_database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
 
 pub(super) const CHATS: &str = "workbench.panel.aichat.view.aichat.chatdata";
 pub(super) const COMPOSERS: &str = "composer.composerData";
@@ -22,7 +22,7 @@ pub(super) const PROMPTS: &str = "aiService.prompts";
 pub(super) const GENERATIONS: &str = "aiService.generations";
 pub(super) const ALL_KEYS: [&str; 5] = [CHATS, COMPOSERS, SESSIONS, PROMPTS, GENERATIONS];
 
-/// By what rows are found.
+/// The index through which rows are found.
 const ITEMS: IndexedTable = IndexedTable { name: "ItemTable", key: "key" };
 const MAX_VALUE_BYTES: i64 = 64 * 1024 * 1024;
 
@@ -34,23 +34,23 @@ pub(super) struct Place {
     pub(super) directory: PathBuf,
 }
 
-/// One row that was found.
+/// A row.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) key: &'static str,
     pub(super) value: Vec<u8>,
-    /// The database it was read from: the backup, if need be.
+    /// The database that the row was read from, which may be the backup.
     pub(super) path: PathBuf,
 }
 
-/// What a database holds of what was asked for.
+/// The wanted rows of a database.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) rows: Vec<Row>,
     pub(super) damage: Vec<Damage>,
 }
 
-/// Says why a database gave no answer.
+/// Says why a database could not be queried.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum QueryError {
     #[error(transparent)]
@@ -81,8 +81,7 @@ impl Place {
     }
 }
 
-/// Reads these rows. Where the database cannot be read, or a row of it, the backup that the IDE made stands in, and that
-/// is said.
+/// Reads these rows. If the database or one of the rows is damaged, reads the IDE's backup instead, and reports that.
 pub(super) fn read_rows(place: &Place, keys: &[&'static str]) -> Rows {
     let mut found = Rows::default();
     let main = place.main();
@@ -129,12 +128,12 @@ pub(super) fn read_rows(place: &Place, keys: &[&'static str]) -> Rows {
     found
 }
 
-/// A row that is damaged, or all of a database.
+/// A damaged row, or a damaged database.
 struct Failure {
     key: Option<&'static str>,
-    /// Nothing is to be said where nobody knows whether there was such a row.
+    /// Empty if it is unknown whether there was such a row.
     why: String,
-    /// What is left of the row, to be taken if there is nothing better.
+    /// The rest of the row, used if there is nothing better.
     left: Option<Vec<u8>>,
 }
 
@@ -145,7 +144,7 @@ impl Failure {
 }
 
 impl Rows {
-    /// Keeps what was read, and returns what could not be.
+    /// Keeps the rows that were read. Returns the failures.
     fn take(&mut self, path: &Path, answers: Answers, place: &Place) -> Vec<Failure> {
         let shortcoming = answers.shortcoming.map(str::to_owned);
         let whole = shortcoming.map(|why| Failure { key: None, why, left: None });
@@ -171,16 +170,16 @@ impl Rows {
 
 struct Answers {
     rows: Vec<(&'static str, Answer)>,
-    /// What is missing besides, without anybody knowing whether it was there.
+    /// Set if rows may be missing without a trace.
     shortcoming: Option<&'static str>,
 }
 
 enum Answer {
     Value(Vec<u8>),
-    /// No such row, or one that was deleted by writing `NULL`.
+    /// There is no such row, or Cursor deleted it by writing `NULL`.
     Nothing,
     TooLarge(i64),
-    /// With what is left of the row, if something is.
+    /// With the rest of the row, if there is one.
     Damaged {
         why: &'static str,
         left: Option<Vec<u8>>,
@@ -189,7 +188,7 @@ enum Answer {
 
 fn read_from(path: &Path, keys: &[&'static str]) -> Result<Answers, QueryError> {
     query(path, |database| {
-        // All at once: every read is followed by a look at the files.
+        // One read for all keys: every read is followed by a look at the files.
         let read = |connection: &Connection| {
             keys.iter().map(|key| Ok((*key, value_of(connection, key)?))).collect()
         };
@@ -208,7 +207,7 @@ fn read_from(path: &Path, keys: &[&'static str]) -> Result<Answers, QueryError> 
     })
 }
 
-/// Opens a database and asks it, again if it changed under the question.
+/// Opens a database and queries it, again if it changed in the meantime.
 fn query<T>(
     path: &Path,
     ask: impl Fn(&ReadOnlyDatabase) -> Result<T, ReadDatabaseError>,
@@ -241,7 +240,7 @@ fn answer_of(row: &SqlRow<'_>) -> rusqlite::Result<Answer> {
     })
 }
 
-/// How many rows there are of each of [`ALL_KEYS`], of credentials, and of everything else. Reads no value.
+/// The number of rows for each of [`ALL_KEYS`], of credentials, and of all others. Does not read values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) n_by_key: [u64; ALL_KEYS.len()],

@@ -1,4 +1,4 @@
-//! The conversations that a value of a row holds, whichever of the old shapes it has.
+//! The conversations in the value of a row, in any of the old shapes.
 
 use std::borrow::Cow;
 
@@ -8,23 +8,24 @@ use super::bubble::{decode_bubble, moment};
 use super::chat_session::{decode_requests, pieces_of_requests};
 use super::database::{ALL_KEYS, CHATS, COMPOSERS, GENERATIONS, PROMPTS, Row, SESSIONS};
 use super::prompts::{decode_prompts, pieces_of_prompts};
-use crate::json_values::{items, text_of, unpack};
+use crate::ide::capability_tools;
+use crate::json_values::{items, text_of};
 use crate::lenient_json;
 use crate::model::{Activity, Head, Message, Moment, Part, Role, Shelf, Turn};
-use crate::title::title_of;
+use crate::text::title::title_of;
 
 /// The shapes of old conversations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// A tab of the chat panel.
     Chat,
-    /// A composer that has its bubbles with it.
+    /// A composer with its bubbles inside.
     Composer,
-    /// A chat of VS Code's own.
+    /// A chat of VS Code's own panel.
     Session,
-    /// What was typed in a workspace, without what it belonged to.
+    /// The prompts of a workspace, without their conversations.
     Prompts,
-    /// A row that is no JSON any more: whose its words are nobody can tell.
+    /// A row that is not JSON. Its conversations cannot be told apart.
     Damaged,
 }
 
@@ -32,7 +33,7 @@ pub(super) enum Shape {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Kept {
     pub(super) shape: Shape,
-    /// Cursor's; for prompts, which have none, empty.
+    /// Cursor's id. Empty for prompts, which have none.
     pub(super) id: String,
     pub(super) value: Json,
 }
@@ -51,7 +52,7 @@ impl Shape {
         }
     }
 
-    /// The rows that hold it.
+    /// The keys of the rows that hold this shape.
     pub(super) fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Chat => &[CHATS],
@@ -72,14 +73,14 @@ impl Shape {
     }
 }
 
-/// What was found in rows.
+/// The conversations in some rows.
 pub(super) struct KeptRows<'a> {
     pub(super) kept: Vec<(Kept, &'a Row)>,
-    /// Rows that are no JSON.
+    /// Rows that are not JSON.
     pub(super) broken: Vec<(&'a Row, serde_json::Error)>,
 }
 
-/// Takes the conversations out of rows.
+/// Extracts the conversations from rows.
 pub(super) fn kept_in(rows: &[Row]) -> KeptRows<'_> {
     let mut kept = Vec::new();
     let mut broken = Vec::new();
@@ -136,7 +137,7 @@ fn composers(mut value: Json) -> impl Iterator<Item = Kept> {
         })
 }
 
-/// An array, or an object of sessions by their id.
+/// An array, or an object of sessions by id.
 fn sessions(value: Json) -> impl Iterator<Item = Kept> {
     let sessions = match value {
         Json::Array(sessions) => sessions,
@@ -158,14 +159,14 @@ fn take_array(value: Option<&mut Json>) -> Vec<Json> {
 }
 
 impl Kept {
-    /// What was said. One message for each of [`Self::pieces`].
+    /// The messages. There is one for each of [`Self::pieces`].
     pub(super) fn messages(&self) -> Vec<Message> {
         let bubbles = items(&self.value[self.shape.messages_field()]);
         match self.shape {
             Shape::Chat => {
                 let mut messages: Vec<Message> =
                     bubbles.iter().map(|bubble| decode_bubble(bubble, None)).collect();
-                // The only time that a tab has is that of its last prompt.
+                // A tab has only one time: that of its last prompt.
                 let last = messages.iter_mut().rev().find(|message| message.role == Role::User);
                 if let Some(last) = last {
                     last.at = last.at.or(moment(&self.value["lastSendTime"]));
@@ -186,7 +187,7 @@ impl Kept {
         }
     }
 
-    /// What holds each of [`Self::messages`].
+    /// The JSON that holds each of [`Self::messages`].
     pub(super) fn pieces(&self) -> Vec<Cow<'_, Json>> {
         let bubbles = items(&self.value[self.shape.messages_field()]);
         match self.shape {
@@ -197,7 +198,7 @@ impl Kept {
         }
     }
 
-    /// What holds the rest of the conversation.
+    /// The rest of the conversation's JSON.
     pub(super) fn frame(&self) -> Json {
         match (self.shape, &self.value) {
             (Shape::Prompts | Shape::Damaged, _) => Json::Null,
@@ -210,7 +211,7 @@ impl Kept {
         }
     }
 
-    /// Numbers the turns of messages, and returns them.
+    /// Numbers the turns of the messages, and returns the turns.
     pub(super) fn turns(&self, messages: &mut [Message]) -> Vec<Turn> {
         let mut turns: Vec<Turn> = Vec::new();
         let mut endings = match self.shape {
@@ -232,7 +233,7 @@ impl Kept {
         turns
     }
 
-    /// Says what a list shows. `changed` is when the database did.
+    /// Fills in the head. `changed` is the time of the last change of the database.
     pub(super) fn describe(&self, head: &mut Head, messages: &[Message], changed: Option<Moment>) {
         let value = &self.value;
         let first_prompt = || {
@@ -241,7 +242,7 @@ impl Kept {
         };
         let title = match self.shape {
             Shape::Prompts => Some("Prompts".to_owned()),
-            Shape::Damaged => Some(format!("What is left of {}", self.id)),
+            Shape::Damaged => Some(format!("Damaged row {}", self.id)),
             _ => text_of(value, &["chatTitle", "name", "customTitle", "title"]).map(str::to_owned),
         };
         head.title = title.or_else(first_prompt);
@@ -272,19 +273,4 @@ impl Kept {
             Shelf::Shown
         };
     }
-}
-
-/// What tools did, by bubble: `capabilities[type=15].data.bubbleDataMap`, an object or a text of one.
-fn capability_tools(composer: &Json) -> Map<String, Json> {
-    let capabilities = items(&composer["capabilities"]).iter();
-    let maps = capabilities
-        .filter(|capability| capability["type"].as_i64() == Some(15))
-        .map(|capability| unpack(&unpack(&capability["data"])["bubbleDataMap"]).into_owned());
-    maps.filter_map(|map| match map {
-        Json::Object(map) => Some(map),
-        _ => None,
-    })
-    .flatten()
-    .map(|(bubble, data)| (bubble, unpack(&data).into_owned()))
-    .collect()
 }

@@ -1,4 +1,4 @@
-//! Conversations of older IDEs, kept in each workspace's `state.vscdb`.
+//! Conversations of older IDEs, in the `state.vscdb` of each workspace.
 //!
 //! ```text
 //! workspaceStorage/<hash>/state.vscdb   ItemTable   …aichat.chatdata        tabs of the chat panel
@@ -8,7 +8,7 @@
 //!                                                   aiService.generations   when
 //! ```
 //!
-//! **Invariant:** rows are asked for by their exact key. Tokens and secrets are in the same table, and are not touched.
+//! **Invariant:** rows are read by exact key. Tokens and secrets are in the same table, and are not touched.
 
 mod bubble;
 mod chat_session;
@@ -33,7 +33,7 @@ use crate::StorePlaces;
 use crate::model::StoreKind;
 use crate::store::{Discovered, SkippedPlace};
 
-/// Two stores for each directory of a user: that of the workspaces, and the global one, where there are such.
+/// Up to two stores for each user directory: one for the workspaces, and the global one.
 pub(crate) fn discover(places: &StorePlaces) -> Vec<Discovered> {
     places.cursor_user_dirs.iter().flat_map(|user| discover_user(user)).collect()
 }
@@ -78,7 +78,7 @@ fn very_old_databases(global_storage: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// A value of each of the keys.
+/// Reads the bytes as the value of every key.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz_row(bytes: &[u8]) {
     let rows = database::ALL_KEYS.map(|key| database::Row {

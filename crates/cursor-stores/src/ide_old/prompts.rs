@@ -1,4 +1,4 @@
-//! What was typed in a workspace: `aiService.prompts`, which have no times, and `aiService.generations`, which have.
+//! The prompts of a workspace: `aiService.prompts`, without times, and `aiService.generations`, with times.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -10,7 +10,7 @@ use crate::json_values::{items, text_of};
 use crate::model::{Message, Part, Role};
 use crate::spread_times::spread_times;
 
-/// A prompt, a generation, or both of the same text.
+/// A prompt, a generation, or both with the same text.
 #[derive(Clone, Copy)]
 struct Typed<'a> {
     prompt: Option<&'a Json>,
@@ -19,7 +19,7 @@ struct Typed<'a> {
 
 pub(super) fn decode_prompts(value: &Json) -> Vec<Message> {
     let mut messages: Vec<Message> = pair(value).iter().map(Typed::message).collect();
-    spread_times(&mut messages, None);
+    spread_times(&mut messages, None, None);
     messages
 }
 
@@ -31,8 +31,7 @@ pub(super) fn pieces_of_prompts(value: &Json) -> Vec<Cow<'_, Json>> {
     pair(value).iter().map(piece).collect()
 }
 
-/// Gives every prompt the first generation of the same text that no other has. Generations that are left come where
-/// their times put them.
+/// Pairs each prompt with the first free generation of the same text. The remaining generations are inserted by time.
 fn pair(value: &Json) -> Vec<Typed<'_>> {
     let generations = items(&value["generations"]);
     let mut by_text: HashMap<&str, VecDeque<usize>> = HashMap::new();

@@ -1,12 +1,10 @@
-//! The databases of one `workspaceStorage`, or the one of `globalStorage`, as a store.
+//! A store of the databases in one `workspaceStorage`, or of the database in `globalStorage`.
 
 use std::collections::HashMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 use ground::with_causes;
 use serde_json::Value as Json;
@@ -15,15 +13,13 @@ use super::database::{
     ALL_KEYS, Counts, GENERATIONS, PROMPTS, Place, Row, Rows, count_rows, read_rows,
 };
 use super::kept::{Kept, KeptRows, Shape, kept_in};
-use super::scan::Scan;
-use crate::database_fingerprint::DatabaseFingerprint;
-use crate::model::{Conversation, Damage, Head, Moment, Origin, Shelf, StoreKind};
+use crate::database::DatabaseFingerprint;
+use crate::model::{Conversation, Damage, Head, Moment, Origin, StoreKind};
 use crate::parallel;
 use crate::raw_record::{RawRecord, VisitRaw};
-use crate::search::Matcher;
+use crate::search::{Matcher, Search};
 use crate::store::{
-    Account, Branches, ConversationStore, Extent, Family, Hit, Listing, ReadConversationError,
-    Treatment,
+    Account, Branches, ConversationStore, Extent, Found, Listing, ReadConversationError, Treatment,
 };
 use crate::workspace_json::read_workspace_json;
 
@@ -37,11 +33,11 @@ pub(super) struct OldIdeStore {
 pub(super) enum Scope {
     /// `workspaceStorage`, with one database for each workspace.
     Workspaces,
-    /// `globalStorage`, with one database, which holds only prompts that are old.
+    /// `globalStorage`, with one database. Only its prompts are old.
     Global,
 }
 
-/// A conversation, and what it is called here.
+/// A conversation, and its names in this store.
 pub(super) struct Named<'a> {
     pub(super) kept: Kept,
     pub(super) key: String,
@@ -100,7 +96,7 @@ impl OldIdeStore {
         Place { name: "global".to_owned(), directory: self.path.clone() }
     }
 
-    /// The place, the shape and the id that a key names.
+    /// Splits a key into its place, shape and id.
     fn parse_key<'k>(&self, key: &'k str) -> Option<(Place, Shape, &'k str)> {
         let mut parts = key.splitn(3, '/');
         let (name, shape, id) = (parts.next()?, parts.next()?, parts.next()?);
@@ -122,7 +118,7 @@ impl OldIdeStore {
         (is_directory && place.name == name).then_some((place, shape, id))
     }
 
-    /// Prompts have no id. The hash of a workspace is as good; for all workspaces, there is the place.
+    /// Prompts have no id. Uses the hash of the workspace, or a hash of the path for the global store.
     fn prompts_id(&self, place: &Place) -> String {
         use sha2::Digest;
         match self.scope {
@@ -156,7 +152,7 @@ impl OldIdeStore {
         Listing { heads: named.iter().map(|named| self.head(place, named)).collect(), damage }
     }
 
-    /// Names what is in these rows. What is no JSON is damage.
+    /// Names the conversations in these rows. A row that is not JSON is damage.
     pub(super) fn name<'a>(&self, place: &Place, rows: &'a [Row]) -> (Vec<Named<'a>>, Vec<Damage>) {
         let KeptRows { kept, broken } = kept_in(rows);
         let mut n_same: HashMap<(&'static str, String), usize> = HashMap::new();
@@ -171,7 +167,7 @@ impl OldIdeStore {
             let n_before = n_same.entry((shape, id.clone())).or_default();
             *n_before += 1;
             if *n_before > 1 {
-                // Two that have one id are two all the same.
+                // Two conversations with the same id need two names.
                 id = format!("{id}#{n_before}");
             }
             Named { key: format!("{}/{shape}/{id}", place.name), id, kept, path: &row.path }
@@ -212,44 +208,37 @@ impl ConversationStore for OldIdeStore {
         let Some(named) = named.into_iter().find(|named| named.key == key) else {
             return Err(match damage.into_iter().next() {
                 None => missing(),
-                Some(damage) => ReadConversationError::Unreadable {
-                    path: place.main(),
-                    source: format!("{}: {}", damage.place, damage.what).into(),
-                },
+                Some(Damage { place: of, what }) => {
+                    ReadConversationError::unreadable(place.main(), format!("{of}: {what}"))
+                }
             });
         };
         let mut conversation = Conversation::new(self.head(&place, &named));
         let mut messages = named.kept.messages();
         let turns = named.kept.turns(&mut messages);
-        if let Some(n_messages) = extent.last {
-            messages.drain(..messages.len().saturating_sub(n_messages));
-        }
+        extent.cut(&mut messages);
         conversation.messages = messages;
         conversation.turns = turns;
         conversation.damage = damage;
         Ok(conversation)
     }
 
-    fn search(
-        &self,
-        matcher: &Matcher,
-        found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
-    ) -> Vec<Damage> {
+    fn search(&self, matcher: &Matcher, found: Found<'_>) -> Vec<Damage> {
         let (places, mut damage) = self.places();
-        let scan = Scan::new(self, matcher, found);
+        let search = Search::new(matcher, found);
         let lost = parallel::map(&places, |place| {
-            if scan.is_over() {
+            if search.is_over() {
                 return Vec::new();
             }
             let Rows { rows, mut damage } = read_rows(place, self.keys());
-            damage.extend(scan.rows(place, rows));
+            damage.extend(self.search_rows(&search, place, rows));
             damage
         });
         damage.extend(lost.into_iter().flatten());
         damage
     }
 
-    /// The part of a row that is the conversation: rows hold many.
+    /// The conversation's part of its row: a row holds many conversations.
     fn visit_raw(
         &self,
         key: &str,
@@ -309,18 +298,7 @@ impl ConversationStore for OldIdeStore {
         let (places, _) = self.places();
         let Listing { heads, damage } = self.list();
         let mut account = Account { damage, ..Account::default() };
-        for head in heads {
-            let hidden = match head.shelf {
-                Shelf::Shown => {
-                    account.n_conversations += 1;
-                    continue;
-                }
-                Shelf::Archived => "archived",
-                Shelf::Draft => "drafts",
-                Shelf::Empty => "empty",
-            };
-            *account.n_hidden.entry(hidden.to_owned()).or_default() += 1;
-        }
+        account.count(&heads);
         let has_database =
             |place: &&Place| fs::symlink_metadata(place.main()).is_ok() || place.has_backup();
         let with_database: Vec<Place> = places.iter().filter(has_database).cloned().collect();
@@ -341,11 +319,7 @@ impl ConversationStore for OldIdeStore {
             }
         }
         let n_backups = places.iter().filter(|place| place.has_backup()).count() as u64;
-        let mut add = |name: &str, n_rows: u64, treatment| {
-            if n_rows > 0 {
-                account.families.push(Family { name: name.to_owned(), n_rows, treatment });
-            }
-        };
+        let mut add = |name, n_rows, treatment| account.add_family(name, n_rows, treatment);
         for (name, n_rows) in ALL_KEYS.into_iter().zip(counts.n_by_key) {
             let is_read = self.keys().contains(&name);
             add(name, n_rows, if is_read { Treatment::Read } else { Treatment::Counted });
@@ -374,6 +348,5 @@ fn n_files_in(places: &[Place], name: &str) -> u64 {
 
 fn file_time(path: &Path) -> Option<Moment> {
     let modified = fs::symlink_metadata(path).and_then(|metadata| metadata.modified()).ok()?;
-    let since = modified.duration_since(UNIX_EPOCH).ok()?;
-    Some(Moment::of_file(i64::try_from(since.as_millis()).ok()?))
+    Some(Moment::of_file_time(modified))
 }

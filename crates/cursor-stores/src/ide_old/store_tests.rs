@@ -193,14 +193,14 @@ fn a_session_of_vs_code_comes_out_whole() {
     }];
     assert_eq!(home.read("session", "session-1"), expected);
     assert_eq!(home.heads(), [expected.head]);
-    // Newer builds keep them by id.
+    // Newer builds keep sessions by id.
     let session = every_session(&mut word)[0].clone();
     let by_id = Home::with(&[(SESSIONS, json!({"session-1": session}))]);
     assert_eq!(by_id.read("session", "session-1").messages, expected.messages);
 }
 
 #[test]
-fn what_was_typed_in_a_workspace_is_one_conversation() {
+fn the_prompts_of_a_workspace_are_one_conversation() {
     let (prompts, generations) = every_prompt(&mut word);
     let home = Home::with(&[(PROMPTS, prompts), (GENERATIONS, generations)]);
     let id = format!("prompts-{HASH}");
@@ -244,7 +244,7 @@ fn values_are_read_however_they_are_stored_and_wherever_they_lie() {
 }
 
 #[test]
-fn tabs_without_names_or_with_the_same_are_told_apart() {
+fn tabs_without_names_or_with_the_same_name_are_distinguished() {
     let bubble = |text: &str| json!([{"type": "user", "text": text}]);
     let tabs = json!({"tabs": [
         {"tabId": "same", "bubbles": bubble("one")}, {"tabId": "same", "bubbles": bubble("two")},
@@ -309,7 +309,7 @@ fn prompts_of_all_workspaces_and_very_old_databases_are_found() {
     let home = Home::new();
     let global = StateDirectory::global(home.directory.path());
     let (prompts, generations) = every_prompt(&mut word);
-    // What else is in the global database belongs to the modern IDE.
+    // The rest of the global database belongs to the modern IDE.
     let rows = [(PROMPTS, prompts), (GENERATIONS, generations), (CHATS, every_chat(&mut word))];
     global.rows(&rows, Storage::Blob, Closing::Clean);
     let oldest = global.path().join("cursor.cursor/chat.sqlite");

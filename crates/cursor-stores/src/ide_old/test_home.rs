@@ -15,7 +15,7 @@ use crate::search::{Case, Matcher, Pattern};
 use crate::store::{ConversationStore, Extent, Hit};
 
 pub(super) const HASH: &str = "0123456789abcdef0123456789abcdef";
-/// What the builders have as the first of their times.
+/// The first time in the fixtures.
 pub(super) const AT: i64 = 1_700_000_000_000;
 
 pub(super) struct Home {

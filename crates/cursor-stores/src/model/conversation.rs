@@ -1,4 +1,4 @@
-//! A conversation, whole.
+//! A whole conversation.
 
 use std::collections::BTreeMap;
 
@@ -16,33 +16,33 @@ pub const CONVERSATION_VERSION: u32 = 1;
 /// Everything that is known of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Conversation {
-    /// The version of this form.
+    /// The version of this format.
     pub version: u32,
-    /// What a list shows of it.
+    /// The facts that a list shows.
     pub head: Head,
-    /// From prompt to prompt.
+    /// The turns, each from one prompt to the next.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<Turn>,
-    /// What was said, in its order.
+    /// The messages, in order.
     pub messages: Vec<Message>,
-    /// The todo list as it stands at the end.
+    /// The todo list at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub todos: Vec<Todo>,
-    /// The plan that the agent made.
+    /// The agent's plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// The files that the store says were changed, as it names them.
+    /// The files that the store lists as changed, under the store's names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// What the store keeps besides and is only counted here, by the store's own name: `codeBlockPartialInlineDiffFates`.
+    /// Other records of the store, which are only counted, by the store's own name: `codeBlockPartialInlineDiffFates`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub also_kept: BTreeMap<String, u64>,
-    /// What could not be read.
+    /// The parts that could not be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<Damage>,
 }
 
-/// From one prompt to the next.
+/// A turn: from one prompt up to the next.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Turn {
@@ -52,30 +52,30 @@ pub struct Turn {
     /// The model that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What the model was set to, such as how hard it should think.
+    /// The model's settings, such as how hard it should think.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub model_params: BTreeMap<String, String>,
-    /// When it began.
+    /// The time of its beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<Moment>,
-    /// When it ended.
+    /// The time of its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Moment>,
-    /// How it came out.
+    /// How the turn ended.
     pub state: TurnState,
-    /// What went wrong, in the store's words.
+    /// The error, in the store's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The one word for what went wrong, where the store has one beside its message.
+    /// The error code, if the store has one beside its message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
-    /// What it used.
+    /// The tokens that it used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<TokenUsage>,
 }
 
 impl Turn {
-    /// What went wrong, in words: the message, and the code where it says something else.
+    /// The error in words: the message, and the code if it differs.
     #[must_use]
     pub fn error_in_words(&self) -> Option<String> {
         match (&self.error, &self.error_code) {
@@ -85,7 +85,7 @@ impl Turn {
     }
 }
 
-/// How a turn came out.
+/// How a turn ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnState {
@@ -101,13 +101,13 @@ pub enum TurnState {
 /// One entry of a todo list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Todo {
-    /// What is to do.
+    /// The task.
     pub text: String,
-    /// How far it is.
+    /// The progress of the task.
     pub state: TodoState,
 }
 
-/// How far an entry of a todo list is.
+/// The progress of a todo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoState {
@@ -116,6 +116,20 @@ pub enum TodoState {
     Completed,
     Cancelled,
     Unknown,
+}
+
+impl TodoState {
+    /// Reads the word of a store: `in_progress`, `inProgress`, `IN_PROGRESS`, …
+    pub(crate) fn of(word: &str) -> Self {
+        let letters: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
+        match letters.to_ascii_lowercase().as_str() {
+            "pending" => Self::Pending,
+            "inprogress" => Self::InProgress,
+            "completed" | "done" => Self::Completed,
+            "cancelled" | "canceled" => Self::Cancelled,
+            _ => Self::Unknown,
+        }
+    }
 }
 
 impl Conversation {

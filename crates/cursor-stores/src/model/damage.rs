@@ -1,11 +1,11 @@
-//! What could not be read, said so that a user knows what is missing.
+//! Damage that a user should know of.
 
 use serde::{Deserialize, Serialize};
 
-/// One thing that is missing from a conversation or a store.
+/// A part of a conversation or a store that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Damage {
-    /// The part that is affected, in the words of the store: `message 12`, `turns[3]`, `bubbleId:…`.
+    /// The affected part, in the words of the store: `message 12`, `turns[3]`, `bubbleId:…`.
     pub place: String,
     /// What is wrong with it, as a clause without a full stop.
     pub what: String,

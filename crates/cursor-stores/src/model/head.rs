@@ -1,4 +1,4 @@
-//! What a list shows of a conversation.
+//! The facts of a conversation that a list shows.
 
 use std::collections::BTreeMap;
 
@@ -10,73 +10,74 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::moment::Moment;
+use super::tool::ToolCall;
 use super::usage::TokenUsage;
 
-/// A conversation without what was said in it. What is not known is absent.
+/// A conversation without its messages. Unknown fields are absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Head {
-    /// Cursor's: the same conversation has the same id in all stores.
+    /// Cursor's id. The same conversation has the same id in all stores.
     pub id: String,
-    /// Where it was found; the richest first.
+    /// The stores that hold it; the richest first.
     pub origins: Vec<Origin>,
-    /// What Cursor or the user calls it.
+    /// Cursor's or the user's title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is about.
+    /// The folder that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Workspace>,
-    /// When it began.
+    /// The time of its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<Moment>,
-    /// When it last changed.
+    /// The time of its last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated: Option<Moment>,
     /// `agent`, `ask`, `plan`, `debug`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Those that are known to have answered, each once, in order.
+    /// The models that are known to have answered, each once, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
-    /// Of users and assistants; context and system prompts are not counted.
+    /// The number of messages of users and assistants, without context and system prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_messages: Option<u64>,
-    /// The count is that of the richest store, or of what it says it has: who reads everything may find others.
+    /// The count comes from the richest store, or from its own statement. A full read may find more messages.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_count_estimated: bool,
-    /// What it takes on disk, as far as that can be told cheaply.
+    /// The size on disk, if it can be found cheaply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_bytes: Option<u64>,
-    /// What goes on in it.
+    /// The current activity.
     pub activity: Activity,
-    /// Where the user put it.
+    /// The user's shelf for it.
     #[serde(default, skip_serializing_if = "Shelf::is_shown")]
     pub shelf: Shelf,
-    /// Whose sub-agent it is; such conversations are listed on request only.
+    /// The parent, for a sub-agent. Sub-agents are listed only on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
     /// The conversations of its sub-agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subagents: Vec<String>,
-    /// `None`: unknown, never zero.
+    /// The tokens used. Absent if unknown, never zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<TokenUsage>,
-    /// What the agent was doing when its state was last written.
+    /// The tool calls that were open when the state was last written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<PendingCall>,
-    /// What tells the conversation from another of the same id, where ids are the caller's choice: turn → run, and under
-    /// [`Head::BEGINNING`] where and when it began. Not a part of the JSON.
+    /// Distinguishes conversations with the same id, if callers choose ids: turn → run, and under [`Head::BEGINNING`]
+    /// where and when it began. Not part of the JSON.
     #[serde(skip)]
     pub lineage: BTreeMap<i64, String>,
 }
 
-/// A store that holds a conversation, and what the conversation is called there.
+/// A store that holds a conversation, and the name of the conversation there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Origin {
     /// The kind of store.
     pub store: StoreKind,
     /// The database or the file.
     pub path: BytesPath,
-    /// The key of the conversation in that store, where it is not the id.
+    /// The key of the conversation in that store, if it is not the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
@@ -113,37 +114,37 @@ pub enum StoreKind {
     Export,
 }
 
-/// What goes on in a conversation, as far as its store tells.
+/// The activity of a conversation, as far as its store tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
-    /// Somebody is writing it.
+    /// A process is writing it.
     Live,
     Idle,
-    /// Its last turn did not come to its end, and nobody is at it.
+    /// Its last turn was not finished, and no process is working on it.
     Interrupted,
     /// Its last turn ended with an error.
     Failed,
-    /// There is a store, and no checkpoint in it that a resume could continue.
+    /// Its store has no checkpoint that a resume could continue.
     NoCheckpoint,
-    /// Its store is sound, and a resume would refuse it all the same: its workspace is gone, for instance.
+    /// Its store is sound, but a resume would refuse it: for instance, its workspace is gone.
     NotResumable,
     /// Parts of it cannot be read.
     Damaged,
-    /// Another process keeps others from reading it.
+    /// Another process has locked the store.
     Locked,
 }
 
-/// Where the user put it.
+/// The user's shelf for a conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Shelf {
     #[default]
     Shown,
     Archived,
-    /// Text that was typed and not sent.
+    /// The user typed text and did not send it.
     Draft,
-    /// Opened, and nothing in it.
+    /// The user opened it, and it holds nothing.
     Empty,
 }
 
@@ -154,20 +155,20 @@ impl Shelf {
     }
 }
 
-/// The place in another conversation that a sub-agent was started from.
+/// The conversation that started a sub-agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Parent {
-    /// The other conversation.
+    /// The id of the parent.
     pub id: String,
     /// The call that started the sub-agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// What kind of sub-agent it is.
+    /// The type of the sub-agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub type_name: Option<String>,
 }
 
-/// A tool call without a result. Its side effects may have happened or not.
+/// A tool call without a result. Its side effects may or may not have happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PendingCall {
     /// The tool.
@@ -175,26 +176,37 @@ pub struct PendingCall {
     /// The call's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// What the tool was called with.
+    /// The input of the tool.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     #[schema(value_type = serde_json::Value)]
     pub input: Json,
-    /// When it was called.
+    /// The time of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Moment>,
 }
 
-/// What a conversation is about.
+impl From<&ToolCall> for PendingCall {
+    fn from(call: &ToolCall) -> Self {
+        Self {
+            name: call.name.clone(),
+            id: call.id.clone(),
+            input: call.input.clone(),
+            started: call.started,
+        }
+    }
+}
+
+/// The folder that a conversation is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Workspace {
-    /// A path as its own machine writes it; the `.code-workspace` file where there are several folders.
+    /// The path on its own machine. The `.code-workspace` file if there are several folders.
     pub path: String,
-    /// On which machine it lies.
+    /// The machine of the workspace.
     #[serde(default, skip_serializing_if = "WorkspacePlace::is_here")]
     pub place: WorkspacePlace,
 }
 
-/// On which machine a workspace lies.
+/// The machine of a workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkspacePlace {
@@ -222,7 +234,7 @@ impl Head {
     /// No turn has this number.
     pub const BEGINNING: i64 = i64::MIN;
 
-    /// A head of which nothing is known but where it is.
+    /// A head with nothing but its id and its store.
     #[must_use]
     pub fn new(id: impl Into<String>, origin: Origin) -> Self {
         Self {
@@ -247,7 +259,7 @@ impl Head {
         }
     }
 
-    /// Adds a model unless it is there already, or says nothing.
+    /// Adds a model, unless it is already there or blank.
     pub fn add_model(&mut self, model: &str) {
         let says_nothing = model.is_empty() || model == "default";
         if !says_nothing && !self.models.iter().any(|known| known == model) {
@@ -257,7 +269,7 @@ impl Head {
 }
 
 impl Origin {
-    /// What the conversation is called in this store.
+    /// The key of the conversation in this store.
     #[must_use]
     pub fn key<'a>(&'a self, head: &'a Head) -> &'a str {
         self.key.as_deref().unwrap_or(&head.id)

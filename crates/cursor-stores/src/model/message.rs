@@ -1,4 +1,4 @@
-//! What was said.
+//! The messages of a conversation.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -9,28 +9,28 @@ use super::tool::{ToolCall, ToolResult};
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Message {
-    /// The store's own, where it has one that tells messages apart.
+    /// The store's own id, if it identifies the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Who says it.
+    /// The author.
     pub role: Role,
-    /// What it is besides.
+    /// The kind of the message, besides its role.
     #[serde(default, skip_serializing_if = "MessageKind::is_said")]
     pub kind: MessageKind,
     /// The index of its turn in the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<usize>,
-    /// When.
+    /// The time of the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Moment>,
-    /// The model that said it.
+    /// The model that wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Its pieces, in their order.
+    /// Its parts, in order.
     pub parts: Vec<Part>,
 }
 
-/// Who says something.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -43,22 +43,22 @@ pub enum Role {
     Unknown,
 }
 
-/// What a message is besides its role.
+/// The kind of a message, besides its role.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageKind {
-    /// Said by the one whose role it has.
+    /// An ordinary message of its author.
     #[default]
     Said,
-    /// Nothing but context that Cursor added: folded when shown.
+    /// Only context that Cursor added. Folded when shown.
     Context,
-    /// Takes the place of messages that were summarised; those come before it.
+    /// Replaces messages that were summarised. Those come before it.
     Summary,
     /// Written by Cursor in the user's name, such as the end of a background task.
     Simulated,
-    /// Not committed yet: its writer is at it, or was killed.
+    /// Not committed yet: its writer is not done, or was killed.
     Pending,
-    /// On a branch that was abandoned. Only shown on request.
+    /// On an abandoned branch. Shown only on request.
     Orphan,
 }
 
@@ -69,27 +69,27 @@ impl MessageKind {
     }
 }
 
-/// A piece of a message, in the order of the message.
+/// A part of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Part {
-    /// Words.
+    /// Text.
     Text {
-        /// The words.
+        /// The text.
         text: String,
     },
-    /// What the model thought.
+    /// The model's thinking.
     Reasoning {
-        /// Empty where the store keeps only a redacted form.
+        /// Empty if the store keeps only a redacted form.
         text: String,
-        /// How long it took.
+        /// The duration.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         duration_ms: Option<u64>,
         /// The store keeps only a redacted form.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_redacted: bool,
     },
-    /// With its result, where the store has it anywhere.
+    /// A tool call, with its result if the store has it.
     ToolCall(ToolCall),
     /// A result whose call is not in the conversation.
     ToolResult {
@@ -99,29 +99,29 @@ pub enum Part {
         /// The tool.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_name: Option<String>,
-        /// What the tool gave back.
+        /// The tool's result.
         result: ToolResult,
     },
-    /// A picture.
+    /// An image.
     Image {
         /// Its media type.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
-        /// Where the picture lies, if not in the store.
+        /// The path of the image, if it is not in the store.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<String>,
-        /// Its size.
+        /// The size of the image.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         n_bytes: Option<u64>,
     },
-    /// Something that was attached: a file, a selection, a rule, a terminal.
+    /// An attachment: a file, a selection, a rule, a terminal.
     Attachment {
         /// `file`, `folder`, `selection`, `rule`, `terminal`, `doc`, `context`, …
         kind: String,
-        /// What it is called.
+        /// The name of the attachment.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// What is in it.
+        /// The content of the attachment.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
     },
@@ -141,16 +141,16 @@ pub enum Part {
         /// Its entries.
         todos: Vec<super::Todo>,
     },
-    /// Something went wrong.
+    /// An error.
     Error {
-        /// What, in the store's words.
+        /// The error, in the store's words.
         text: String,
     },
-    /// A piece of a kind that this build does not know, as the store has it.
+    /// A part of a kind that this build does not know, as the store has it.
     Unknown {
         /// The store's word for it.
         kind: String,
-        /// What the store has.
+        /// The store's value.
         #[serde(default, skip_serializing_if = "Json::is_null")]
         #[schema(value_type = serde_json::Value)]
         value: Json,
@@ -161,6 +161,12 @@ impl Message {
     #[must_use]
     pub fn new(role: Role, parts: Vec<Part>) -> Self {
         Self { id: None, role, kind: MessageKind::Said, turn: None, at: None, model: None, parts }
+    }
+
+    /// True if the message counts: context and system prompts do not.
+    #[must_use]
+    pub(crate) fn is_counted(&self) -> bool {
+        matches!(self.role, Role::User | Role::Assistant) && self.kind.is_said()
     }
 
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
@@ -191,12 +197,22 @@ impl Part {
         Self::Text { text: text.into() }
     }
 
-    /// Bytes that are damaged beyond reading, as far as they are text: who looks for a word finds it there.
+    /// Damaged bytes, shown as text as far as possible, so that a search finds words in them.
     #[must_use]
     pub fn damaged(bytes: &[u8]) -> Self {
         const SHOWN: usize = 1024 * 1024;
         let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).into_owned();
         Self::Unknown { kind: "damaged".to_owned(), value: text.into() }
+    }
+
+    /// Context that Cursor put around a prompt: the name of its tag, which may be empty, and its body.
+    #[must_use]
+    pub(crate) fn context(tag: &str, body: &str) -> Self {
+        Self::Attachment {
+            kind: "context".to_owned(),
+            name: (!tag.is_empty()).then(|| tag.to_owned()),
+            text: Some(body.to_owned()),
+        }
     }
 
     #[must_use]

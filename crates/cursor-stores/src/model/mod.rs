@@ -1,6 +1,6 @@
-//! One model for what every store keeps: a conversation, its turns and its messages.
+//! One model for the content of all stores: conversations, turns and messages.
 //!
-//! It is also the JSON that `sessions export` writes and reads back, so its field names are a contract.
+//! It is also the JSON that `sessions export` writes and reads, so its field names are a contract.
 
 mod conversation;
 mod damage;

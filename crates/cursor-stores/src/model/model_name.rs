@@ -1,6 +1,6 @@
-//! What people call a model.
+//! Names of models for people.
 
-/// The models whose names are known, by their ids and by the ids without a setting that is their default.
+/// The known models, by id, and by id without a default setting.
 const NAMES: &[(&str, &str)] = &[
     ("auto", "Auto"),
     ("default", "Auto"),
@@ -44,7 +44,7 @@ const NAMES: &[(&str, &str)] = &[
     ("kimi-k2.5", "Kimi K2.5"),
 ];
 
-/// How a model is set: words that follow the id of any of them.
+/// The settings of a model: words that may follow any id.
 const SETTINGS: &[(&str, &str)] = &[
     ("-low", " Low"),
     ("-medium", " Medium"),
@@ -55,8 +55,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("-thinking", " (Thinking)"),
 ];
 
-/// Returns the name that people know a model by: `claude-4.5-opus-high-thinking` is `Claude Opus 4.5 (Thinking)`. An id
-/// that the table does not have, or a name, stays as it is.
+/// Returns the name that people know a model by: `claude-4.5-opus-high-thinking` is `Claude Opus 4.5 (Thinking)`. An
+/// unknown id, or a name, stays unchanged.
 #[must_use]
 pub fn display_model(id: &str) -> String {
     known_name(id).unwrap_or_else(|| id.to_owned())
@@ -71,7 +71,7 @@ fn known_name(id: &str) -> Option<String> {
     })
 }
 
-/// Returns one spelling for an id and for the name that Cursor itself gives the model, so that both can be compared:
+/// Returns one spelling for a model's id and for Cursor's name of the model, so that the two can be compared:
 /// `claude-4.5-sonnet` and `Claude 4.5 Sonnet`. Not for people.
 pub(crate) fn comparable_model(id: &str) -> String {
     if matches!(id, "" | "default" | "auto") {
@@ -87,7 +87,7 @@ pub(crate) fn comparable_model(id: &str) -> String {
         let kind = Word::of(word);
         name.push_str(match (before, kind) {
             _ if name.is_empty() => "",
-            // `4-5` is a version as `4.5` is.
+            // `4-5` is a version, just like `4.5`.
             (Word::Digits, Word::Digits) => ".",
             (Word::Gpt, Word::Digits | Word::Version) => "-",
             _ => " ",

@@ -1,5 +1,7 @@
 //! Points in time, and how well they are known.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use serde::{Deserialize, Serialize};
 
 /// A point in time.
@@ -7,21 +9,21 @@ use serde::{Deserialize, Serialize};
 pub struct Moment {
     /// Milliseconds since 1970.
     pub at_ms: i64,
-    /// How it is known.
+    /// How the time is known.
     pub confidence: Confidence,
 }
 
-/// How a time is known. Better ones are smaller.
+/// How a time is known. Better values are smaller.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
-    /// The store says it of this very thing.
+    /// The store recorded it for exactly this.
     Recorded,
     /// Between two recorded times, spread evenly.
     Interpolated,
-    /// The file that holds it changed then.
+    /// The modification time of the file that holds it.
     FileTime,
 }
 
@@ -34,6 +36,16 @@ impl Moment {
     #[must_use]
     pub fn interpolated(at_ms: i64) -> Self {
         Self { at_ms, confidence: Confidence::Interpolated }
+    }
+
+    /// A time of a file, as the file system gives it.
+    #[must_use]
+    pub(crate) fn of_file_time(time: SystemTime) -> Self {
+        let ms = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        Self::of_file(match time.duration_since(UNIX_EPOCH) {
+            Ok(since) => ms(since),
+            Err(before) => -ms(before.duration()),
+        })
     }
 
     #[must_use]

@@ -1,33 +1,33 @@
-//! What an agent did with a tool.
+//! Tool calls.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::moment::Moment;
 
-/// One call of a tool, with its result where there is one.
+/// One tool call, with its result if there is one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ToolCall {
     /// The call's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// As the store has it; empty where it has none.
+    /// The store's name of the tool. Empty if it has none.
     pub name: String,
     /// One word for the same tool in all stores, see [`canonical_tool`].
     pub tool: String,
-    /// What the tool was called with.
+    /// The input of the tool.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     #[schema(value_type = serde_json::Value)]
     pub input: Json,
-    /// What it gave back.
+    /// The tool's result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<ToolResult>,
-    /// How it came out.
+    /// How the call ended.
     pub state: ToolState,
-    /// When it was called.
+    /// The time of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Moment>,
-    /// How long it took.
+    /// The duration of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// The conversation that the call started.
@@ -35,26 +35,26 @@ pub struct ToolCall {
     pub subagent: Option<String>,
 }
 
-/// What a tool gave back.
+/// The result of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ToolResult {
-    /// Text, or whatever the store has.
+    /// Text, or any value of the store.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     #[schema(value_type = serde_json::Value)]
     pub output: Json,
-    /// What went wrong.
+    /// The error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The store kept only a part of it.
+    /// The store kept only a part of the result.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_truncated: bool,
 }
 
-/// How a call came out.
+/// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolState {
-    /// It runs, or its writer was killed while it ran.
+    /// The call is running, or its writer was killed while it ran.
     Pending,
     Succeeded,
     Failed,
@@ -84,14 +84,14 @@ impl ToolCall {
 }
 
 impl ToolResult {
-    /// The exit code of a command, where the store has one.
+    /// The exit code of a command, if the store has one.
     #[must_use]
     pub fn exit_code(&self) -> Option<i64> {
         self.output.get("exitCode")?.as_i64()
     }
 }
 
-/// The names that mean the same tool, across stores and years.
+/// The names of the same tool, across stores and versions.
 const TOOLS: &[(&str, &[&str])] = &[
     (
         "shell",
@@ -132,7 +132,7 @@ const TOOLS: &[(&str, &[&str])] = &[
 ];
 
 /// Returns one word for the same tool in all stores: `run_terminal_command_v2`, `Shell`, `shellToolCall` and
-/// `shell.execute` are all `shell`. A tool that is not known keeps its own name.
+/// `shell.execute` are all `shell`. An unknown tool keeps its own name.
 #[must_use]
 pub fn canonical_tool(name: &str) -> String {
     let trimmed = name.strip_suffix("ToolCall").unwrap_or(name);
@@ -159,7 +159,7 @@ mod tests {
     use super::canonical_tool;
 
     #[test]
-    fn one_tool_has_one_name_whatever_the_store_calls_it() {
+    fn one_tool_has_one_name_in_all_stores() {
         for name in [
             "Shell",
             "shell",

@@ -1,21 +1,21 @@
-//! Tokens, where a store knows them.
+//! Counts of tokens, if a store knows them.
 
 use serde::{Deserialize, Serialize};
 
-/// What was used. What is not known is absent, never zero.
+/// The tokens that were used. Unknown counts are absent, never zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct TokenUsage {
-    /// What the models read.
+    /// Tokens that the models read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<u64>,
-    /// What the models wrote.
+    /// Tokens that the models wrote.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<u64>,
-    /// What came from a cache.
+    /// Tokens read from a cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<u64>,
-    /// What went to a cache.
+    /// Tokens written to a cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<u64>,
     /// A part of `output`.
@@ -24,7 +24,7 @@ pub struct TokenUsage {
     /// How full the model's context is: a snapshot, not a sum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_used: Option<u64>,
-    /// How much fits into it.
+    /// The size of the context.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_limit: Option<u64>,
 }
@@ -35,7 +35,16 @@ impl TokenUsage {
         *self == Self::default()
     }
 
-    /// Adds what another turn used. A snapshot is replaced by the later one.
+    /// The sum of two counts, either of which may be unknown.
+    #[must_use]
+    pub(crate) fn sum(known: Option<Self>, later: Option<Self>) -> Option<Self> {
+        match (known, later) {
+            (Some(known), Some(later)) => Some(known.plus(later)),
+            (known, later) => known.or(later),
+        }
+    }
+
+    /// Adds the tokens of a later turn. The later snapshot of the context replaces the earlier one.
     #[must_use]
     pub fn plus(self, later: Self) -> Self {
         let sum = |left: Option<u64>, right: Option<u64>| match (left, right) {

@@ -1,92 +1,72 @@
-//! What is in a store, by counts.
+//! Counts what is in a store.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::fs;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 use ground::with_causes;
 
-use super::agent_blobs::chat_path;
-use super::index_db::{Table, with_index};
-use super::line_files::{self, visit_lines};
+use super::history::agent_blobs::chat_path;
+use super::records::index_db::{IndexDb, Table, with_index};
+use super::records::line_files::{self, visit_lines};
 use super::store::{Form, SdkStore};
-use crate::model::{Damage, Shelf};
-use crate::store::{Account, ConversationStore, Family, Treatment};
+use crate::model::Damage;
+use crate::store::{Account, ConversationStore, Family, Listing, Treatment};
 
 pub(super) fn account(store: &SdkStore) -> Account {
-    let listing = store.list();
-    let mut damage = listing.damage;
-    let mut n_hidden: BTreeMap<String, u64> = BTreeMap::new();
-    for head in &listing.heads {
-        let shelf = match head.shelf {
-            Shelf::Shown => continue,
-            Shelf::Archived => "archived",
-            Shelf::Draft => "draft",
-            Shelf::Empty => "empty",
-        };
-        *n_hidden.entry(shelf.to_owned()).or_default() += 1;
-    }
-    let families = match &store.form {
+    let Listing { heads, damage } = store.list();
+    let mut account = Account { damage, ..Account::default() };
+    account.count(&heads);
+    // Agents are counted whether a list shows them or not.
+    account.n_conversations = heads.len() as u64;
+    match &store.form {
         Form::Database => {
-            let mut families = database_families(store, &mut damage);
+            add_tables(store, &mut account);
             let known: HashSet<_> =
-                listing.heads.iter().map(|head| chat_path(&store.directory, &head.id)).collect();
-            families.extend(chat_families(store, &|path| known.contains(path)));
-            families
+                heads.iter().map(|head| chat_path(&store.directory, &head.id)).collect();
+            add_chats(store, &|path| known.contains(path), &mut account);
         }
-        Form::Lines(files) => line_files::ALL
-            .into_iter()
-            .map(|name| {
+        Form::Lines(files) => {
+            for name in line_files::ALL {
                 let mut n_rows = 0;
                 let counted = visit_lines(&files.file(name), &mut Vec::new(), &mut |_, _| {
                     n_rows += 1;
-                    std::ops::ControlFlow::Continue(())
+                    ControlFlow::Continue(())
                 });
                 if let Err(error) = counted {
-                    damage.push(Damage::new(name, with_causes(&error)));
+                    account.damage.push(Damage::new(name, with_causes(&error)));
                 }
-                Family { name: name.to_owned(), n_rows, treatment: Treatment::Read }
-            })
-            .collect(),
-    };
-    let n_conversations = listing.heads.len() as u64;
-    Account { n_conversations, n_hidden, families, damage, backup: None }
+                let family = Family { name: name.to_owned(), n_rows, treatment: Treatment::Read };
+                account.families.push(family);
+            }
+        }
+    }
+    account
 }
 
-fn database_families(store: &SdkStore, damage: &mut Vec<Damage>) -> Vec<Family> {
-    match with_index(&store.path, super::index_db::IndexDb::counts) {
-        Ok(counts) => counts
-            .into_iter()
-            .map(|(name, n_rows)| {
-                let is_read = Table::ALL.iter().any(|table| table.name() == name);
-                let treatment = if is_read { Treatment::Read } else { Treatment::Counted };
-                Family { name, n_rows, treatment }
-            })
-            .collect(),
+fn add_tables(store: &SdkStore, account: &mut Account) {
+    match with_index(&store.path, IndexDb::counts) {
+        Ok(counts) => account.families.extend(counts.into_iter().map(|(name, n_rows)| {
+            let is_read = Table::ALL.iter().any(|table| table.name() == name);
+            let treatment = if is_read { Treatment::Read } else { Treatment::Counted };
+            Family { name, n_rows, treatment }
+        })),
         Err(error) => {
             let lost = Damage::new("index.db", with_causes(&error));
-            if !damage.contains(&lost) {
-                damage.push(lost);
+            if !account.damage.contains(&lost) {
+                account.damage.push(lost);
             }
-            Vec::new()
         }
     }
 }
 
-/// The databases of agents, those apart that belong to no agent of the index.
-fn chat_families(store: &SdkStore, is_known: &dyn Fn(&std::path::PathBuf) -> bool) -> Vec<Family> {
+/// Adds the databases of agents. Those of agents that the index does not know are a family of their own.
+fn add_chats(store: &SdkStore, is_known: &dyn Fn(&PathBuf) -> bool, account: &mut Account) {
     let entries = fs::read_dir(store.directory.join("agents")).into_iter().flatten().flatten();
     let chats = entries.map(|entry| entry.path().join("store.db")).filter(|path| path.is_file());
     let (known, strange): (Vec<_>, Vec<_>) = chats.partition(is_known);
-    [
-        ("agents/*/store.db", known.len(), Treatment::Read),
-        ("agents/*/store.db of no agent", strange.len(), Treatment::Counted),
-    ]
-    .into_iter()
-    .filter(|(_, n_files, _)| *n_files > 0)
-    .map(|(name, n_files, treatment)| Family {
-        name: name.to_owned(),
-        n_rows: n_files as u64,
-        treatment,
-    })
-    .collect()
+    account.add_family("agents/*/store.db", known.len() as u64, Treatment::Read);
+    let strange = strange.len() as u64;
+    account.add_family("agents/*/store.db of no agent", strange, Treatment::Counted);
 }

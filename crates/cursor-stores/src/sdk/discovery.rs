@@ -1,25 +1,25 @@
-//! Finding the stores: by project, and where an application put one.
+//! Finds the stores of the SDK: in projects, and where an application put them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use ground::with_causes;
 
-use super::line_files;
 use super::store::SdkStore;
 use crate::StorePlaces;
 use crate::model::StoreKind;
 use crate::plain_file;
+use crate::sdk::records::line_files;
 use crate::store::{Discovered, SkippedPlace};
 
 const STORES: &str = "sdk-agent-store";
 
-/// Finds every store below the places, each once.
+/// Finds every store at these places, each once.
 pub(crate) fn discover(places: &StorePlaces) -> Vec<Discovered> {
     let mut roots = Vec::new();
     for projects in &places.projects {
         for project in directories(projects) {
-            // The root directory has no slug: its stores lie beside the projects.
+            // The root directory has no slug: its stores are beside the projects.
             let is_stores = project.file_name().is_some_and(|name| name == STORES);
             roots.extend(directories(&if is_stores { project } else { project.join(STORES) }));
         }
@@ -48,7 +48,7 @@ pub(crate) fn discover(places: &StorePlaces) -> Vec<Discovered> {
         .collect()
 }
 
-/// The stores in a directory: one, or one of either form.
+/// The stores in a directory: at most one of each form.
 fn found_in(root: &Path) -> Vec<Discovered> {
     let forms: [fn(PathBuf) -> SdkStore; 2] = [SdkStore::database, SdkStore::lines];
     let files = [root.join("index.db"), root.join(line_files::AGENTS)];
@@ -67,7 +67,7 @@ fn skipped(path: &Path, why: impl Into<String>) -> Discovered {
     Discovered::Skipped(SkippedPlace { store: StoreKind::Sdk, path: path.into(), why: why.into() })
 }
 
-/// The directories in a directory, without following links, in their order.
+/// The subdirectories of a directory, sorted, without following links.
 fn directories(parent: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let mut directories: Vec<PathBuf> = entries

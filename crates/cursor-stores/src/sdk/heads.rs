@@ -1,23 +1,24 @@
-//! What a list shows of an agent.
+//! Makes the head of an agent for a list.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::SdkStore;
-use super::agent_blobs::chat_path;
-use super::fields::recorded;
 use super::records::{Agent, AgentStatus, Run, RunStatus};
+use crate::database::with_suffix;
 use crate::model::{Activity, Head, Origin, Shelf, StoreKind, TokenUsage, Workspace};
 use crate::plain_file;
+use crate::sdk::history::agent_blobs::chat_path;
+use crate::sdk::records::fields::recorded;
+use crate::sdk::store::SdkStore;
 
-/// Whether somebody could still end a run that has not come to its end.
+/// Tells whether a process may still end an unfinished run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Writer {
     Present,
     Gone,
 }
 
-/// Makes a head of an agent and its runs, which must be in their order.
+/// Makes the head of an agent. The runs must be sorted.
 pub(super) fn make_head(store: &SdkStore, agent: &Agent, runs: &[Run], writer: Writer) -> Head {
     let origin = Origin { store: StoreKind::Sdk, path: store.path.clone().into(), key: None };
     let mut head = Head::new(&agent.id, origin);
@@ -28,7 +29,7 @@ pub(super) fn make_head(store: &SdkStore, agent: &Agent, runs: &[Run], writer: W
     head.updated = recorded(runs.iter().filter_map(|run| run.updated).chain(agent.updated).max());
     for run in runs {
         head.add_model(run.model.as_deref().unwrap_or_default());
-        head.tokens = sum(head.tokens, run.usage);
+        head.tokens = TokenUsage::sum(head.tokens, run.usage);
     }
     head.activity = activity(agent.status, runs.last().map(|run| run.status), writer);
     head.shelf = match agent.status {
@@ -41,7 +42,7 @@ pub(super) fn make_head(store: &SdkStore, agent: &Agent, runs: &[Run], writer: W
     head
 }
 
-/// Which runs the agent has, and where and when it began. Of an agent whose row is lost nothing is known.
+/// The runs of the agent, and where and when it began. Empty for an agent whose row is lost.
 fn lineage(agent: &Agent, runs: &[Run]) -> BTreeMap<i64, String> {
     let mut lineage = BTreeMap::new();
     if let (Some(workspace), Some(created)) = (&agent.workspace, agent.created) {
@@ -50,13 +51,6 @@ fn lineage(agent: &Agent, runs: &[Run]) -> BTreeMap<i64, String> {
     let numbered = runs.iter().filter_map(|run| Some((run.turn_number?, run.id.clone())));
     lineage.extend(numbered);
     lineage
-}
-
-pub(super) fn sum(known: Option<TokenUsage>, more: Option<TokenUsage>) -> Option<TokenUsage> {
-    match (known, more) {
-        (Some(known), Some(more)) => Some(known.plus(more)),
-        (known, more) => known.or(more),
-    }
 }
 
 fn activity(agent: AgentStatus, last_run: Option<RunStatus>, writer: Writer) -> Activity {
@@ -77,11 +71,9 @@ fn activity(agent: AgentStatus, last_run: Option<RunStatus>, writer: Writer) -> 
     }
 }
 
-/// What the agent's own database takes. The events are in one file for all agents.
+/// The size of the agent's own database. Events of all agents share one file.
 fn chat_bytes(directory: &Path, agent_id: &str) -> Option<u64> {
     let chat = chat_path(directory, agent_id);
-    let mut log = chat.clone().into_os_string();
-    log.push("-wal");
     let size = |path: &Path| Some(plain_file::inspect(path).ok()?.len());
-    Some(size(&chat)? + size(Path::new(&log)).unwrap_or_default())
+    Some(size(&chat)? + size(&with_suffix(&chat, "-wal")).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Conversations of the SDK: `index.db` with runs and events, or its files of lines.
+//! Conversations of the SDK: `index.db` with runs and events, or files of lines.
 //!
 //! ```text
 //! index.db ─ agents ─ runs ─ run_events ──► RunStory: pieces joined, one call out of many events
@@ -9,27 +9,16 @@
 //! ```
 
 mod account;
-mod agent_blobs;
-mod checkpoint;
-mod conversation;
 mod discovery;
-mod fields;
 mod heads;
-mod index_db;
-mod line_files;
-mod outcome;
+mod history;
 #[cfg(test)]
 mod own_database_tests;
 mod raw;
 #[cfg(test)]
 mod real_sdk_tests;
 mod records;
-mod row_query;
-mod run_story;
 mod search;
-mod search_store;
-#[cfg(test)]
-mod search_tests;
 mod store;
 #[cfg(test)]
 mod store_damage_tests;
@@ -37,14 +26,10 @@ mod store_damage_tests;
 mod store_tests;
 #[cfg(test)]
 mod test_home;
-mod tool_event;
-mod transcript_exchanges;
-mod unreached;
 
 pub(crate) use discovery::discover;
-use store::SdkStore;
 
-/// Lines: each the payload of an event, a row and a document.
+/// Each line is decoded as the payload of an event, as a row and as a document.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz_lines(bytes: &[u8]) {
     use records::{Agent, Event, Payload, Run};
@@ -60,5 +45,5 @@ pub(crate) fn fuzz_lines(bytes: &[u8]) {
         Event { seq, kind: String::new(), at: None, payload }
     };
     let events = (0..).zip(&lines).map(event).collect();
-    drop(run_story::RunStory::of(&Run::default(), events, &|_| None));
+    drop(history::run_story::RunStory::of(&Run::default(), events, &|_| None));
 }

@@ -1,4 +1,4 @@
-//! What is left when an agent's own database is damaged, or the index that knows of it.
+//! Tests with a damaged database of an agent, or a damaged index.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ fn word(number: usize) -> String {
     format!("kept{number}x")
 }
 
-/// An agent whose events say nothing: prompts and answers are in its own database only, which they fill.
+/// An agent whose events are empty: only its own database has its prompts and answers.
 fn told_by_checkpoints() -> Home {
     let agent = (0..N_RUNS).fold(Agent::new("agent-1", "/w"), |agent, number| {
         let mut run = Run::new(&format!("run-{number}"), Vec::new());
@@ -36,7 +36,7 @@ fn told_by_checkpoints() -> Home {
     Home::with(Generation::September2026, &[agent])
 }
 
-/// Which words are shown, and which are found, and whether both said that something is missing.
+/// The words that are shown, the words that are found, and whether both reported damage.
 fn shown_and_found(home: &Home) -> (BTreeSet<String>, BTreeSet<String>, bool) {
     let (mut shown, mut is_told) = (BTreeSet::new(), false);
     if let Ok(conversation) = home.store().read("agent-1", Extent::default()) {
@@ -101,12 +101,12 @@ fn a_bit_that_flipped_in_what_the_schema_says_of_a_table_hides_nothing() {
     let chat = chat_path(&home.root, "agent-1");
     let all: BTreeSet<String> = (0..2 * N_RUNS).map(word).collect();
     let whole = fs::read(&chat).unwrap();
-    // The kind, the name and the name of the table follow each other.
+    // The type, the name and the table name follow each other.
     for described in ["tablemetameta", "tableblobsblobs"] {
         let at = memchr::memmem::find(&whole, described.as_bytes()).unwrap();
         for place in 0..described.len() {
             let mut bytes = whole.clone();
-            // The bit in which capitals differ from small letters.
+            // This bit distinguishes capital and small letters.
             bytes[at + place] ^= 1 << 5;
             fs::write(&chat, &bytes).unwrap();
             let (shown, found, _) = shown_and_found(&home);
@@ -137,7 +137,7 @@ fn agents_are_read_from_their_own_databases_when_the_index_is_lost() {
     assert_eq!((head.id.as_str(), head.activity), ("agent-1", Activity::Damaged));
     assert!(listing.damage[0].what.contains("not an SQLite database"), "{:?}", listing.damage);
     assert_eq!(shown_and_found(&home), (all.clone(), all, true));
-    // Nobody else is taken for it.
+    // No other agent is taken for it.
     assert!(home.store().read("agent-2", Extent::default()).is_err());
 }
 

@@ -8,16 +8,16 @@ use std::path::Path;
 use ground::with_causes;
 use serde_json::{Map, Value as Json};
 
-use super::agent_blobs::chat_path;
-use super::index_db::{Table, with_index};
-use super::line_files::{self, LineFiles, visit_lines};
 use crate::chat::visit_raw_store;
 use crate::lenient_json;
 use crate::plain_file::{self, PlainFileError};
 use crate::raw_record::{RawContent, RawRecord, VisitRaw, json_of_sql};
+use crate::sdk::history::agent_blobs::chat_path;
+use crate::sdk::records::index_db::{Table, with_index};
+use crate::sdk::records::line_files::{self, LineFiles, visit_lines};
 use crate::store::Branches;
 
-/// Visits the rows of an agent, of its runs and of their events, then its own database. Tells whether there was anything.
+/// Visits the rows of an agent, its runs and their events, then its own database. Returns false if there is nothing.
 pub(super) fn visit_database(
     index: &Path,
     directory: &Path,
@@ -25,7 +25,7 @@ pub(super) fn visit_database(
     branches: Branches,
     visit: &mut VisitRaw<'_>,
 ) -> Result<bool, Box<dyn Error + Send + Sync>> {
-    // By name, so that a second reading tells nothing twice: the first one may have met damage.
+    // Remembers names, so that a second read does not repeat a record. The first read may have met damage.
     let (mut told, mut is_over) = (HashSet::new(), false);
     let indexed = with_index(index, |index| {
         let mut damage = Vec::new();
@@ -65,7 +65,7 @@ pub(super) fn visit_database(
     let mut n_told = told.len();
     let chat = chat_path(directory, agent);
     if let Err(error) = indexed {
-        // Its own database is another file.
+        // The agent's own database is another file.
         if !chat.exists() {
             return Err(error.into());
         }
@@ -90,7 +90,7 @@ pub(super) fn visit_database(
     Ok(n_told > 0)
 }
 
-/// Visits the lines of an agent, of its runs, of their events and of its blobs. Tells whether there was anything.
+/// Visits the lines of an agent, its runs, their events and its blobs. Returns false if there is nothing.
 pub(super) fn visit_line_files(
     files: &LineFiles,
     agent: &str,

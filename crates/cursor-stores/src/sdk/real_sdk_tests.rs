@@ -1,5 +1,5 @@
-//! Stores that Cursor's own SDK wrote through its public API, if they are at hand: `CARETAKER_SDK_STORES` names the
-//! folder that `tests/sdk/make-stores.mjs` filled.
+//! Stores that Cursor's own SDK wrote through its public API, if there are any: `CARETAKER_SDK_STORES` names the folder
+//! that `tests/sdk/make-stores.mjs` filled.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::store::Extent;
 use crate::test_store::picture_of_tree;
 use crate::{Catalogue, StorePlaces};
 
-/// Every directory that the script filled, with what it says it wrote.
+/// Every directory that the script filled, with its own description of the content.
 #[expect(clippy::disallowed_methods, reason = "a test may be told where the stores are")]
 fn written() -> Vec<(PathBuf, Vec<Json>)> {
     let Some(folder) = std::env::var_os("CARETAKER_SDK_STORES") else {
@@ -73,7 +73,7 @@ fn told_message(message: &Message) -> Json {
                 "error": result.and_then(|result| result.error.as_ref()),
             }))
         }
-        other => panic!("nobody wrote {other:?}"),
+        other => panic!("unexpected {other:?}"),
     });
     json!({"role": message.role, "parts": parts.collect::<Vec<_>>()})
 }
@@ -84,7 +84,7 @@ fn without_nulls(value: Json) -> Json {
 }
 
 #[test]
-fn what_the_real_sdk_wrote_comes_out_whole() {
+fn stores_of_the_real_sdk_are_read_completely() {
     for (directory, expected) in written() {
         let before = picture_of_tree(&directory);
         let catalogue = open(&directory);
@@ -110,7 +110,7 @@ fn what_the_real_sdk_wrote_comes_out_whole() {
 fn every_word_that_the_real_sdk_wrote_is_found() {
     for (directory, expected) in written() {
         let catalogue = open(&directory);
-        // Some of them are in two pieces in the store, some only in checkpoints, columns or metadata.
+        // Some words are in two pieces in the store, some only in checkpoints, columns or metadata.
         let words = [
             "think.",
             "first.",

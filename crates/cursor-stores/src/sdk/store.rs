@@ -1,41 +1,39 @@
-//! One store of the SDK, in either form.
+//! One store of the SDK: a database, or files of lines.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::error::Error;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::ops::ControlFlow;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ground::with_causes;
 
-use super::agent_blobs::{ChatBlobs, OwnMeta, agents_with_chats, chat_path};
-use super::checkpoint::Blobs;
-use super::conversation::{Material, assemble};
 use super::heads::{Writer, make_head};
-use super::index_db::{Columns, IndexDb, with_index};
-use super::line_files::{self, LineFiles};
+use super::history::{Material, assemble};
 use super::records::{Agent, AgentStatus, Event, Run, sort_runs};
-use super::run_story::RunStory;
-use super::transcript_exchanges::transcript_exchanges;
-use super::{account, raw, search_store};
+use super::{account, raw, search};
 use crate::chat::BlobId;
-use crate::database_fingerprint::DatabaseFingerprint;
-use crate::database_holders::{changed_recently, is_open_for_writing};
+use crate::database::DatabaseFingerprint;
+use crate::database::ReadDatabaseError;
+use crate::database::{changed_recently, is_open_for_writing};
 use crate::model::{Activity, Conversation, Damage, Head, Parent, StoreKind};
 use crate::plain_file;
 use crate::raw_record::VisitRaw;
-use crate::read_only_database::ReadDatabaseError;
-use crate::search::Matcher;
+use crate::sdk::history::agent_blobs::{ChatBlobs, OwnMeta, agents_with_chats, chat_path};
+use crate::sdk::history::checkpoint::Blobs;
+use crate::sdk::history::run_story::RunStory;
+use crate::sdk::history::transcript_exchanges::transcript_exchanges;
+use crate::sdk::records::index_db::{Columns, IndexDb, with_index};
+use crate::sdk::records::line_files::{self, LineFiles};
+use crate::search::{Matcher, Search};
 use crate::store::{
-    Account, Branches, ConversationStore, Extent, Hit, Listing, ReadConversationError,
+    Account, Branches, ConversationStore, Extent, Found, Listing, ReadConversationError,
 };
 
 /// A store: `index.db`, or the files beside `agents.ndjson`.
 pub(super) struct SdkStore {
     pub(super) path: PathBuf,
-    /// Where `path` lies.
+    /// The directory of `path`.
     pub(super) directory: PathBuf,
     pub(super) form: Form,
 }
@@ -72,7 +70,7 @@ impl SdkStore {
         if is_present { Writer::Present } else { Writer::Gone }
     }
 
-    /// All agents with what a list needs of their runs, or one agent with everything.
+    /// All agents with enough of their runs for a list, or one agent with everything.
     fn load(&self, key: Option<&str>) -> Result<Loaded, Box<dyn Error + Send + Sync>> {
         let columns = if key.is_some() { Columns::Known } else { Columns::Listed };
         let mut damage = Vec::new();
@@ -133,7 +131,7 @@ impl SdkStore {
                 (agent, runs)
             })
             .collect();
-        // Runs whose agent is lost are still a conversation.
+        // Runs without an agent are still a conversation.
         let lost = by_agent.into_iter().filter(|(id, _)| !id.is_empty());
         loaded.extend(lost.map(|(id, runs)| (Agent { id, ..Agent::default() }, runs)));
         for (_, runs) in &mut loaded {
@@ -167,7 +165,7 @@ impl SdkStore {
                 let agent = &Agent { checkpoint: agent.checkpoint.or(root), ..agent.clone() };
                 let material = Material { agent, runs, blobs: &blobs, transcript: &transcript };
                 let mut conversation = if runs.is_empty() {
-                    // The index has nothing to tell, or cannot.
+                    // The index has no runs, or is damaged.
                     let mut no_story = |_: &Run| Ok::<_, Infallible>(RunStory::default());
                     assemble(&material, head, extent, &mut no_story)?
                 } else {
@@ -196,7 +194,7 @@ impl SdkStore {
         Ok(conversation)
     }
 
-    /// What changes whenever something in the conversation does.
+    /// Hashes everything that changes with the conversation.
     fn stamp_agent(
         &self,
         key: &str,
@@ -219,10 +217,7 @@ impl SdkStore {
                 Ok(!rows.0.is_empty() || !rows.1.is_empty())
             }
             Form::Lines(files) => {
-                for name in line_files::ALL {
-                    let facts = plain_file::inspect(&files.file(name)).ok();
-                    facts.map(|f| (f.ino(), f.size(), f.mtime(), f.mtime_nsec())).hash(hasher);
-                }
+                line_files::ALL.map(|name| plain_file::stamp(&files.file(name))).hash(hasher);
                 Ok(!files.agents(Some(key), &mut Vec::new())?.is_empty())
             }
         }
@@ -230,14 +225,14 @@ impl SdkStore {
 }
 
 struct Loaded {
-    /// With their runs in order.
+    /// With their sorted runs.
     agents: Vec<(Agent, Vec<Run>)>,
-    /// Those that lack something, as far as a list knows.
+    /// Agents that are known to be damaged.
     damaged: HashSet<String>,
     damage: Vec<Damage>,
 }
 
-/// What is left of runs whose rows are in a damaged part: of all agents, or of one.
+/// The runs whose rows are lost, for all agents or for one.
 fn runs_without_rows(index: &IndexDb, key: Option<&str>) -> Result<Vec<Run>, ReadDatabaseError> {
     let known = index.runs(None, Columns::Listed, &mut Vec::new())?;
     let known: HashSet<&str> = known.iter().map(|run| run.id.as_str()).collect();
@@ -289,7 +284,7 @@ impl ConversationStore for SdkStore {
         }
     }
 
-    /// Counts the messages, for which the events have to be read; what is damaged shows by the way.
+    /// Counts the messages, which means reading the events. Notices damage on the way.
     fn complete(&self, head: &mut Head) {
         let Some(origin) = head.origins.iter().find(|origin| origin.path.as_ref() == self.path)
         else {
@@ -306,8 +301,9 @@ impl ConversationStore for SdkStore {
     }
 
     fn read(&self, key: &str, extent: Extent) -> Result<Conversation, ReadConversationError> {
-        let unreadable =
-            |source| ReadConversationError::Unreadable { path: self.path.clone(), source };
+        let unreadable = |source: Box<dyn Error + Send + Sync>| {
+            ReadConversationError::unreadable(&self.path, source)
+        };
         let Loaded { agents, damaged, mut damage } = self.load(Some(key)).map_err(unreadable)?;
         let Some((agent, runs)) = agents.into_iter().next() else {
             return Err(match damage.as_slice() {
@@ -323,14 +319,11 @@ impl ConversationStore for SdkStore {
         Ok(conversation)
     }
 
-    fn search(
-        &self,
-        matcher: &Matcher,
-        found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
-    ) -> Vec<Damage> {
+    fn search(&self, matcher: &Matcher, found: Found<'_>) -> Vec<Damage> {
+        let search = Search::new(matcher, found);
         match &self.form {
-            Form::Database => search_store::search_database(self, matcher, found),
-            Form::Lines(files) => search_store::search_lines(files, matcher, found),
+            Form::Database => search::search_database(self, &search),
+            Form::Lines(files) => search::search_lines(files, &search),
         }
     }
 
@@ -349,9 +342,7 @@ impl ConversationStore for SdkStore {
         match visited {
             Ok(true) => Ok(()),
             Ok(false) => Err(ReadConversationError::Missing(self.path.clone())),
-            Err(source) => {
-                Err(ReadConversationError::Unreadable { path: self.path.clone(), source })
-            }
+            Err(source) => Err(ReadConversationError::unreadable(&self.path, source)),
         }
     }
 

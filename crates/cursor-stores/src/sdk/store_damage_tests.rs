@@ -1,4 +1,4 @@
-//! Stores that are broken, hostile or in somebody else's hands.
+//! Stores that are broken, hostile or in use by another process.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
@@ -25,7 +25,7 @@ use crate::search::{Case, Matcher, Pattern};
 use crate::store::{Discovered, Extent, ReadConversationError};
 use crate::test_store::{cut_off_pages, picture_of_tree};
 
-/// Does everything that can be done with a store, and makes sure that it is quick and changes nothing.
+/// Does everything that can be done with a store. Checks that it is quick and changes nothing.
 fn exercise(home: &Home) -> Vec<Damage> {
     let before = picture_of_tree(home.directory.path());
     let started = Instant::now();
@@ -55,7 +55,7 @@ fn one_store() -> Home {
 }
 
 #[test]
-fn what_is_no_plain_file_is_skipped_and_named() {
+fn a_file_that_is_not_plain_is_skipped_and_reported() {
     let home = one_store();
     let index = home.root.join("index.db");
     let elsewhere = home.directory.path().join("elsewhere.db");
@@ -78,7 +78,7 @@ fn what_is_no_plain_file_is_skipped_and_named() {
 }
 
 #[test]
-fn what_is_no_database_is_named() {
+fn a_file_that_is_not_a_database_is_reported() {
     let long = vec![b'x'; 8192];
     let contents: [(&[u8], &str); 3] =
         [(b"", "empty"), (&long, "not an SQLite database"), (b"SQLite format 3\0", "")];
@@ -163,7 +163,7 @@ fn broken_events_cost_only_themselves() {
 }
 
 #[test]
-fn a_prompt_that_is_lost_with_its_checkpoint_is_named() {
+fn a_prompt_that_is_lost_with_its_checkpoint_is_reported() {
     let home = one_store();
     let chat = chat_path(&home.root, "agent-1");
     fs::write(&chat, "no database").unwrap();
@@ -189,7 +189,7 @@ fn agents_and_runs_that_lost_each_other_are_shown() {
 }
 
 #[test]
-fn views_and_virtual_tables_are_no_tables() {
+fn views_and_virtual_tables_are_not_read() {
     let home = Home::new();
     let path = home.root.join("index.db");
     let writer = open_writer(&path);
@@ -208,7 +208,7 @@ fn views_and_virtual_tables_are_no_tables() {
     exercise(&home);
 }
 
-/// One run of many events that fill some dozens of pages.
+/// One run with many events, which fill a few dozen pages.
 fn long_run() -> Home {
     let events = (0..300).map(|number| {
         let words = format!("ev{number} {}", "pad ".repeat(100));
@@ -218,7 +218,7 @@ fn long_run() -> Home {
     Home::with(Generation::July2026, &[Agent::new("agent-1", "/w").with(run)])
 }
 
-/// How many of the commands of [`long_run`] are shown, and how many found.
+/// How many of the commands of [`long_run`] are shown, and how many are found.
 fn n_commands(home: &Home) -> (usize, usize) {
     let n_shown = home.store().read("agent-1", Extent::default()).map_or(0, |conversation| {
         conversation.messages.iter().flat_map(crate::model::Message::tool_calls).count()
@@ -240,7 +240,7 @@ fn a_database_whose_end_is_missing_gives_what_is_left_and_says_so() {
     let listing = home.store().list();
     assert_eq!(listing.heads.len(), 1);
     assert_eq!(listing.heads[0].activity, Activity::Damaged);
-    assert!(listing.damage[0].what.contains("what is left"), "{:?}", listing.damage);
+    assert!(listing.damage[0].what.contains("salvaged"), "{:?}", listing.damage);
     let (n_shown, n_found) = n_commands(&home);
     assert!(n_shown > 280 && n_found > 280, "{n_shown} shown and {n_found} found of 300");
     exercise(&home);
@@ -250,7 +250,7 @@ fn a_database_whose_end_is_missing_gives_what_is_left_and_says_so() {
 fn events_are_shown_and_found_around_any_damaged_page() {
     let home = long_run();
     let index = home.root.join("index.db");
-    // The other tables have one page each, which is all that they have.
+    // Each of the other tables has only one page.
     let writer = open_writer(&index);
     let others: Vec<u32> = writer
         .prepare("SELECT rootpage FROM sqlite_schema WHERE tbl_name <> 'run_events'")
@@ -285,7 +285,7 @@ fn rows_beside_a_damaged_page_are_read() {
     let home = Home::with(Generation::July2026, &agents);
     let index = home.root.join("index.db");
     let n_pages = fs::metadata(&index).unwrap().len() / 4096;
-    // A page in the middle is one of events.
+    // The middle page holds events.
     let mut file = fs::OpenOptions::new().write(true).open(&index).unwrap();
     file.seek(SeekFrom::Start(n_pages / 2 * 4096)).unwrap();
     file.write_all(&[0xff; 4096]).unwrap();
@@ -308,7 +308,7 @@ fn rows_beside_a_damaged_page_are_read() {
 }
 
 #[test]
-fn a_store_that_is_locked_exclusively_is_named_in_time() {
+fn a_store_that_is_locked_exclusively_is_reported_in_time() {
     let home = one_store();
     let writer = open_writer(&home.root.join("index.db"));
     writer
@@ -362,7 +362,7 @@ fn torn_lines_cost_only_themselves() {
 
 const HELD_DATABASE: &str = "CARETAKER_TEST_HELD_DATABASE";
 
-/// Not a test: the other process of the next one, whose locks this process cannot play itself.
+/// Not a test: the other process of the next test, because this process cannot lock against itself.
 #[test]
 #[expect(
     clippy::disallowed_methods,
@@ -388,7 +388,7 @@ fn write_in_another_process(database: &Path) -> Child {
         .env(HELD_DATABASE, database)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        // Nobody reads what it says after that.
+        // No reader looks past this point.
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
@@ -399,7 +399,7 @@ fn write_in_another_process(database: &Path) -> Child {
 }
 
 #[test]
-fn a_run_is_live_as_long_as_somebody_can_end_it() {
+fn a_run_is_live_while_a_process_can_end_it() {
     let run = Run::new("run-1", vec![user("Go."), text("Going")]).ended("RUNNING");
     let mut agent = Agent::new("agent-1", "/w").with(run);
     agent.status = "RUNNING".to_owned();
@@ -413,11 +413,11 @@ fn a_run_is_live_as_long_as_somebody_can_end_it() {
     child.wait().unwrap();
     assert_eq!(activity(), Activity::Interrupted);
 
-    // Files of lines are not kept open: a change of late stands for it.
+    // The SDK does not keep files of lines open, so a recent change decides.
     let lines = Home::new();
     write_lines(&lines.root, &[agent]);
     assert_eq!(lines.store().list().heads[0].activity, Activity::Live);
-    for name in super::line_files::ALL {
+    for name in super::records::line_files::ALL {
         let file = fs::File::options().append(true).open(lines.root.join(name)).unwrap();
         file.set_modified(std::time::SystemTime::now() - Duration::from_secs(3600)).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Whole conversations out of stores of every generation and form.
+//! Whole conversations from stores of every version and form.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ fn talk_turns(generation: Option<Generation>) -> Vec<Turn> {
     vec![
         Turn {
             request_id: has_result.then(|| "request-1".to_owned()),
-            // The row is the whole run; where it does not say, the events do.
+            // The row counts for the whole run. If it has no count, the events do.
             tokens: Some(if has_usage { known(11, 21, 31, 0) } else { known(10, 20, 30, 40) }),
             ..turn(1)
         },
@@ -155,7 +155,7 @@ fn files_of_lines_are_the_same_conversation() {
 fn the_last_messages_come_without_a_look_at_the_others() {
     let home = Home::with(Generation::July2026, &[talk()]);
     let writer = open_writer(&home.root.join("index.db"));
-    // Not to be read for the last three.
+    // Must not be read for the last three messages.
     writer
         .execute("UPDATE run_events SET payload_json = 'torn' WHERE run_id = 'run-1'", [])
         .unwrap();
@@ -187,7 +187,7 @@ fn a_prompt_that_only_the_transcript_has_is_taken_from_there() {
 
 #[test]
 fn a_prompt_that_the_transcript_has_is_better_than_one_that_is_guessed() {
-    // The only checkpoint is from before the last run, and no run says which was whose.
+    // The only checkpoint is from before the last run, and no run names its own.
     let mut agent = talk();
     agent.runs[1].checkpoint.clear();
     let home = Home::with(Generation::July2026, &[agent]);
@@ -274,7 +274,7 @@ fn one_run(status_word: &str, messages: Vec<Json>) -> Agent {
 }
 
 #[test]
-fn every_status_is_told() {
+fn every_status_is_read() {
     let table = [
         ("QUEUED", TurnState::Running, Activity::Interrupted, None),
         ("CREATING", TurnState::Running, Activity::Interrupted, None),
@@ -323,7 +323,7 @@ fn a_run_whose_row_was_never_ended_ends_as_its_events_say() {
 }
 
 #[test]
-fn what_is_still_going_on_was_updated_with_its_last_event() {
+fn a_running_run_was_updated_with_its_last_event() {
     let mut agent = one_run("RUNNING", vec![user("Go."), text("Go"), text("ing")]);
     agent.runs[0].ended_ms = agent.runs[0].created_ms;
     let last_event = Some(Moment::recorded(agent.runs[0].created_ms + 300));
@@ -340,8 +340,8 @@ fn agents_are_put_on_their_shelves() {
     archived.runs.iter_mut().for_each(|run| run.id += "-archived");
     let home =
         Home::with(Generation::Future, &[talk(), archived, Agent::new("agent-empty", WORKSPACE)]);
-    fs::create_dir_all(home.root.join("agents/agent-of-nobody")).unwrap();
-    fs::write(home.root.join("agents/agent-of-nobody/store.db"), "x").unwrap();
+    fs::create_dir_all(home.root.join("agents/agent-without-a-row")).unwrap();
+    fs::write(home.root.join("agents/agent-without-a-row/store.db"), "x").unwrap();
     let store = home.store();
     let shelves: Vec<_> =
         store.list().heads.into_iter().map(|head| (head.id, head.shelf)).collect();
@@ -374,7 +374,7 @@ fn agents_are_put_on_their_shelves() {
 }
 
 #[test]
-fn failures_and_results_that_nobody_said_are_kept() {
+fn failures_and_results_without_a_message_are_kept() {
     let mut agent = one_run(
         "FINISHED",
         vec![user("Go."), failed("c", "read", json!({}), json!("gone")), text("Half a")],
@@ -479,7 +479,7 @@ fn an_id_leads_nowhere_else() {
     let home = Home::with(Generation::July2026, &[agent]);
     fs::write(home.directory.path().join("outside.jsonl"), "{}").unwrap();
     assert_eq!(home.read("../../../outside").messages.len(), 5);
-    let path = super::agent_blobs::chat_path(Path::new("/store"), "../x");
+    let path = super::history::agent_blobs::chat_path(Path::new("/store"), "../x");
     assert!(path.starts_with("/store/agents") && path.components().count() == 5);
 }
 

@@ -1,15 +1,16 @@
-//! Looking through the strings of a JSON value.
+//! Looks through the strings of a JSON value.
 
 use serde_json::Value as Json;
 
 use super::matcher::Matcher;
 use super::snippet::Snippet;
+use crate::encryption_keys::{ENDING, is_key};
 use crate::lenient_json;
 
-/// JSON inside a string of JSON, inside a string of JSON: tools do that, and nobody does more.
+/// Tools write JSON inside a string of JSON, inside a string of JSON. Deeper nesting does not occur.
 const MAX_NESTING: usize = 4;
 
-/// A find, and the field that holds it.
+/// A match, and the field that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldMatch {
     /// Names joined by dots; array positions are left out.
@@ -17,32 +18,39 @@ pub struct FieldMatch {
     pub snippet: Snippet,
 }
 
-/// Looks through all strings of a JSON text, also through JSON inside of strings. The words of the pattern may stand in
-/// different strings. Bytes that are no JSON are looked through as text.
+/// Looks through all strings of a JSON text, including JSON inside strings. The words of the pattern may stand in
+/// different strings. Bytes that are not JSON are searched as text.
 #[must_use]
 pub fn search_json(matcher: &Matcher, json: &[u8]) -> Option<FieldMatch> {
     if !matcher.may_match_json(json) {
         return None;
     }
     match lenient_json::parse(json) {
-        Ok(value) => {
-            let mut look = Look::new(matcher);
-            look.visit(&value, 0);
-            look.finish()
-        }
-        // Where fields cannot be told apart, neither can a key be told from the rest.
-        Err(_) if memchr::memmem::find(json, SECRET_ENDING.as_bytes()).is_some() => None,
+        Ok(value) => search_value(matcher, &value),
+        // Without fields, an encryption key cannot be told from the rest.
+        Err(_) if memchr::memmem::find(json, ENDING.as_bytes()).is_some() => None,
         Err(_) => search_bytes(matcher, "", json),
     }
 }
 
-/// Keys to encrypted blobs stand beside what was said. They are never shown, so they are never found.
-const SECRET_ENDING: &str = "EncryptionKey";
-
-/// Tells whether a field holds a secret.
+/// Looks through all strings of a value that is already parsed.
 #[must_use]
-pub(crate) fn is_secret(name: &str) -> bool {
-    name.ends_with(SECRET_ENDING)
+pub(crate) fn search_value(matcher: &Matcher, value: &Json) -> Option<FieldMatch> {
+    let mut look = Look::new(matcher);
+    look.visit(value, 0);
+    look.finish()
+}
+
+impl FieldMatch {
+    /// The match in a value that another field or record holds.
+    pub(crate) fn below(mut self, holder: &str) -> Self {
+        self.field = if self.field.is_empty() {
+            holder.to_owned()
+        } else {
+            format!("{holder}.{}", self.field)
+        };
+        self
+    }
 }
 
 /// Looks through one text.
@@ -54,7 +62,7 @@ pub fn search_text(matcher: &Matcher, field: &str, text: &str) -> Option<FieldMa
     look.finish()
 }
 
-/// Looks through bytes that hold texts somewhere, such as a message of protobuf.
+/// Looks through bytes that contain text, such as a protobuf message.
 #[must_use]
 pub fn search_bytes(matcher: &Matcher, field: &str, bytes: &[u8]) -> Option<FieldMatch> {
     if !matcher.may_match_bytes(bytes) {
@@ -91,7 +99,7 @@ impl<'a> Look<'a> {
             Json::Array(values) => values.iter().for_each(|value| self.visit(value, nesting)),
             Json::Object(fields) => {
                 for (name, value) in fields {
-                    if is_secret(name) {
+                    if is_key(name) {
                         continue;
                     }
                     self.path.push(name.clone());

@@ -1,4 +1,4 @@
-//! What is looked for, in two speeds: raw bytes that may hold it, and text that does.
+//! A search pattern. It checks quickly whether raw bytes may match, and precisely whether a text does.
 
 use std::ops::Range;
 
@@ -12,19 +12,19 @@ pub struct Matcher {
     terms: Vec<Term>,
 }
 
-/// What the user typed.
+/// The pattern that the user typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern<'a> {
-    /// All of these words must occur, in any order; what stands in double quotes is one.
+    /// All of these words must occur, in any order. Text in double quotes is one word.
     Words(&'a str),
-    /// Exactly this.
+    /// Exactly this text.
     Phrase(&'a str),
     Regex(&'a str),
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Case {
-    /// Matters if the pattern has a capital letter.
+    /// Case matters if the pattern has a capital letter.
     #[default]
     Smart,
     Matters,
@@ -35,16 +35,16 @@ pub enum Case {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatternError {
-    #[error("there is nothing to look for")]
+    #[error("the pattern is empty")]
     Empty,
-    /// With what is wrong, in one line.
+    /// One line that says what is wrong.
     #[error("the regular expression is not valid: {0}")]
     Regex(String),
 }
 
 impl From<regex::Error> for PatternError {
     fn from(error: regex::Error) -> Self {
-        // The lines before the last one draw where it is.
+        // The lines before the last one draw the position of the error.
         let text = error.to_string();
         let what = text.lines().next_back().unwrap_or_default().trim();
         Self::Regex(what.strip_prefix("error: ").unwrap_or(what).to_owned())
@@ -55,17 +55,18 @@ impl From<regex::Error> for PatternError {
 struct Term {
     literal: Option<String>,
     text: Regex,
-    /// What bytes must hold that hold the term as it is. `None` where that cannot be said: then everything is decoded.
+    /// Matches all raw bytes that may contain the term. `None` if there is no such expression: then everything is
+    /// decoded.
     raw: Option<bytes::Regex>,
     in_json: InJson,
 }
 
-/// How a term may stand in JSON.
+/// How a term may appear in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InJson {
-    /// As it is, or with `\u` escapes.
+    /// Unchanged, or with `\u` escapes.
     Plain,
-    /// It has characters that JSON escapes, or may escape.
+    /// With characters that JSON escapes, or may escape.
     Escaped,
 }
 
@@ -86,13 +87,13 @@ impl Matcher {
         if is_empty { Err(PatternError::Empty) } else { Ok(Self { terms }) }
     }
 
-    /// Tells quickly whether JSON of these bytes may hold the pattern: `false` is certain, `true` is not.
+    /// Checks quickly whether JSON may match. `false` is certain, `true` is not.
     #[must_use]
     pub fn may_match_json(&self, json: &[u8]) -> bool {
         self.terms.iter().all(|term| term.may_match_json(json))
     }
 
-    /// As [`Self::may_match_json`] for bytes that hold text as it is.
+    /// Like [`Self::may_match_json`], for bytes that hold unescaped text.
     #[must_use]
     pub fn may_match_bytes(&self, bytes: &[u8]) -> bool {
         self.terms
@@ -100,13 +101,13 @@ impl Matcher {
             .all(|term| term.raw.as_ref().is_none_or(|expression| expression.is_match(bytes)))
     }
 
-    /// The words that a text must have to match, as they were typed. Empty if that cannot be said.
+    /// The words that every match contains, as the user typed them. Empty if unknown.
     pub(crate) fn literals(&self) -> impl Iterator<Item = &str> {
         self.terms.iter().filter_map(|term| term.literal.as_deref())
     }
 
-    /// Notes which words these bytes may hold, whether they are JSON or hold it somewhere, and tells whether there is any.
-    /// For messages that are kept in several pieces, of which each may hold some of the words.
+    /// Notes which words these bytes may hold, in JSON or not. Returns true if there is any. For messages in several
+    /// pieces, each of which may hold some of the words.
     pub(crate) fn note_terms(&self, bytes: &[u8], is_noted: &mut [bool]) -> bool {
         let mut is_any = false;
         for (term, is_noted) in self.terms.iter().zip(is_noted) {
@@ -122,7 +123,7 @@ impl Matcher {
         self.terms.len()
     }
 
-    /// Where the term of this number first occurs.
+    /// The first match of the term with this number.
     pub(super) fn find_term(&self, number: usize, text: &str) -> Option<Range<usize>> {
         self.terms.get(number)?.text.find(text).map(|found| found.range())
     }
@@ -145,7 +146,7 @@ impl Term {
     }
 
     fn regex(expression: &str, case: Case) -> Result<Self, PatternError> {
-        // Only what is searched itself may decide the case: `\S` has no capital letter.
+        // A capital letter in an expression says nothing: `\S` is no text.
         let ignores_case = match case {
             Case::Smart | Case::Matters => false,
             Case::Ignored => true,
@@ -173,7 +174,7 @@ impl Term {
     }
 }
 
-/// An expression for bytes, because a literal may end inside of a character.
+/// An expression over bytes, because a literal may end inside a character.
 fn any_of(literals: &[Vec<u8>]) -> Result<bytes::Regex, regex::Error> {
     let spelled = |literal: &Vec<u8>| -> String {
         literal.iter().map(|byte| format!("\\x{byte:02x}")).collect()
@@ -194,8 +195,8 @@ fn is_escaped_in_json(c: char) -> bool {
     c.is_control() || matches!(c, '"' | '\\' | '/')
 }
 
-/// Tells whether there is a `\u` escape of anything but a control character. Those stand in the output of many commands,
-/// and in no word.
+/// True if there is a `\u` escape of anything but a control character. Command output is full of escaped control
+/// characters, but words have none.
 fn has_letter_escape(json: &[u8]) -> bool {
     memchr::memmem::find_iter(json, b"\\u").any(|at| {
         let digits = json.get(at + 2..at + 5).unwrap_or_default();
@@ -203,7 +204,7 @@ fn has_letter_escape(json: &[u8]) -> bool {
     })
 }
 
-/// Splits at spaces; what stands in double quotes stays together.
+/// Splits at spaces, and keeps text in double quotes together.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (number, piece) in text.split('"').enumerate() {

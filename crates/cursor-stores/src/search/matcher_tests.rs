@@ -19,7 +19,7 @@ fn all_words_must_occur_in_any_order_and_in_any_field() {
 }
 
 #[test]
-fn what_stands_in_quotes_is_one_phrase() {
+fn text_in_quotes_is_one_phrase() {
     assert_eq!(words(r#"one "two three" four"#), ["one", "two three", "four"]);
     assert!(search_text(&matcher(r#""second half""#), "text", "the second half").is_some());
     assert!(search_text(&matcher(r#""half second""#), "text", "the second half").is_none());
@@ -39,7 +39,7 @@ fn escapes_do_not_hide_a_word() {
     for word in ["café", "open"] {
         assert!(search_json(&matcher(word), escaped).is_some(), "{word}");
     }
-    // JSON in a string of JSON, as tools have their arguments.
+    // JSON in a string of JSON, like the arguments of tools.
     let nested = json!({"params": r#"{"path":"caf\u00e9/\"quoted\""}"#}).to_string();
     for word in ["café", r#"quoted"#, "café/"] {
         assert!(search_json(&matcher(word), nested.as_bytes()).is_some(), "{word}");
@@ -62,7 +62,7 @@ fn a_key_to_encrypted_blobs_is_never_found() {
 }
 
 #[test]
-fn nothing_is_no_pattern() {
+fn an_empty_pattern_is_refused() {
     for pattern in [Pattern::Words("  \"\" "), Pattern::Phrase(""), Pattern::Regex("")] {
         assert!(matches!(Matcher::new(pattern, Case::Smart), Err(PatternError::Empty)));
     }

@@ -1,16 +1,16 @@
-//! What a text must contain for a regular expression to match, so that most of it need not be decoded.
+//! Finds literals that every match of a regular expression contains, so that most records need not be decoded.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::literal::{ExtractKind, Extractor, Seq};
 use regex_syntax::hir::{Hir, HirKind};
 
-/// Fewer bytes than this stand nearly everywhere.
+/// Shorter literals occur nearly everywhere.
 const MIN_BYTES: usize = 3;
-/// More than these are looked for no faster than the expression itself.
+/// Searching for more literals is no faster than searching for the expression.
 const MAX_ALTERNATIVES: usize = 100;
 
-/// Returns byte sequences of which one is in every text that the expression matches, or `None` if there is no such set
-/// that is worth looking for. Case is spelled out.
+/// Returns byte sequences. Every match contains at least one of them. `None` if there is no useful set. Lists all
+/// spellings if case is ignored.
 pub(super) fn required_literals(expression: &str, ignores_case: bool) -> Option<Vec<Vec<u8>>> {
     let hir = ParserBuilder::new().case_insensitive(ignores_case).build().parse(expression).ok()?;
     let best = candidates(&hir).into_iter().filter_map(usable).max_by_key(|literals| {
@@ -20,7 +20,7 @@ pub(super) fn required_literals(expression: &str, ignores_case: bool) -> Option<
     Some(best)
 }
 
-/// What a match begins with, what it ends with, and what it begins with after each of its parts.
+/// The literals at the beginning and the end of a match, and at the beginning of each of its parts.
 fn candidates(hir: &Hir) -> Vec<Seq> {
     let mut found = vec![beginnings(hir), endings(hir)];
     let mut inner = hir;
@@ -29,7 +29,7 @@ fn candidates(hir: &Hir) -> Vec<Seq> {
     }
     if let HirKind::Concat(parts) = inner.kind() {
         found.extend((1..parts.len()).map(|n| beginnings(&Hir::concat(parts[n..].to_vec()))));
-        // A part that must be there, with alternatives or captures of its own.
+        // A required part, with alternatives or captures of its own.
         for part in parts {
             match part.kind() {
                 HirKind::Capture(_) => found.extend(candidates(part)),
@@ -90,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_matches_has_one_of_them(
+        fn every_match_contains_one_of_the_literals(
             expression in "(foo|[a-c]{1,3}|\\(bar\\|ba[rz]\\)|x\\?|\\.\\*|\\\\b|qu+x|É|ß){1,5}",
             text in "(foo|[a-cA-C]{1,3}|bar|baz|x|qux|quux|É|é|ß| ){0,8}",
             ignores_case: bool,

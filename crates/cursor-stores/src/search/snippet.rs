@@ -1,17 +1,17 @@
-//! The text around a find.
+//! The text around a match.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// How much is shown on each side, in characters.
+/// The number of characters to show on each side.
 const MARGIN: usize = 60;
-/// How many letters on each side tell one place from another.
+/// The number of letters on each side that identify a place.
 const NEAR: usize = 12;
-/// A find of a regular expression may be as long as the text.
+/// A match of a regular expression may be as long as the text.
 const LONGEST_FIND: usize = 240;
 
-/// What was found, with what stands around it. Not fit for a terminal: it may hold anything.
+/// A match with the text around it. It may hold anything, so escape it before printing it to a terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snippet {
     pub before: String,
@@ -20,7 +20,7 @@ pub struct Snippet {
 }
 
 impl Snippet {
-    /// Cuts the surroundings of `range`, which must be a range of `text`.
+    /// Cuts the text around `range`, which must be a range of `text`.
     #[must_use]
     pub fn around(text: &str, range: Range<usize>) -> Self {
         let (before, rest) = text.split_at_checked(range.start).unwrap_or(("", text));
@@ -33,8 +33,8 @@ impl Snippet {
         }
     }
 
-    /// What makes the same words at the same place the same, in whichever store they stand: the letters around them, as
-    /// far as the next tag, because some stores put what was said between tags and others do not.
+    /// Identifies a place in a text across stores: the letters around the match, up to the next tag, because some
+    /// stores put text between tags and others do not.
     #[must_use]
     pub fn surroundings(&self) -> String {
         let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<Vec<_>>();

@@ -1,21 +1,21 @@
-//! The sets of three letters that a text has, by which an index tells what cannot hold a word.
+//! The sequences of three letters in a text. An index uses them to exclude texts that cannot hold a word.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
-use super::json_fields::is_secret;
+use crate::encryption_keys::is_key;
 use crate::lenient_json;
 use crate::store::Encoding;
 
-/// JSON inside a string of JSON, as deep as a search looks.
+/// How deep to look for JSON inside strings of JSON. A search looks as deep.
 const MAX_NESTING: usize = 4;
 
-/// Which sequences of three characters occur, without regard to case. A number stands for three characters; two may share
-/// one, which costs a look and loses nothing.
+/// The sequences of three characters that occur, without regard to case. Each has a number. Two sequences may share a
+/// number, which costs an extra look but loses no match.
 #[derive(Debug)]
 pub(crate) struct Trigrams {
-    /// One bit for each sequence of ASCII characters, because nearly all are.
+    /// One bit for each sequence of ASCII characters, since nearly all are.
     ascii: Box<[u64]>,
     others: BTreeSet<u32>,
 }
@@ -61,7 +61,7 @@ impl Trigrams {
             Json::Array(values) => values.iter().for_each(|value| self.add_json(value, nesting)),
             Json::Object(fields) => fields
                 .iter()
-                .filter(|(name, _)| !is_secret(name))
+                .filter(|(name, _)| !is_key(name))
                 .for_each(|(_, value)| self.add_json(value, nesting)),
             Json::Number(number) => self.add_text(&number.to_string()),
             Json::Null | Json::Bool(_) => {}
@@ -85,7 +85,7 @@ impl Trigrams {
         }
     }
 
-    /// The number of each that occurs.
+    /// The numbers of all sequences that occur.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
         let ascii = self.ascii.iter().zip(0u32..).filter(|(word, _)| **word != 0).flat_map(
             |(word, place)| {
@@ -96,12 +96,12 @@ impl Trigrams {
     }
 }
 
-/// One form for all forms of a letter that a search without regard to case takes for the same.
+/// One form for all forms of a letter that a search without case treats as equal.
 fn folded(c: char) -> char {
     if c.is_ascii() {
         return c.to_ascii_lowercase();
     }
-    // Through the capital, because some small letters share one: `ς` and `σ`.
+    // Uses the capital letter, because some small letters share one: `ς` and `σ`.
     let upper = only(c.to_uppercase()).unwrap_or(c);
     only(upper.to_lowercase()).unwrap_or(upper)
 }
@@ -111,7 +111,7 @@ fn only(mut forms: impl Iterator<Item = char>) -> Option<char> {
     forms.next().is_none().then_some(first)
 }
 
-/// Any spreading will do; what is not ASCII stays apart from what is.
+/// Any hash will do. It must keep non-ASCII numbers apart from ASCII numbers.
 fn spread([first, second, third]: [u32; 3]) -> u32 {
     let mixed = first.wrapping_mul(0x9E37_79B1)
         ^ second.wrapping_mul(0x85EB_CA77).rotate_left(7)

@@ -1,19 +1,16 @@
-//! A new session from an old one: what a checkpoint leads to, under a name of its own.
+//! A new session from an old one: everything that a checkpoint leads to, under a new name.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
 use super::fork_point::{Checkpoint, ForkPoint, ForkPointError};
-use super::new_session::NewSession;
-use super::reachable::{AsSourceError, CopySourceError, CopyTally, Reach, Source, with_source};
-use super::staging::Staging;
+use super::new_session::{NewSession, PlaceSessionError};
+use super::source::{CopySourceError, CopyTally, Reach, Source, with_source};
 use super::store_writer::{StoreWriter, WriteStoreError};
-use crate::chat::references::{BlobKind, visit_references};
-use crate::chat::{BlobId, ChatMeta, Fetched, PendingMessages, SessionMetaFile, parse_pending};
+use crate::chat::{BlobId, ChatMeta, PendingMessages, SessionMetaFile, parse_pending};
 
-/// What a fork has become.
+/// The result of a fork.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forked {
     pub directory: PathBuf,
@@ -25,24 +22,20 @@ pub struct Forked {
     pub tally: CopyTally,
 }
 
-/// Says why a session was not forked. Nothing is left of it then.
+/// Says why a session was not forked. Nothing of the copy is left then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForkError {
     #[error(transparent)]
     Point(#[from] ForkPointError),
-    #[error(
-        "message {index} of the prompt is missing or damaged, so that the copy could not be continued"
-    )]
+    #[error("message {index} of the prompt is missing or damaged: the copy could not be continued")]
     PromptDamaged { index: usize, id: Option<BlobId> },
-    #[error("`{id}` in `{bucket}` is no name for a session")]
-    Name { bucket: String, id: String },
-    #[error("nothing was said in it")]
+    #[error("the conversation has no messages")]
     NothingSaid,
     #[error("the copy cannot be written")]
     Write(#[from] WriteStoreError),
-    #[error("the copy cannot be put into place at `{}`", .path.display())]
-    Place { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Place(#[from] PlaceSessionError),
 }
 
 impl From<CopySourceError> for ForkError {
@@ -51,26 +44,16 @@ impl From<CopySourceError> for ForkError {
     }
 }
 
-impl AsSourceError for ForkError {
-    fn as_source_error(&self) -> Option<&CopySourceError> {
-        match self {
-            Self::Point(ForkPointError::Source(err)) => Some(err),
-            _ => None,
-        }
-    }
-}
-
-/// Copies what a moment of a conversation leads to into a new session. The original may be in use; it is only read.
+/// Copies everything that a moment of a conversation leads to into a new session. Only reads the original, which may
+/// be in use.
 pub fn fork(database: &Path, point: &ForkPoint, target: &NewSession) -> Result<Forked, ForkError> {
-    if !target.has_plain_names() {
-        return Err(ForkError::Name { bucket: target.bucket.clone(), id: target.id.clone() });
-    }
+    target.check_names()?;
     with_source(database, |source| {
         source.check_whole()?;
         let meta = source.meta()?;
         let checkpoint = point.resolve(source, &meta)?;
         check_prompt(source, &checkpoint)?;
-        let reach = source.reach(checkpoint.id)?;
+        let reach = source.reach_from(&[checkpoint.id])?;
         let title = title_of(database, &meta);
         let meta = meta_of_copy(meta, &checkpoint, target);
         write_copy(source, &reach, &meta, title.as_deref(), target)?;
@@ -86,25 +69,12 @@ pub fn fork(database: &Path, point: &ForkPoint, target: &NewSession) -> Result<F
     })
 }
 
-/// Makes sure that all the model is prompted with is there: what is not makes the next turn fail.
-pub(super) fn check_prompt(source: &Source, checkpoint: &Checkpoint) -> Result<(), ForkError> {
-    for (index, bytes) in checkpoint.state.root_prompt_messages_json.iter().enumerate() {
-        let id = BlobId::try_from(bytes.as_slice()).ok();
-        let is_whole = match id {
-            None => false,
-            Some(id) => match source.fetch(id)? {
-                Fetched::Data(data) => {
-                    BlobId::of(&data) == id
-                        && visit_references(BlobKind::PromptMessage, &data, &mut |_| {}).is_ok()
-                }
-                _ => false,
-            },
-        };
-        if !is_whole {
-            return Err(ForkError::PromptDamaged { index, id });
-        }
+/// Makes sure that every message of the prompt is intact. Without them the next turn fails.
+pub(crate) fn check_prompt(source: &Source, checkpoint: &Checkpoint) -> Result<(), ForkError> {
+    match source.broken_prompt_message(&checkpoint.state)? {
+        Some((index, id)) => Err(ForkError::PromptDamaged { index, id }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn write_copy(
@@ -114,23 +84,18 @@ fn write_copy(
     title: Option<&str>,
     target: &NewSession,
 ) -> Result<(), ForkError> {
-    let directory = target.directory();
-    let unplaced = |source| ForkError::Place { path: directory.clone(), source };
-    let staging = Staging::inside(&target.chats).map_err(unplaced)?;
+    let staging = target.stage()?;
     let mut writer = StoreWriter::create(&staging.database())?;
     source.visit(
         |id| reach.ids.contains(id),
         |id, data| writer.put(id, data).map_err(ForkError::from),
     )?;
     writer.finish(meta)?;
-    staging
-        .write_file("meta.json", target.meta_file(title, meta.created_at_ms()).as_bytes())
-        .and_then(|()| staging.place(&directory))
-        .map_err(unplaced)
+    Ok(target.place(staging, title, meta.created_at_ms())?)
 }
 
-/// Everything that the row says stays, but for what ties it to the original. When it was created stays too: it is when
-/// the conversation began, from which the times of its messages are told.
+/// Keeps everything in the row that does not tie it to the original. The creation time stays too: it is the beginning
+/// of the conversation, from which readers derive the times of messages.
 fn meta_of_copy(mut meta: ChatMeta, checkpoint: &Checkpoint, target: &NewSession) -> ChatMeta {
     meta.set_agent_id(&target.id);
     meta.set_latest_root(checkpoint.id);
@@ -146,12 +111,13 @@ fn meta_of_copy(mut meta: ChatMeta, checkpoint: &Checkpoint, target: &NewSession
 
 fn title_of(database: &Path, meta: &ChatMeta) -> Option<String> {
     let meta_file = SessionMetaFile::read(&database.with_file_name("meta.json")).ok();
-    let told = meta_file.and_then(|meta_file| meta_file.title);
-    let name = told.or_else(|| meta.fields().get("name").and_then(Json::as_str).map(str::to_owned));
+    let title = meta_file.and_then(|meta_file| meta_file.title);
+    let name =
+        title.or_else(|| meta.fields().get("name").and_then(Json::as_str).map(str::to_owned));
     name.filter(|name| !name.is_empty()).map(|name| fork_name(&name))
 }
 
-pub(super) fn fork_name(name: &str) -> String {
+pub(crate) fn fork_name(name: &str) -> String {
     const MARK: &str = " (fork)";
     if name.ends_with(MARK) { name.to_owned() } else { format!("{name}{MARK}") }
 }

@@ -1,11 +1,11 @@
-//! From which moment of a conversation a copy is made.
+//! The moment of a conversation from which a copy is made.
 
 use prost::Message;
 
-use super::reachable::{CopySourceError, Source};
-use crate::chat::schema::ConversationStateStructure;
-use crate::chat::turn_schema::{
-    AgentConversationTurnStructure, ConversationTurnStructure, Turn, UserMessage,
+use super::source::{CopySourceError, Source};
+use crate::chat::schema::{
+    AgentConversationTurnStructure, ConversationStateStructure, ConversationTurnStructure, Turn,
+    UserMessage,
 };
 use crate::chat::{BlobId, ChatMeta, Fetched, LatestRoot};
 
@@ -13,10 +13,10 @@ use crate::chat::{BlobId, ChatMeta, Fetched, LatestRoot};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ForkPoint {
     Latest,
-    /// Before the prompt of this turn; the first is 1.
+    /// Before the prompt of this turn. The first turn is 1.
     BeforeTurn(usize),
-    /// Before the turn that this message is a part of: an id of a message, of a blob, or the beginning of one. The id of
-    /// a checkpoint is that checkpoint.
+    /// Before the turn of this message. The text is an id of a message or a blob, or the beginning of an id. The id of
+    /// a checkpoint means that checkpoint.
     At(String),
 }
 
@@ -26,7 +26,7 @@ pub enum ForkPoint {
 pub enum ForkPointError {
     #[error(transparent)]
     Source(#[from] CopySourceError),
-    #[error("nothing was checkpointed yet, so that there is nothing to copy")]
+    #[error("there is no checkpoint yet, so there is nothing to copy")]
     NoRoot,
     #[error("the checkpoint {id} is not in the store")]
     RootMissing { id: String },
@@ -34,27 +34,27 @@ pub enum ForkPointError {
     RootDamaged { id: BlobId },
     #[error("the checkpoint {id} does not decode")]
     RootUndecodable { id: BlobId, source: prost::DecodeError },
-    #[error("the conversation has {n_turns} turns, and no turn {turn}")]
+    #[error("the conversation has {n_turns} turns; there is no turn {turn}")]
     NoSuchTurn { turn: usize, n_turns: usize },
-    #[error("no message and no checkpoint of the conversation is called `{name}`")]
+    #[error("the conversation has no message or checkpoint `{name}`")]
     NoSuchMessage { name: String },
-    #[error("`{name}` is the beginning of several names")]
+    #[error("several names begin with `{name}`")]
     Ambiguous { name: String },
-    #[error("the store does not say what was there before turn {turn}")]
+    #[error("the store does not record the state before turn {turn}")]
     NoStateBefore { turn: usize },
-    #[error("nothing was said before turn {turn}")]
+    #[error("there are no messages before turn {turn}")]
     NothingBefore { turn: usize },
 }
 
-/// A checkpoint that a copy is made of.
+/// A checkpoint to copy.
 #[derive(Debug)]
-pub(super) struct Checkpoint {
-    pub(super) id: BlobId,
-    pub(super) state: ConversationStateStructure,
+pub(crate) struct Checkpoint {
+    pub(crate) id: BlobId,
+    pub(crate) state: ConversationStateStructure,
 }
 
 impl ForkPoint {
-    pub(super) fn resolve(
+    pub(crate) fn resolve(
         &self,
         source: &Source,
         meta: &ChatMeta,
@@ -69,7 +69,7 @@ impl ForkPoint {
 }
 
 /// Reads the checkpoint that the meta row names.
-pub(super) fn latest_checkpoint(
+pub(crate) fn latest_checkpoint(
     source: &Source,
     meta: &ChatMeta,
 ) -> Result<Checkpoint, ForkPointError> {
@@ -117,8 +117,8 @@ fn at(
     latest: Result<Checkpoint, ForkPointError>,
     name: &str,
 ) -> Result<Checkpoint, ForkPointError> {
-    let is_meant = |id: &BlobId| id.to_string().starts_with(&name.to_ascii_lowercase());
-    // A checkpoint can be named even where the latest is lost.
+    let is_match = |id: &BlobId| id.to_string().starts_with(&name.to_ascii_lowercase());
+    // The user can name a checkpoint even if the latest one is lost.
     if let Ok(id) = name.parse()
         && let Ok(found) = checkpoint(source, id)
         && is_of_a_conversation(source, &found.state)
@@ -127,35 +127,35 @@ fn at(
     }
     let latest = latest?.state;
     let turns = read_turns(source, &latest)?;
-    let mut meant: Vec<usize> = Vec::new();
+    let mut matches: Vec<usize> = Vec::new();
     for (index, turn) in turns.iter().enumerate() {
-        if turn.message_id.as_deref() == Some(name) || turn.blobs.iter().any(is_meant) {
-            meant.push(index + 1);
+        if turn.message_id.as_deref() == Some(name) || turn.blobs.iter().any(is_match) {
+            matches.push(index + 1);
         }
     }
-    if meant.is_empty() {
+    if matches.is_empty() {
         let prompt = ids_of(&latest.root_prompt_messages_json);
-        for position in (0..prompt.len()).filter(|position| is_meant(&prompt[*position])) {
+        for position in (0..prompt.len()).filter(|position| is_match(&prompt[*position])) {
             if let Some(turn) = turn_of_prompt_message(source, &turns, &prompt, position)?
-                && !meant.contains(&turn)
+                && !matches.contains(&turn)
             {
-                meant.push(turn);
+                matches.push(turn);
             }
         }
     }
-    match meant.as_slice() {
+    match matches.as_slice() {
         [turn] => before_turn(source, &latest, *turn),
         [] => Err(ForkPointError::NoSuchMessage { name: name.to_owned() }),
         _ => Err(ForkPointError::Ambiguous { name: name.to_owned() }),
     }
 }
 
-/// A turn that was looked into.
+/// The ids in a turn.
 struct ReadTurn {
     message_id: Option<String>,
     /// The blobs of the turn, of its prompt and of its steps.
     blobs: Vec<BlobId>,
-    /// The checkpoint before its prompt.
+    /// The checkpoint before the turn's prompt.
     before: Option<BlobId>,
 }
 
@@ -197,7 +197,7 @@ fn decode_old_turn(data: &[u8]) -> Option<AgentConversationTurnStructure> {
     AgentConversationTurnStructure::decode(data).ok()
 }
 
-/// The last turn before whose prompt the messages up to this one were not all there yet.
+/// Finds the last turn whose prompt came before this message.
 fn turn_of_prompt_message(
     source: &Source,
     turns: &[ReadTurn],
@@ -214,7 +214,7 @@ fn turn_of_prompt_message(
     Ok(None)
 }
 
-/// Any bytes may decode as some message; a checkpoint's prompt is there.
+/// Any bytes may decode as a message. A real checkpoint has a prompt whose messages exist.
 fn is_of_a_conversation(source: &Source, state: &ConversationStateStructure) -> bool {
     let prompt = &state.root_prompt_messages_json;
     !prompt.is_empty()
@@ -228,8 +228,5 @@ fn ids_of<'a>(bytes: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<BlobId> {
 
 fn data_of(source: &Source, id: &[u8]) -> Result<Option<Vec<u8>>, CopySourceError> {
     let Ok(id) = BlobId::try_from(id) else { return Ok(None) };
-    Ok(match source.fetch(id)? {
-        Fetched::Data(data) if BlobId::of(&data) == id => Some(data),
-        _ => None,
-    })
+    source.intact(id)
 }

@@ -16,7 +16,7 @@ fn fork_of(chats: &Chats, directory: &Path, point: &ForkPoint) -> Result<Forked,
 }
 
 #[test]
-fn a_fork_says_the_same_whichever_build_wrote_the_original_and_leaves_it_alone() {
+fn a_fork_has_the_same_conversation_for_every_build_and_leaves_the_original_alone() {
     for generation in GENERATIONS {
         let chats = Chats::new();
         let directory = chats.write(&rich_chat(generation));
@@ -46,7 +46,7 @@ fn a_fork_says_the_same_whichever_build_wrote_the_original_and_leaves_it_alone()
 }
 
 #[test]
-fn a_store_whose_writer_was_killed_is_forked_with_what_is_only_in_its_log() {
+fn a_fork_includes_the_log_of_a_killed_writer() {
     let chats = Chats::new();
     let directory = rich_chat(Generation::Sep2026).write_cli(&chats.path(), Closing::Killed);
     assert!(directory.join("store.db-wal").exists());
@@ -57,7 +57,7 @@ fn a_store_whose_writer_was_killed_is_forked_with_what_is_only_in_its_log() {
 }
 
 #[test]
-fn a_store_that_is_being_written_is_forked_as_of_one_moment() {
+fn a_store_with_a_writer_is_forked_from_one_moment() {
     let chats = Chats::new();
     let mut store = TestStore::new();
     let root = crate::chat::schema::ConversationStateStructure {
@@ -74,7 +74,7 @@ fn a_store_that_is_being_written_is_forked_as_of_one_moment() {
 }
 
 #[test]
-fn a_fork_at_a_turn_has_what_was_said_before_its_prompt() {
+fn a_fork_at_a_turn_has_everything_before_its_prompt() {
     for generation in [Generation::Feb2026, Generation::Sep2026] {
         let chats = Chats::new();
         let directory = chats.write(&rich_chat(generation));
@@ -91,7 +91,7 @@ fn a_fork_at_a_turn_has_what_was_said_before_its_prompt() {
 }
 
 #[test]
-fn a_fork_at_a_message_is_one_before_the_turn_it_belongs_to() {
+fn a_fork_at_a_message_begins_before_its_turn() {
     let chats = Chats::new();
     let directory = chats.write(&rich_chat(Generation::Sep2026));
     let all = chats.read(ID);
@@ -117,7 +117,7 @@ fn a_fork_at_a_message_is_one_before_the_turn_it_belongs_to() {
 }
 
 #[test]
-fn a_moment_that_there_is_not_is_refused_and_leaves_nothing() {
+fn an_unknown_moment_is_refused_and_leaves_nothing() {
     let chats = Chats::new();
     let directory = chats.write(&rich_chat(Generation::Sep2026));
     let before = chats.names();
@@ -136,7 +136,7 @@ fn a_moment_that_there_is_not_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn what_could_not_be_continued_is_not_forked() {
+fn a_damaged_prompt_is_not_forked() {
     let chats = Chats::new();
     let directory = chats.write(&rich_chat(Generation::Sep2026));
     let root = match meta_of(&directory).latest_root() {
@@ -164,7 +164,7 @@ fn what_could_not_be_continued_is_not_forked() {
 }
 
 #[test]
-fn a_session_that_is_there_is_never_replaced_by_a_fork() {
+fn a_fork_never_replaces_a_session() {
     let chats = Chats::new();
     let directory = chats.write(&rich_chat(Generation::Sep2026));
     fork_of(&chats, &directory, &ForkPoint::Latest).unwrap();
@@ -174,11 +174,11 @@ fn a_session_that_is_there_is_never_replaced_by_a_fork() {
     assert_eq!(chats.names(), before);
     let mut target = chats.new_session("../../../elsewhere");
     let err = fork(&directory.join("store.db"), &ForkPoint::Latest, &target).unwrap_err();
-    assert!(matches!(err, ForkError::Name { .. }), "{err:?}");
+    assert!(matches!(err, ForkError::Place(PlaceSessionError::Name { .. })), "{err:?}");
     target.id = NEW_ID.to_owned();
     target.bucket = "..".to_owned();
     let err = fork(&directory.join("store.db"), &ForkPoint::Latest, &target).unwrap_err();
-    assert!(matches!(err, ForkError::Name { .. }), "{err:?}");
+    assert!(matches!(err, ForkError::Place(PlaceSessionError::Name { .. })), "{err:?}");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_bloated_store_shrinks() {
 }
 
 #[test]
-fn a_chat_of_one_root_is_carried_whole() {
+fn a_chat_of_one_root_is_copied_completely() {
     let chats = Chats::new();
     let mut chat = rich_chat(Generation::Feb2026);
     chat.roots = Roots::Last;

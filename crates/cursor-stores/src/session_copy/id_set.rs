@@ -1,11 +1,11 @@
-//! Finding the ids of a store's blobs inside of any bytes.
+//! Finds the ids of a store's blobs in arbitrary bytes.
 
 use std::collections::HashSet;
 
 use crate::chat::BlobId;
 
-/// How many leading bits of an id are looked up before the id itself. The table of them fits into a cache, and of twenty
-/// thousand ids it lets two of a hundred random places pass.
+/// How many leading bits of an id are checked before the id itself. The table of these bits fits into a cache. With
+/// twenty thousand ids, two of a hundred random places pass.
 const PREFIX_BITS: u32 = 20;
 const PREFIX_NIBBLES: usize = PREFIX_BITS as usize / 4;
 const ID_BYTES: usize = 32;
@@ -13,7 +13,7 @@ const ID_DIGITS: usize = 64;
 
 /// The ids of a store's blobs.
 #[derive(Debug)]
-pub(super) struct IdSet {
+pub(crate) struct IdSet {
     ids: HashSet<BlobId>,
     prefixes: Vec<u64>,
 }
@@ -31,16 +31,16 @@ impl FromIterator<BlobId> for IdSet {
 }
 
 impl IdSet {
-    pub(super) fn contains(&self, id: &BlobId) -> bool {
+    pub(crate) fn contains(&self, id: &BlobId) -> bool {
         self.ids.contains(id)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Calls `found` with every id that the bytes name anywhere, as 32 bytes or as 64 hex digits of either case.
-    pub(super) fn visit_named(&self, data: &[u8], found: &mut dyn FnMut(BlobId)) {
+    /// Calls `found` with every id that occurs in the bytes, as 32 bytes or as 64 hex digits of either case.
+    pub(crate) fn visit_named(&self, data: &[u8], found: &mut dyn FnMut(BlobId)) {
         self.visit_raw(data, found);
         self.visit_hex(data, found);
     }
@@ -53,7 +53,8 @@ impl IdSet {
         }
     }
 
-    /// A run of digits may be longer than one id and begin anywhere in it: binary values in JSON are written so.
+    /// Finds ids that are written as hex digits. A row of digits may be longer than an id, and an id may begin
+    /// anywhere in it: JSON holds binary values as hex digits.
     fn visit_hex(&self, data: &[u8], found: &mut dyn FnMut(BlobId)) {
         let mut n_digits = 0;
         let mut prefix = 0_usize;
@@ -85,72 +86,12 @@ impl IdSet {
     }
 }
 
-/// The first bits of at least three bytes.
+/// Returns the first `PREFIX_BITS` bits. There must be at least three bytes.
 fn prefix_of(bytes: &[u8]) -> usize {
     let first = usize::from(bytes[0]) << 16 | usize::from(bytes[1]) << 8 | usize::from(bytes[2]);
     first >> (24 - PREFIX_BITS)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use pretty_assertions::assert_eq;
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn named_in(ids: &[BlobId], data: &[u8]) -> BTreeSet<BlobId> {
-        let mut named = BTreeSet::new();
-        ids.iter().copied().collect::<IdSet>().visit_named(data, &mut |id| {
-            named.insert(id);
-        });
-        named
-    }
-
-    #[test]
-    fn an_id_is_found_raw_and_as_digits_of_either_case_between_anything() {
-        let ids = [BlobId::of(b"1"), BlobId::of(b"2"), BlobId::of(b"3"), BlobId::of(b"4")];
-        let data = [
-            b"\x00\xff".as_slice(),
-            ids[0].as_bytes(),
-            b"{\"id\":\"abcdef",
-            ids[1].to_string().as_bytes(),
-            b"0123\"}",
-            ids[2].to_string().to_uppercase().as_bytes(),
-        ]
-        .concat();
-        assert_eq!(named_in(&ids, &data), BTreeSet::from([ids[0], ids[1], ids[2]]));
-    }
-
-    #[test]
-    fn what_is_cut_short_is_no_name() {
-        let id = BlobId::of(b"1");
-        assert_eq!(named_in(&[id], &id.as_bytes()[..31]), BTreeSet::new());
-        assert_eq!(named_in(&[id], &id.to_string().as_bytes()[1..]), BTreeSet::new());
-        assert_eq!(named_in(&[], id.as_bytes()), BTreeSet::new());
-    }
-
-    proptest! {
-        #[test]
-        fn no_name_is_ever_lost(
-            seeds in prop::collection::vec(any::<[u8; 4]>(), 1..8),
-            parts in prop::collection::vec((any::<Vec<u8>>(), any::<prop::sample::Index>(), 0..3), 0..8),
-        ) {
-            let ids: Vec<BlobId> = seeds.iter().map(|seed| BlobId::of(seed)).collect();
-            let mut data = Vec::new();
-            let mut written = BTreeSet::new();
-            for (between, which, form) in parts {
-                let id = ids[which.index(ids.len())];
-                data.extend(between);
-                match form {
-                    0 => data.extend(id.as_bytes()),
-                    1 => data.extend(id.to_string().bytes()),
-                    _ => data.extend(id.to_string().to_uppercase().bytes()),
-                }
-                written.insert(id);
-            }
-            prop_assert!(named_in(&ids, &data).is_superset(&written));
-        }
-    }
-}
+#[path = "id_set_tests.rs"]
+mod tests;

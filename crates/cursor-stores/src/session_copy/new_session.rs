@@ -1,15 +1,28 @@
 //! The session that a copy becomes.
 
+use std::io;
 use std::path::PathBuf;
 
+use super::staging::Staging;
+use super::upkeep::gc::is_empty_session;
 use crate::chat::SessionMetaFile;
 
-/// Where a copy goes, and under which name. Given, not found out: the caller knows Cursor's roots and draws the id.
+/// Says why a new session was not put into place.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlaceSessionError {
+    #[error("`{id}` in `{bucket}` is not a valid session name")]
+    Name { bucket: String, id: String },
+    #[error("the session cannot be put into place at `{}`", .path.display())]
+    Place { path: PathBuf, source: io::Error },
+}
+
+/// The place and the name of a copy. The caller knows Cursor's roots and draws the id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSession {
     /// The directory that holds all buckets.
     pub chats: PathBuf,
-    /// The name of the workspace's bucket in it.
+    /// The name of the workspace's bucket.
     pub bucket: String,
     /// A UUID.
     pub id: String,
@@ -25,17 +38,49 @@ impl NewSession {
         self.chats.join(&self.bucket).join(&self.id)
     }
 
-    /// Tells whether bucket and id are names, and lead nowhere else.
-    pub(super) fn has_plain_names(&self) -> bool {
+    /// Refuses a bucket or an id that could be a path to elsewhere.
+    pub(crate) fn check_names(&self) -> Result<(), PlaceSessionError> {
         let is_plain = |name: &str| {
             !name.is_empty()
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         };
-        is_plain(&self.bucket) && is_plain(&self.id)
+        if is_plain(&self.bucket) && is_plain(&self.id) {
+            return Ok(());
+        }
+        Err(PlaceSessionError::Name { bucket: self.bucket.clone(), id: self.id.clone() })
     }
 
-    /// The small file beside the store.
-    pub(super) fn meta_file(&self, title: Option<&str>, created_at_ms: Option<i64>) -> String {
+    /// Makes a hidden directory in which the session is written.
+    pub(crate) fn stage(&self) -> Result<Staging, PlaceSessionError> {
+        self.check_names()?;
+        Staging::inside(&self.chats).map_err(|source| self.unplaced(source))
+    }
+
+    /// Writes `meta.json` and gives the staged session its name. A directory that Cursor made for the session, with only
+    /// `meta.json` in it, is no obstacle.
+    pub(crate) fn place(
+        &self,
+        staging: Staging,
+        title: Option<&str>,
+        created_at_ms: Option<i64>,
+    ) -> Result<(), PlaceSessionError> {
+        let directory = self.directory();
+        let meta_file = self.meta_file(title, created_at_ms);
+        let placed = staging.write_file("meta.json", meta_file.as_bytes()).and_then(|()| {
+            if is_empty_session(&directory) {
+                staging.exchange(&directory)
+            } else {
+                staging.place(&directory)
+            }
+        });
+        placed.map_err(|source| self.unplaced(source))
+    }
+
+    fn unplaced(&self, source: io::Error) -> PlaceSessionError {
+        PlaceSessionError::Place { path: self.directory(), source }
+    }
+
+    fn meta_file(&self, title: Option<&str>, created_at_ms: Option<i64>) -> String {
         SessionMetaFile {
             schema_version: Some(1),
             created_at_ms: created_at_ms.or(Some(self.now_ms)),

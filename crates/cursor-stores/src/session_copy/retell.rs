@@ -1,47 +1,40 @@
-//! A session of the command line from a conversation that another store keeps: the same words, in the shape that the
-//! command line agent reads.
+//! Turns a conversation of another store into a session of the command line agent: the same words, in the form that
+//! this agent reads.
 //!
-//! Prompts and answers are told as they were said. What tools were asked and gave is told in words: other stores name
-//! tools otherwise, and a model must not be shown calls of tools that its agent does not have. Thoughts are left out, since
-//! models take back only those that they signed.
+//! Prompts and answers keep their words. Tool calls and their results become text: other stores name tools
+//! differently, and a model must not see calls of tools that its agent does not have. Thoughts are left out, because a
+//! model accepts only thoughts that it signed.
 
 use prost::Message as _;
 use serde_json::{Value as Json, json};
 
 use super::fork::{ForkError, Forked, fork_name};
-use super::machine_paths::file_uri;
 use super::new_session::NewSession;
-use super::reachable::CopyTally;
-use super::staging::Staging;
+use super::source::CopyTally;
 use super::store_writer::StoreWriter;
-use crate::chat::schema::ConversationStateStructure;
-use crate::chat::turn_schema::{
-    AgentConversationTurnStructure, AssistantMessage, ConversationStep, ConversationTurnStructure,
-    Step, Turn, UserMessage,
+use crate::chat::schema::{
+    AgentConversationTurnStructure, AssistantMessage, ConversationStateStructure, ConversationStep,
+    ConversationTurnStructure, Step, Turn, UserMessage,
 };
 use crate::chat::{BlobId, ChatMeta, PendingMessages};
 use crate::model::{Conversation, Message, MessageKind, Part, Role, ToolCall};
+use crate::session_copy::bundle::file_uri;
 
-/// Of what a tool was given or gave back, so much is told: characters.
-const MOST_TOLD: usize = 4_000;
+/// The most characters of a tool's input or result.
+const MAX_CHARACTERS: usize = 4_000;
 
 /// Writes a conversation into a new session.
 pub fn retell(conversation: &Conversation, target: &NewSession) -> Result<Forked, ForkError> {
-    if !target.has_plain_names() {
-        return Err(ForkError::Name { bucket: target.bucket.clone(), id: target.id.clone() });
-    }
-    let directory = target.directory();
-    let unplaced = |source| ForkError::Place { path: directory.clone(), source };
-    let staging = Staging::inside(&target.chats).map_err(unplaced)?;
-    let mut telling = Telling::new(StoreWriter::create(&staging.database())?, target);
+    let staging = target.stage()?;
+    let mut retelling = Retelling::new(StoreWriter::create(&staging.database())?, target);
     for message in &conversation.messages {
-        telling.tell(message)?;
+        retelling.add(message)?;
     }
-    if telling.state.root_prompt_messages_json.is_empty() {
+    if retelling.state.root_prompt_messages_json.is_empty() {
         return Err(ForkError::NothingSaid);
     }
-    telling.end_turn()?;
-    let Telling { mut writer, state, tally, .. } = telling;
+    retelling.end_turn()?;
+    let Retelling { mut writer, state, tally, .. } = retelling;
     let root = put(&mut writer, &state.encode_to_vec())?;
     let created = conversation.head.created.map_or(target.now_ms, |created| created.at_ms);
     let title = conversation.head.title.as_deref().map(fork_name);
@@ -51,12 +44,9 @@ pub fn retell(conversation: &Conversation, target: &NewSession) -> Result<Forked
         meta.set_name(title);
     }
     writer.finish(&meta)?;
-    staging
-        .write_file("meta.json", target.meta_file(title.as_deref(), Some(created)).as_bytes())
-        .and_then(|()| staging.place(&directory))
-        .map_err(unplaced)?;
+    target.place(staging, title.as_deref(), Some(created))?;
     Ok(Forked {
-        directory,
+        directory: target.directory(),
         root,
         title,
         n_prompt_messages: state.root_prompt_messages_json.len(),
@@ -67,16 +57,16 @@ pub fn retell(conversation: &Conversation, target: &NewSession) -> Result<Forked
 }
 
 /// A store that is filled message by message.
-struct Telling<'a> {
+struct Retelling<'a> {
     writer: StoreWriter,
     target: &'a NewSession,
     state: ConversationStateStructure,
-    /// The turn that is being told.
+    /// The current turn.
     turn: Option<AgentConversationTurnStructure>,
     tally: CopyTally,
 }
 
-impl<'a> Telling<'a> {
+impl<'a> Retelling<'a> {
     fn new(writer: StoreWriter, target: &'a NewSession) -> Self {
         let state = ConversationStateStructure {
             previous_workspace_uris: vec![file_uri(&target.workspace)],
@@ -85,13 +75,13 @@ impl<'a> Telling<'a> {
         Self { writer, target, state, turn: None, tally: CopyTally::default() }
     }
 
-    fn tell(&mut self, message: &Message) -> Result<(), ForkError> {
+    fn add(&mut self, message: &Message) -> Result<(), ForkError> {
         use MessageKind::{Context, Orphan, Pending};
-        // The agent has a prompt of its own and looks at the workspace itself.
+        // The agent has a prompt of its own and inspects the workspace itself.
         if message.role == Role::System || matches!(message.kind, Context | Orphan | Pending) {
             return Ok(());
         }
-        let text = told(message);
+        let text = text_of_message(message);
         if text.trim().is_empty() {
             return Ok(());
         }
@@ -137,7 +127,7 @@ impl<'a> Telling<'a> {
         Ok(())
     }
 
-    /// What was said before the first prompt stands in no turn.
+    /// An answer before the first prompt belongs to no turn.
     fn answer(&mut self, text: String) -> Result<(), ForkError> {
         let said = Step::AssistantMessage(AssistantMessage { text, ..AssistantMessage::default() });
         let step = self.put(&ConversationStep { message: Some(said) }.encode_to_vec())?;
@@ -163,25 +153,25 @@ fn put(writer: &mut StoreWriter, data: &[u8]) -> Result<BlobId, ForkError> {
     Ok(id)
 }
 
-/// What a message says, in words.
-fn told(message: &Message) -> String {
-    let parts: Vec<String> = message.parts.iter().filter_map(told_part).collect();
+/// The text of a message.
+fn text_of_message(message: &Message) -> String {
+    let parts: Vec<String> = message.parts.iter().filter_map(text_of_part).collect();
     parts.join("\n\n")
 }
 
-fn told_part(part: &Part) -> Option<String> {
+fn text_of_part(part: &Part) -> Option<String> {
     match part {
         Part::Text { text } => Some(text.clone()),
         Part::Code { path, text, .. } => {
             let place = path.as_deref().unwrap_or_default();
             Some(format!("```{place}\n{text}\n```"))
         }
-        Part::ToolCall(call) => Some(told_call(call)),
+        Part::ToolCall(call) => Some(text_of_call(call)),
         Part::ToolResult { tool_name, result, .. } => {
             let name = tool_name.as_deref().unwrap_or("a tool");
-            Some(format!("[{name} gave: {}]", cut(&text_of(&result.output))))
+            Some(format!("[{name} gave: {}]", cut(&text_of_value(&result.output))))
         }
-        // The files to go back to are the editor's; nobody said them.
+        // A checkpoint of files belongs to the editor, not to the conversation.
         Part::Attachment { kind, .. } if kind == "checkpoint" => None,
         Part::Attachment { kind, name, text } => {
             let name = name.as_deref().unwrap_or_default();
@@ -197,12 +187,12 @@ fn told_part(part: &Part) -> Option<String> {
     }
 }
 
-fn told_call(call: &ToolCall) -> String {
+fn text_of_call(call: &ToolCall) -> String {
     let name = if call.tool.is_empty() { "a tool" } else { &call.tool };
-    let asked = format!("[{name} was called with {}", cut(&text_of(&call.input)));
+    let asked = format!("[{name} was called with {}", cut(&text_of_value(&call.input)));
     let gave = call.result.as_ref().map(|result| match &result.error {
         Some(error) => format!("failed: {}", cut(error)),
-        None => format!("gave: {}", cut(&text_of(&result.output))),
+        None => format!("gave: {}", cut(&text_of_value(&result.output))),
     });
     match gave {
         Some(gave) => format!("{asked}\n{gave}]"),
@@ -210,12 +200,12 @@ fn told_call(call: &ToolCall) -> String {
     }
 }
 
-fn text_of(value: &Json) -> String {
+fn text_of_value(value: &Json) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(MOST_TOLD) {
+    match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => {
             format!("{} … ({} characters in all)", &text[..end], text.chars().count())
         }

@@ -78,7 +78,7 @@ fn a_conversation_of_another_store_becomes_a_session_that_can_be_resumed() {
 }
 
 #[test]
-fn of_a_conversation_in_which_nothing_was_said_nothing_is_made() {
+fn an_empty_conversation_makes_no_session() {
     let directory = tempfile::tempdir().unwrap();
     let target = target(&directory);
     let refused = retell(&conversation(vec![said(Role::System, "hello")]), &target).unwrap_err();

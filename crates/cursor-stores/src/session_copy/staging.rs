@@ -1,6 +1,6 @@
-//! Where a session is made before it has its name: a hidden directory beside the others, gone when it is not needed.
+//! A hidden directory in which a session is written before it gets its name. It disappears when it is dropped.
 //!
-//! `<chats>/.caretaker-XXXXXX/staged/session` is a level too deep to be taken for a chat or an ACP session by anybody.
+//! `<chats>/.caretaker-XXXXXX/staged/session` is one level too deep for any reader to take it for a session.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -16,15 +16,15 @@ const PREFIX: &str = ".caretaker-";
 const LOCK: &str = "lock";
 const STAGED: &str = "staged";
 
-/// A directory for a session that is being made. Whatever is in it goes with it.
+/// A directory for an unfinished session. Dropping it deletes everything in it.
 #[derive(Debug)]
-pub(super) struct Staging {
+pub(crate) struct Staging {
     directory: TempDir,
-    /// Tells those who look that somebody is at it.
+    /// Held while this process works in the directory.
     _lock: File,
 }
 
-/// A staging directory whose maker was killed.
+/// A staging directory whose process was killed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Leftover {
     pub path: PathBuf,
@@ -32,8 +32,8 @@ pub struct Leftover {
 }
 
 impl Staging {
-    /// Makes one in the directory that holds buckets, or ACP sessions.
-    pub(super) fn inside(root: &Path) -> io::Result<Self> {
+    /// Makes a staging directory in the directory of all buckets, or of ACP sessions.
+    pub(crate) fn inside(root: &Path) -> io::Result<Self> {
         make_private(root)?;
         let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(root)?;
         let lock = OpenOptions::new()
@@ -46,21 +46,21 @@ impl Staging {
         Ok(Self { directory, _lock: lock })
     }
 
-    /// The session that is made here.
-    pub(super) fn session(&self) -> PathBuf {
+    /// The directory of the session.
+    pub(crate) fn session(&self) -> PathBuf {
         self.directory.path().join(STAGED).join("session")
     }
 
-    pub(super) fn database(&self) -> PathBuf {
+    pub(crate) fn database(&self) -> PathBuf {
         self.session().join("store.db")
     }
 
-    /// A place for a store that is needed only while the session is made.
-    pub(super) fn scratch(&self) -> PathBuf {
+    /// A path for a temporary store.
+    pub(crate) fn scratch(&self) -> PathBuf {
         self.directory.path().join("scratch.db")
     }
 
-    pub(super) fn write_file(&self, name: &str, content: &[u8]) -> io::Result<()> {
+    pub(crate) fn write_file(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -70,8 +70,8 @@ impl Staging {
         file.sync_all()
     }
 
-    /// Gives the session its name, unless there is something of that name already.
-    pub(super) fn place(self, target: &Path) -> io::Result<()> {
+    /// Gives the session its name. Fails if the name is taken.
+    pub(crate) fn place(self, target: &Path) -> io::Result<()> {
         let bucket = target.parent().ok_or(io::ErrorKind::InvalidInput)?;
         make_private(bucket)?;
         sync_directory(&self.session())?;
@@ -80,9 +80,9 @@ impl Staging {
         bucket.parent().map_or(Ok(()), sync_directory)
     }
 
-    /// Puts the session in the place of another, in one step where the file system can do that. What was there is here
-    /// then, until this is dropped or it is exchanged back.
-    pub(super) fn exchange(&self, target: &Path) -> io::Result<()> {
+    /// Exchanges the session with another, in one step where the file system supports that. The other session is here
+    /// then, until it is exchanged back or dropped.
+    pub(crate) fn exchange(&self, target: &Path) -> io::Result<()> {
         sync_directory(&self.session())?;
         match renameat_with(CWD, self.session(), CWD, target, RenameFlags::EXCHANGE) {
             Ok(()) => {}
@@ -101,7 +101,7 @@ impl Staging {
     }
 }
 
-/// Says which staging directories nobody works in any more.
+/// Finds staging directories that no process works in.
 #[must_use]
 pub fn leftovers(root: &Path) -> Vec<Leftover> {
     let Ok(entries) = fs::read_dir(root) else { return Vec::new() };
@@ -120,7 +120,7 @@ pub fn leftovers(root: &Path) -> Vec<Leftover> {
 fn is_abandoned(staging: &Path) -> bool {
     match crate::plain_file::open(&staging.join(LOCK)) {
         Ok(lock) => lock.try_lock().is_ok(),
-        // Its maker may be about to make it.
+        // The process may be about to create the lock.
         Err(_) => false,
     }
 }
@@ -137,84 +137,20 @@ fn n_bytes_below(directory: &Path) -> u64 {
 fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(()),
-        // A file system without it refuses to replace all but an empty directory, which nobody misses.
+        // A file system without this flag still refuses to replace a directory that is not empty.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => fs::rename(from, to),
         Err(errno) => Err(errno.into()),
     }
 }
 
-pub(super) fn make_private(path: &Path) -> io::Result<()> {
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
 #[cfg(test)]
-mod tests {
-    use pretty_assertions::assert_eq;
-
-    use super::*;
-
-    fn names(directory: &Path) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(directory)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn what_is_placed_is_there_whole_and_nothing_else_is() {
-        let chats = tempfile::tempdir().unwrap();
-        let staging = Staging::inside(chats.path()).unwrap();
-        staging.write_file("meta.json", b"{}").unwrap();
-        let target = chats.path().join("bucket/session");
-        staging.place(&target).unwrap();
-        assert_eq!(names(chats.path()), ["bucket"]);
-        assert_eq!(names(&target), ["meta.json"]);
-    }
-
-    #[test]
-    fn nothing_that_is_there_is_replaced_by_something_new() {
-        let chats = tempfile::tempdir().unwrap();
-        let target = chats.path().join("bucket/session");
-        fs::create_dir_all(&target).unwrap();
-        fs::write(target.join("store.db"), "old").unwrap();
-        let staging = Staging::inside(chats.path()).unwrap();
-        staging.write_file("store.db", b"new").unwrap();
-        staging.place(&target).unwrap_err();
-        assert_eq!(fs::read_to_string(target.join("store.db")).unwrap(), "old");
-        assert_eq!(names(chats.path()), ["bucket"]);
-    }
-
-    #[test]
-    fn two_sessions_change_places_and_back() {
-        let chats = tempfile::tempdir().unwrap();
-        let target = chats.path().join("bucket/session");
-        fs::create_dir_all(&target).unwrap();
-        fs::write(target.join("store.db"), "old").unwrap();
-        let staging = Staging::inside(chats.path()).unwrap();
-        staging.write_file("store.db", b"new").unwrap();
-        staging.exchange(&target).unwrap();
-        assert_eq!(fs::read_to_string(target.join("store.db")).unwrap(), "new");
-        assert_eq!(fs::read_to_string(staging.database()).unwrap(), "old");
-        staging.exchange(&target).unwrap();
-        assert_eq!(fs::read_to_string(target.join("store.db")).unwrap(), "old");
-    }
-
-    #[test]
-    fn only_what_nobody_works_in_is_left_over() {
-        let chats = tempfile::tempdir().unwrap();
-        let staging = Staging::inside(chats.path()).unwrap();
-        staging.write_file("store.db", b"12345").unwrap();
-        assert_eq!(leftovers(chats.path()), []);
-        // As after a kill: the files stay and the lock goes.
-        let Staging { directory, _lock: lock } = staging;
-        let path = directory.keep();
-        drop(lock);
-        assert_eq!(leftovers(chats.path()), [Leftover { path, n_bytes: 5 }]);
-    }
-}
+#[path = "staging_tests.rs"]
+mod tests;

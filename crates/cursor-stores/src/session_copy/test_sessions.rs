@@ -13,14 +13,14 @@ use crate::chat::{ChatMeta, ChatStore};
 use crate::model::{Confidence, Conversation, Moment};
 use crate::{Catalogue, Extent, StorePlaces};
 
-pub(super) const ID: &str = "6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11";
-pub(super) const NEW_ID: &str = "0b0e7a10-1111-4222-8333-444455556666";
-pub(super) const NEW_WORKSPACE: &str = "/home/u/elsewhere";
-pub(super) const GENERATIONS: [Generation; 4] =
+pub(crate) const ID: &str = "6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11";
+pub(crate) const NEW_ID: &str = "0b0e7a10-1111-4222-8333-444455556666";
+pub(crate) const NEW_WORKSPACE: &str = "/home/u/elsewhere";
+pub(crate) const GENERATIONS: [Generation; 4] =
     [Generation::Aug2025, Generation::Feb2026, Generation::Jul2026, Generation::Sep2026];
 
 /// Three turns with everything that a root can refer to.
-pub(super) fn rich_chat(generation: Generation) -> Chat {
+pub(crate) fn rich_chat(generation: Generation) -> Chat {
     let mut chat = Chat::new(generation, ID).with_turns(vec![
         Turn::Agent {
             prompt: "Look around.".to_owned(),
@@ -46,22 +46,22 @@ pub(super) fn rich_chat(generation: Generation) -> Chat {
 }
 
 /// A `chats` directory.
-pub(super) struct Chats(TempDir);
+pub(crate) struct Chats(TempDir);
 
 impl Chats {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    pub(super) fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.0.path().canonicalize().unwrap().join("chats")
     }
 
-    pub(super) fn write(&self, chat: &Chat) -> PathBuf {
+    pub(crate) fn write(&self, chat: &Chat) -> PathBuf {
         chat.write_cli(&self.path(), Closing::Clean)
     }
 
-    pub(super) fn new_session(&self, id: &str) -> NewSession {
+    pub(crate) fn new_session(&self, id: &str) -> NewSession {
         NewSession {
             chats: self.path(),
             bucket: bucket_of(NEW_WORKSPACE),
@@ -71,8 +71,8 @@ impl Chats {
         }
     }
 
-    /// Every file and directory below, by name.
-    pub(super) fn names(&self) -> Vec<PathBuf> {
+    /// All files and directories below, by name.
+    pub(crate) fn names(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut rest = vec![self.path()];
         while let Some(directory) = rest.pop() {
@@ -89,7 +89,7 @@ impl Chats {
     }
 
     #[track_caller]
-    pub(super) fn read(&self, id: &str) -> Conversation {
+    pub(crate) fn read(&self, id: &str) -> Conversation {
         let places = StorePlaces {
             chats: vec![self.path()],
             acp_sessions: vec![self.path().with_file_name("acp-sessions")],
@@ -101,13 +101,13 @@ impl Chats {
     }
 }
 
-pub(super) fn meta_of(directory: &Path) -> ChatMeta {
+pub(crate) fn meta_of(directory: &Path) -> ChatMeta {
     ChatStore::open_read_only(&directory.join("store.db")).unwrap().meta().unwrap().unwrap()
 }
 
-/// What was said, without what a copy is called.
+/// Compares two conversations without their names.
 #[track_caller]
-pub(super) fn assert_same_talk(copy: &Conversation, original: &Conversation) {
+pub(crate) fn assert_same_talk(copy: &Conversation, original: &Conversation) {
     let (copy, original) = (&with_recorded_times(copy), &with_recorded_times(original));
     pretty_assertions::assert_eq!(copy.messages, original.messages);
     pretty_assertions::assert_eq!(copy.turns, original.turns);
@@ -117,7 +117,7 @@ pub(super) fn assert_same_talk(copy: &Conversation, original: &Conversation) {
     assert_eq!(copy.damage, []);
 }
 
-/// Times that are guessed depend on when a session changed last, and a copy is newer.
+/// Guessed times depend on the last change of a session, and a copy is newer.
 fn with_recorded_times(conversation: &Conversation) -> Conversation {
     let mut conversation = conversation.clone();
     let recorded =
@@ -131,10 +131,10 @@ fn with_recorded_times(conversation: &Conversation) -> Conversation {
 }
 
 /// Another process that has a file open for writing, until it is dropped.
-pub(super) struct OtherWriter(Child);
+pub(crate) struct OtherWriter(Child);
 
 impl OtherWriter {
-    pub(super) fn of(path: &Path) -> Self {
+    pub(crate) fn of(path: &Path) -> Self {
         let file = fs::OpenOptions::new().append(true).open(path).unwrap();
         let child = Command::new("cat")
             .stdin(Stdio::piped())
@@ -153,15 +153,15 @@ impl Drop for OtherWriter {
     }
 }
 
-/// Runs SQL on a store, as somebody who breaks it.
-pub(super) fn damage(directory: &Path, sql: &str) {
+/// Damages a store with SQL.
+pub(crate) fn damage(directory: &Path, sql: &str) {
     let connection = store_fixtures::open_writer(&directory.join("store.db"));
     connection.execute_batch(sql).unwrap();
     connection.close().unwrap();
 }
 
-/// Takes the root out of the meta row, as when the writer is killed before its first checkpoint is recorded.
-pub(super) fn forget_root(directory: &Path) {
+/// Removes the root from the meta row, as if the writer was killed before it recorded its first checkpoint.
+pub(crate) fn forget_root(directory: &Path) {
     let mut meta = meta_of(directory);
     meta.set("latestRootBlobId", "".into());
     damage(directory, &format!("UPDATE meta SET value = '{}'", meta.to_hex_row()));

@@ -1,4 +1,4 @@
-//! What was said in a transcript, put together from its lines.
+//! Puts the messages of a transcript together from its lines.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -7,35 +7,35 @@ use std::mem;
 
 use super::files::Layout;
 use super::json_line::{TranscriptLine, decode_line, state_of};
-use super::lines::{Line, LineReader, MAX_LINE_BYTES, read_range};
 use super::speeches::Speeches;
 use super::text_form::decode_speech;
+use crate::lines::{Line, LineReader, MAX_LINE_BYTES, read_range};
 use crate::model::{Damage, Message, MessageKind, Moment, Part, Role, Turn, TurnState};
 use crate::spread_times::spread_times;
 
-/// A window from the end starts this large, and grows.
+/// The size of the first window from the end. It grows.
 const FIRST_WINDOW: u64 = 64 * 1024;
 const MAX_WINDOW: u64 = 64 * 1024 * 1024;
 /// A file of garbage has as many broken lines as it has lines.
 const MAX_DAMAGE: usize = 100;
-/// What is wrong with a line that is JSON but for some of its bytes.
-const NOT_TEXT: &str = "has bytes that are no text";
-/// As many of them are shown as what is left of them.
+/// The damage of a line that is JSON except for some bytes.
+const NOT_TEXT: &str = "has bytes that are not text";
+/// How many damaged lines are shown as messages.
 pub(super) const MAX_DAMAGED_SHOWN: usize = 1_000;
 
-/// Messages and turns, as far as they are read.
+/// The messages and turns read so far.
 #[derive(Debug, Default)]
 pub(super) struct Body {
     pub(super) messages: Vec<Message>,
     pub(super) turns: Vec<Turn>,
     pub(super) damage: Vec<Damage>,
-    /// The last line, if it has no end and is no JSON.
+    /// The last line, if it has no end and is not JSON.
     torn: Option<Vec<u8>>,
     n_damaged: usize,
     n_unnamed: u64,
 }
 
-/// Reads a file from the front to the end.
+/// Reads a whole file.
 pub(super) fn read_whole(file: File, layout: &Layout, limit: u64) -> io::Result<Body> {
     let mut body = Body::default();
     let mut lines = LineReader::new(file.take(limit));
@@ -43,14 +43,14 @@ pub(super) fn read_whole(file: File, layout: &Layout, limit: u64) -> io::Result<
         let mut speeches = Speeches::new(lines);
         while let Some(speech) = speeches.next()? {
             if speech.is_cut {
-                body.lose(format!("line {}", speech.line), "is longer than we read");
+                body.lose(format!("line {}", speech.line), "is too long, and is cut");
             }
             body.messages_of(decode_speech(speech.speaker, &speech.body));
         }
         return Ok(body);
     }
     while let Some(line) = lines.next()? {
-        // The borrow of the line ends before its number is needed.
+        // The borrow of the line must end before its number is read.
         let lost = body.take_line(&line);
         if let Some(what) = lost {
             body.lose(format!("line {}", lines.number), what);
@@ -59,7 +59,7 @@ pub(super) fn read_whole(file: File, layout: &Layout, limit: u64) -> io::Result<
     Ok(body)
 }
 
-/// Reads the last `n_messages` of a file of lines, without a look at what is before them.
+/// Reads the last `n_messages` of a file of lines, without reading what comes before.
 pub(super) fn read_last(
     mut file: File,
     n_bytes: u64,
@@ -71,7 +71,7 @@ pub(super) fn read_last(
         let start = n_bytes.saturating_sub(window);
         let bytes = read_range(&mut file, start, window)?;
         let mut body = Body::default();
-        // Unless it is the first of the file, the first line is cut.
+        // The first line is cut, unless it is the first line of the file.
         let n_skipped = if start == 0 {
             0
         } else {
@@ -120,9 +120,9 @@ impl Body {
                 }
             }
             Err(_) if !is_terminated => {
-                // Not a message: the next look may find the line whole.
+                // Not a message: the writer may still complete the line.
                 self.torn = Some(bytes.to_vec());
-                return Some("is cut off: its writer is at it, or was killed".to_owned());
+                return Some("is cut off: its writer is not done, or was killed".to_owned());
             }
             Err(err) => {
                 if self.n_damaged < MAX_DAMAGED_SHOWN {
@@ -142,7 +142,7 @@ impl Body {
             (Role::User, MessageKind::Said) => {
                 self.turns.push(Turn { started: message.at, ..Turn::default() });
             }
-            // Context comes before the prompt that it was added to.
+            // Context comes before the prompt that it belongs to.
             (Role::User, _) => {
                 self.messages.push(message);
                 return;
@@ -170,10 +170,10 @@ impl Body {
         }
     }
 
-    /// Joins results with their calls, and fills in the times between those that are recorded.
+    /// Joins results with their calls, and interpolates missing times.
     pub(super) fn finish(mut self, until: Option<Moment>) -> Self {
         join_results(&mut self.messages);
-        spread_times(&mut self.messages, until);
+        spread_times(&mut self.messages, None, until.map(|until| until.at_ms));
         if let Some(turn) = self.turns.last_mut()
             && turn.state != TurnState::Unknown
         {
@@ -198,7 +198,7 @@ impl Body {
         self
     }
 
-    /// Adds what is left of a last line that has no end.
+    /// Adds the rest of a last line that has no end.
     pub(super) fn add_torn(&mut self) {
         if let Some(bytes) = self.torn.take() {
             let message = damaged_message(&bytes);
@@ -207,7 +207,7 @@ impl Body {
     }
 
     pub(super) fn n_said(&self) -> u64 {
-        self.messages.iter().filter(|message| is_counted(message)).count() as u64
+        self.messages.iter().filter(|message| message.is_counted()).count() as u64
     }
 }
 
@@ -215,16 +215,10 @@ fn damaged_message(bytes: &[u8]) -> Message {
     Message::new(Role::Unknown, vec![Part::damaged(bytes)])
 }
 
-/// Tells whether a message counts: context and system prompts do not.
-pub(super) fn is_counted(message: &Message) -> bool {
-    matches!(message.role, Role::User | Role::Assistant) && message.kind.is_said()
-}
-
-/// Where a part is: the message, and the part of it.
+/// The place of a part: the message, and the part in it.
 type Place = (usize, usize);
 
-/// Gives every result to its call, by id or, where there are no ids, by name and order. Messages of which nothing is left
-/// go.
+/// Moves each result to its call: by id, or else by name and order. Removes messages that become empty.
 fn join_results(messages: &mut Vec<Message>) {
     let mut by_id: HashMap<&str, Place> = HashMap::new();
     let mut by_name: HashMap<&str, VecDeque<Place>> = HashMap::new();
@@ -255,14 +249,14 @@ fn join_results(messages: &mut Vec<Message>) {
         let taken = mem::replace(&mut messages[*from].parts[*from_part], Part::text(""));
         let Part::ToolResult { call_id, result, .. } = taken else { continue };
         if let Part::ToolCall(call) = &mut messages[*to].parts[*to_part] {
-            // Transcripts of text, which have no ids, do not tell a failure either.
+            // Text transcripts have no ids, and do not tell a failure.
             if call_id.is_some() {
                 call.state = state_of(&result);
             }
             call.result = Some(result);
         }
     }
-    // Backwards, so that the places before stay what they are.
+    // Backwards, so that earlier places stay valid.
     for ((from, from_part), _) in moves.into_iter().rev() {
         messages[from].parts.remove(from_part);
         if messages[from].parts.is_empty() {

@@ -80,7 +80,7 @@ fn broken_lines_are_named_and_the_rest_is_read() {
     assert_eq!(places, ["line 2", "line 4"]);
     assert!(body.damage[1].what.starts_with("is cut off"), "{:?}", body.damage[1]);
 
-    // What may still be written to is no message, unless everything is asked for.
+    // A line that may still grow is not a message, unless orphans are wanted.
     body.add_torn();
     let parts: Vec<Part> = said(&body);
     assert_eq!(parts[3], Part::damaged(b"{\"role\":\"us"));
@@ -100,7 +100,7 @@ fn a_file_of_garbage_does_not_fill_the_memory_with_complaints() {
 
 #[test]
 fn the_last_messages_of_a_long_file_are_read_without_the_rest() {
-    let mut content = "garbage that nobody may look at\n".repeat(10_000);
+    let mut content = "garbage that must not be read\n".repeat(10_000);
     let long = "x".repeat(100_000);
     for text in ["one", &long, "three"] {
         content += &line("user", text);

@@ -9,7 +9,7 @@ use super::test_home::{Home, ID, make_old, search, small};
 use crate::store::{ConversationStore, Extent, ReadConversationError};
 
 #[test]
-fn what_is_no_plain_file_is_named_and_hangs_nobody() {
+fn a_file_that_is_not_plain_is_reported_and_does_not_hang_the_reader() {
     let home = Home::new();
     let good = home.write(Layout::Flat, "good", &small());
     let transcripts = good.parent().unwrap().to_owned();

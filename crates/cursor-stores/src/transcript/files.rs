@@ -1,4 +1,4 @@
-//! Where transcripts lie below a `projects` directory.
+//! Finds transcripts below a `projects` directory.
 //!
 //! ```text
 //! projects/<slug>/agent-transcripts/<id>/<id>.jsonl            nested
@@ -35,7 +35,7 @@ pub(super) struct TranscriptFile {
     pub(super) project: Arc<Project>,
 }
 
-/// The better ones first.
+/// Better layouts come first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Layout {
     Nested,
@@ -44,20 +44,20 @@ pub(super) enum Layout {
     Text,
 }
 
-/// What is below a directory.
+/// The result of a walk through a directory.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     pub(super) files: Vec<TranscriptFile>,
     pub(super) projects: Vec<Arc<Project>>,
-    /// Directories in which transcripts may appear, but for those that hold one.
+    /// Directories in which transcripts may appear, except those that hold one.
     pub(super) directories: Vec<PathBuf>,
-    /// Files among the transcripts that are none.
+    /// Files among the transcripts that are not transcripts.
     pub(super) n_strangers: u64,
     pub(super) damage: Vec<Damage>,
 }
 
 impl Project {
-    /// A window without a workspace: what it holds may be a copy of what a project has.
+    /// True for a window without a workspace. Its transcripts may be copies of a project's.
     pub(super) fn is_ghost(&self) -> bool {
         let is_window_id =
             self.slug.len() == 13 && self.slug.bytes().all(|byte| byte.is_ascii_digit());
@@ -66,7 +66,7 @@ impl Project {
 }
 
 impl TranscriptFile {
-    /// Orders files of one conversation: the one to trust most first.
+    /// Sorts the files of one conversation: the most reliable first.
     pub(super) fn rank(&self) -> impl Ord + use<'_> {
         (self.project.is_ghost(), &self.layout, Reverse(modified(&self.path)), &self.path)
     }
@@ -88,7 +88,7 @@ impl TranscriptFile {
     }
 }
 
-/// Finds all transcripts, without opening or examining one.
+/// Finds all transcripts, without opening any.
 pub(super) fn walk(root: &Path) -> Walk {
     let mut walk = Walk { directories: vec![root.to_owned()], ..Walk::default() };
     for (entry, kind) in walk.entries(root) {
@@ -109,7 +109,7 @@ pub(super) fn walk(root: &Path) -> Walk {
     walk
 }
 
-/// Finds the files of one conversation, the best first, without a look at the others.
+/// Finds the files of one conversation, the best first, without looking at the others.
 pub(super) fn locate(root: &Path, key: &str) -> Vec<TranscriptFile> {
     if key.contains('/') {
         return locate_path(root, Path::new(key)).into_iter().collect();
@@ -134,7 +134,7 @@ pub(super) fn locate(root: &Path, key: &str) -> Vec<TranscriptFile> {
     let mut found: Vec<TranscriptFile> =
         own_files.filter_map(|path| locate_path(root, &path)).collect();
     if found.is_empty() {
-        // Below another conversation, of which there may be thousands.
+        // Look below the other conversations. There may be thousands.
         for transcripts in projects {
             for (parent, kind) in scrap.entries(&root.join(&transcripts)) {
                 let parent = transcripts.join(parent.file_name());
@@ -171,7 +171,7 @@ fn locate_path(root: &Path, relative: &Path) -> Option<TranscriptFile> {
         _ => return None,
     };
     let path = root.join(relative);
-    // Whether it is a plain file is for whoever opens it to say.
+    // The opener checks whether it is a plain file.
     fs::symlink_metadata(&path).ok()?;
     let mut directory = root.to_owned();
     let (_, directories) = names.split_last()?;
@@ -246,7 +246,7 @@ impl Walk {
                 }
             }
         }
-        // One that holds a transcript is watched with it.
+        // A directory that holds a transcript is watched with it.
         if self.files.len() == n_before {
             self.directories.push(directory.to_owned());
         }
@@ -261,7 +261,7 @@ impl Walk {
         self.files.push(TranscriptFile { path, id: id.to_owned(), layout, project });
     }
 
-    /// The entries of a directory. What cannot be listed is damage; what is not there is not.
+    /// The entries of a directory. A directory that cannot be listed is damage. A missing one is not.
     fn entries(&mut self, directory: &Path) -> Vec<(DirEntry, Kind)> {
         let listed = fs::read_dir(directory).and_then(|entries| {
             entries

@@ -4,21 +4,21 @@ use serde_json::{Map, Value as Json};
 
 use crate::lenient_json;
 use crate::model::{Message, MessageKind, Part, Role, ToolCall, ToolResult, ToolState, TurnState};
-use crate::prompt_time::parse_prompt_time;
-use crate::user_text::split_user_text;
+use crate::text::prompt_time::parse_prompt_time;
+use crate::text::user_text::split_user_text;
 
-/// What a line says. A line that is no JSON says nothing.
+/// The content of a line.
 #[derive(Debug, PartialEq)]
 pub(super) enum TranscriptLine {
     Message(Message),
-    /// The turn before it is over.
+    /// Ends the turn before it.
     TurnEnded {
         state: TurnState,
         error: Option<String>,
     },
 }
 
-/// Decodes one line. Everything that is JSON is kept, known or not.
+/// Decodes one line. Keeps all JSON, known or not.
 pub(super) fn decode_line(line: &[u8]) -> Result<TranscriptLine, serde_json::Error> {
     let value = lenient_json::parse(line)?;
     let Json::Object(fields) = value else {
@@ -32,7 +32,7 @@ pub(super) fn decode_line(line: &[u8]) -> Result<TranscriptLine, serde_json::Err
             let text = error_text(&fields).unwrap_or_else(|| Json::Object(fields).to_string());
             TranscriptLine::Message(Message::new(Role::Assistant, vec![Part::Error { text }]))
         }
-        // As Claude Code writes it: the role is the type.
+        // Claude Code writes the role as the type.
         (None, role @ ("user" | "assistant")) if fields.contains_key("message") => {
             TranscriptLine::Message(decode_message(role, &fields))
         }
@@ -43,33 +43,25 @@ pub(super) fn decode_line(line: &[u8]) -> Result<TranscriptLine, serde_json::Err
     })
 }
 
-/// Tells whether decoding a message left something of it to be joined with another one.
+/// True if a message has a result that belongs to another message's call.
 pub(super) fn has_tool_result(message: &Message) -> bool {
     message.parts.iter().any(|part| matches!(part, Part::ToolResult { .. }))
 }
 
-/// The message of what a user sent, as the model saw it.
+/// A user's message, as the model saw it.
 pub(super) fn user_message(texts: &[&str], mut others: Vec<Part>) -> Message {
     let mut message = Message::new(Role::User, Vec::new());
-    // Results of tools are sent in the user's name by some builds.
+    // Some builds send tool results with the role `user`.
     let mut is_said = others.iter().any(|part| !matches!(part, Part::ToolResult { .. }));
     for text in texts {
         let split = split_user_text(text);
         for (tag, body) in split.context {
-            message.parts.push(Part::Attachment {
-                kind: "context".to_owned(),
-                name: (!tag.is_empty()).then(|| tag.to_owned()),
-                text: Some(body.trim_matches(['\n', '\r']).to_owned()),
-            });
+            message.parts.push(Part::context(tag, body.trim_matches(['\n', '\r'])));
         }
         if let Some(written) = split.timestamp {
             match parse_prompt_time(written) {
                 Some(at) => message.at = message.at.or(Some(at)),
-                None => message.parts.push(Part::Attachment {
-                    kind: "context".to_owned(),
-                    name: Some("timestamp".to_owned()),
-                    text: Some(written.to_owned()),
-                }),
+                None => message.parts.push(Part::context("timestamp", written)),
             }
         }
         if let Some(query) = split.query {
@@ -99,7 +91,7 @@ fn decode_turn_end(fields: &Map<String, Json>) -> TranscriptLine {
     TranscriptLine::TurnEnded { state, error: error_text(fields) }
 }
 
-/// `error` as a text, or as an object with a `message`.
+/// `error` as a string, or as an object with a `message`.
 fn error_text(fields: &Map<String, Json>) -> Option<String> {
     match fields.get("error").or_else(|| fields.get("message"))? {
         Json::Null => None,
@@ -174,7 +166,8 @@ fn decode_content(content: &Json) -> Vec<Part> {
     }
 }
 
-fn decode_block(block: &Json) -> Part {
+/// Reads one block of a message's content: text, thinking, a tool call or its result, an image.
+pub(crate) fn decode_block(block: &Json) -> Part {
     if let Some(text) = text_block(block) {
         return Part::text(text);
     }
@@ -240,7 +233,7 @@ fn decode_image(block: &Json) -> Part {
     }
 }
 
-/// What a result says about the call it belongs to.
+/// The state of a call with this result.
 pub(super) fn state_of(result: &ToolResult) -> ToolState {
     if result.error.is_some() { ToolState::Failed } else { ToolState::Succeeded }
 }

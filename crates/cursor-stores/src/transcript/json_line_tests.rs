@@ -118,7 +118,7 @@ fn the_end_of_a_turn_says_how_it_ended() {
 }
 
 #[test]
-fn what_is_not_known_is_kept() {
+fn unknown_content_is_kept() {
     let error = message(json!({"type": "error", "error": "Provider Error"}));
     assert_eq!(
         error,

@@ -7,15 +7,14 @@
 //!       ──► scan                          what matches, a line at a time; sidecars with it
 //! ```
 //!
-//! A conversation is known by the name of its file. Where several files have the same name, the best of them has it as
-//! its key, and the others have their path below `projects`.
+//! The name of its file identifies a conversation. If several files have the same name, the best one has it as its key,
+//! and the others have their path below `projects`.
 
 mod body;
 #[cfg(test)]
 mod damage_tests;
 mod files;
 mod json_line;
-mod lines;
 mod peek;
 mod scan;
 #[cfg(test)]
@@ -31,6 +30,8 @@ mod text_form;
 mod workspace;
 
 use std::fs;
+
+pub(crate) use json_line::decode_block;
 
 use crate::StorePlaces;
 use crate::model::StoreKind;
@@ -54,13 +55,13 @@ pub(crate) fn discover(places: &StorePlaces) -> Vec<Discovered> {
 /// A transcript of either form, line by line.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz_lines(bytes: &[u8]) {
-    let mut lines = lines::LineReader::new(bytes);
+    let mut lines = crate::lines::LineReader::new(bytes);
     while let Ok(Some(line)) = lines.next() {
-        if let lines::Line::Whole { bytes, .. } = line {
+        if let crate::lines::Line::Whole { bytes, .. } = line {
             drop(json_line::decode_line(bytes));
         }
     }
-    let mut speeches = speeches::Speeches::new(lines::LineReader::new(bytes));
+    let mut speeches = speeches::Speeches::new(crate::lines::LineReader::new(bytes));
     while let Ok(Some(speech)) = speeches.next() {
         drop(text_form::decode_speech(speech.speaker, &speech.body));
     }

@@ -1,24 +1,24 @@
-//! What a list needs of a transcript: its first prompt and its last line, however long it is between them.
+//! Reads the first prompt and the last line of a transcript for a list, however long the rest is.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use super::files::Layout;
 use super::json_line::{TranscriptLine, decode_line};
-use super::lines::{LineReader, read_range};
 use super::speeches::Speeches;
 use super::text_form::decode_speech;
+use crate::lines::{LineReader, read_range};
 use crate::model::{Activity, Message, MessageKind, Moment, Part, Role, TurnState};
 use crate::plain_file::{self, PlainFileError};
-use crate::title::title_of;
+use crate::text::title::title_of;
 
-/// Most prompts begin in the first of these, and no list of thousands can afford more than the last.
+/// Most prompts begin within the first size. A list of thousands cannot afford more than the last.
 const FIRST_BYTES: [u64; 2] = [8 * 1024, 64 * 1024];
 const LAST_BYTES: u64 = 4 * 1024;
-/// Somebody who writes is silent for as long as a tool runs; beyond this we do not guess.
+/// A writer is silent while a tool runs. After this time we do not guess.
 const LIVE_FOR: Duration = Duration::from_secs(60);
 
-/// The ends of a transcript.
+/// The facts from both ends of a transcript.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Peek {
     pub(super) n_bytes: u64,
@@ -28,7 +28,7 @@ pub(super) struct Peek {
     pub(super) activity: Activity,
 }
 
-/// Looks at both ends of a file.
+/// Reads both ends of a file.
 pub(super) fn peek(path: &Path, layout: &Layout) -> Result<Peek, PlainFileError> {
     let failed = |source| PlainFileError::Read { path: path.to_owned(), source };
     let mut file = plain_file::open(path)?;
@@ -51,7 +51,7 @@ pub(super) fn peek(path: &Path, layout: &Layout) -> Result<Peek, PlainFileError>
     }
     let last = read_range(&mut file, n_bytes.saturating_sub(LAST_BYTES), LAST_BYTES);
     let last = last.map_err(failed)?;
-    // A copy is born later than it was last written.
+    // A copy is created after its last modification.
     let born = metadata.created().map_or(modified, |born| born.min(modified));
     let is_recent = SystemTime::now().duration_since(modified).map_or(true, |age| age < LIVE_FOR);
     let activity = match ending(&last, n_bytes, layout) {
@@ -63,8 +63,8 @@ pub(super) fn peek(path: &Path, layout: &Layout) -> Result<Peek, PlainFileError>
     Ok(Peek {
         n_bytes,
         title: opening.title,
-        created: opening.at.unwrap_or(Moment::of_file(milliseconds(born))),
-        updated: Moment::of_file(milliseconds(modified)),
+        created: opening.at.unwrap_or(Moment::of_file_time(born)),
+        updated: Moment::of_file_time(modified),
         activity,
     })
 }
@@ -80,7 +80,7 @@ impl Opening {
         self.title.is_some() && self.at.is_some()
     }
 
-    /// Takes what a message has to say, and tells whether that is all there is to know.
+    /// Takes the facts of a message. Returns true once there is nothing more to learn.
     fn take(&mut self, message: &Message) -> bool {
         self.at = self.at.or(message.at);
         if message.role == Role::User && message.kind == MessageKind::Said && self.title.is_none() {
@@ -109,13 +109,13 @@ fn first_of_lines(bytes: &[u8], is_cut: bool) -> Opening {
     opening
 }
 
-/// The prompt in a line of which only the beginning is here.
+/// The prompt in a line of which only the beginning was read.
 fn query_of_cut_line(line: &[u8]) -> Option<String> {
     let tag = b"<user_query>";
     let start = memchr::memmem::find(line, tag)?;
     let begun = &line[start..];
     let end = memchr::memmem::find(begun, b"</user_query>").unwrap_or(begun.len());
-    // The cut may have gone through an escape or a character, of which the longest has twelve bytes.
+    // The cut may have split an escape or a character. The longest has twelve bytes.
     (0..=12.min(end)).find_map(|n_dropped| {
         let escaped = begun.get(tag.len()..end - n_dropped)?;
         let quoted = [b"\"".as_slice(), escaped, b"\""].concat();
@@ -135,11 +135,11 @@ fn first_of_text(bytes: &[u8]) -> Opening {
     opening
 }
 
-/// What the last line says about whether somebody is at it.
+/// The activity, judged by the last line.
 #[derive(Debug, PartialEq)]
 enum Ending {
     Over(Activity),
-    /// A prompt without an answer, a call without what follows, half a line.
+    /// A prompt without an answer, a call without a result, or half a line.
     Unfinished,
     /// Older builds do not mark the end of a turn.
     Untold,
@@ -153,7 +153,7 @@ fn ending(last: &[u8], n_bytes: u64, layout: &Layout) -> Ending {
     let trimmed = last.trim_ascii_end();
     let start = memchr::memrchr(b'\n', trimmed).map(|at| at + 1);
     if start.is_none() && n_bytes > last.len() as u64 {
-        // The line is longer than what was read of it, so it is not the mark that ends a turn.
+        // The line is longer than the part that was read, so it does not mark the end of a turn.
         return Ending::Untold;
     }
     match decode_line(&trimmed[start.unwrap_or(0)..]) {
@@ -169,13 +169,5 @@ fn ending(last: &[u8], n_bytes: u64, layout: &Layout) -> Ending {
         },
         Err(_) if is_terminated || trimmed.is_empty() => Ending::Untold,
         Err(_) => Ending::Unfinished,
-    }
-}
-
-pub(super) fn milliseconds(time: SystemTime) -> i64 {
-    let ms = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => ms(since),
-        Err(before) => -ms(before.duration()),
     }
 }

@@ -100,7 +100,7 @@ fn output_that_overflowed_belongs_to_the_conversation_that_names_it() {
 }
 
 #[test]
-fn a_search_ends_when_it_is_told_to() {
+fn a_search_ends_when_the_caller_breaks() {
     let home = Home::new();
     for number in 0..20 {
         home.write(Layout::Flat, &format!("id{number}"), &small());

@@ -1,4 +1,4 @@
-//! What tools put out when it was too long for the conversation: `agent-tools/*.txt`, one directory per project.
+//! Tool outputs that were too long for the conversation: `agent-tools/*.txt`, one directory per project.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -6,13 +6,13 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::files::{Project, TranscriptFile};
-use super::lines::{Line, LineReader};
+use crate::lines::{Line, LineReader};
 use crate::plain_file::{self, PlainFileError};
 use crate::search::{FieldMatch, Matcher, search_bytes};
 
 const DIRECTORY: &str = "agent-tools";
 const WINDOW_BYTES: usize = 1024 * 1024;
-/// What stands at the end of one window is seen again at the beginning of the next.
+/// The end of one window is the beginning of the next.
 const OVERLAP_BYTES: usize = 16 * 1024;
 
 /// The outputs of a project.
@@ -30,23 +30,20 @@ pub(super) fn sidecars_of(project: &Project) -> Vec<PathBuf> {
     paths
 }
 
-/// How a find in an output is named.
+/// The name under which a match in an output is reported.
 pub(super) fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     format!("{DIRECTORY}/{name}")
 }
 
-/// Looks through one output, a window at a time.
+/// Searches one output, a window at a time.
 pub(super) fn search_sidecar(
     matcher: &Matcher,
     path: &Path,
     limit: u64,
 ) -> Result<Option<FieldMatch>, PlainFileError> {
     let failed = |source: io::Error| PlainFileError::Read { path: path.to_owned(), source };
-    let mut file = plain_file::open(path)?;
-    if file.metadata().map_err(failed)?.len() > limit {
-        return Err(PlainFileError::TooLarge { path: path.to_owned(), limit });
-    }
+    let mut file = plain_file::open_at_most(path, limit)?;
     let mut window = Vec::new();
     loop {
         let n_kept = window.len().min(OVERLAP_BYTES);
@@ -64,7 +61,7 @@ pub(super) fn search_sidecar(
     }
 }
 
-/// Finds out which conversation speaks of which of these outputs: the first that names it.
+/// Finds the conversation of each output: the first one that names it.
 pub(super) fn owners<'a>(
     names: &HashSet<String>,
     files: impl Iterator<Item = &'a (TranscriptFile, String)>,
@@ -86,7 +83,7 @@ pub(super) fn owners<'a>(
     owners
 }
 
-/// Every `agent-tools/….txt` in a text, also where JSON or Windows wrote the separator otherwise.
+/// Every `agent-tools/….txt` in a text, with the separators of JSON and Windows too.
 fn mentioned(bytes: &[u8]) -> impl Iterator<Item = String> {
     memchr::memmem::find_iter(bytes, DIRECTORY).filter_map(|at| {
         let rest = &bytes[at + DIRECTORY.len()..];

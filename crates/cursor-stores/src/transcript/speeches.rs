@@ -1,17 +1,17 @@
-//! Who said what in a transcript of text, one speech at a time.
+//! Reads a text transcript, one speech at a time.
 
 use std::io::{self, Read};
 
-use super::lines::{Line, LineReader, MAX_LINE_BYTES};
 use super::text_form::{Speaker, speaker_line};
+use crate::lines::{Line, LineReader, MAX_LINE_BYTES};
 
-/// What one speaker said in one go.
+/// The text of one speaker, up to the next.
 pub(super) struct Speech {
     pub(super) speaker: Speaker,
     pub(super) body: String,
     /// The line that it begins at.
     pub(super) line: u64,
-    /// There was more of it than we take.
+    /// The speech was longer than the limit.
     pub(super) is_cut: bool,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Speeches<R> {
 
 impl<R: Read> Speeches<R> {
     pub(super) fn new(lines: LineReader<R>) -> Self {
-        Self { lines, next: Some((Speaker::Nobody, 1)) }
+        Self { lines, next: Some((Speaker::Unnamed, 1)) }
     }
 
     pub(super) fn next(&mut self) -> io::Result<Option<Speech>> {

@@ -1,44 +1,40 @@
-//! The transcripts of one `projects` directory as a store.
+//! A store of the transcripts in one `projects` directory.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
-use std::ops::ControlFlow;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ground::with_causes;
 
-use super::body::{is_counted, read_last, read_whole};
+use super::body::{read_last, read_whole};
 use super::files::{Layout, Project, TranscriptFile, Walk, locate, walk};
 use super::json_line::{TranscriptLine, decode_line};
-use super::lines::{Line, LineReader};
 use super::peek::{Peek, peek};
 use super::scan::Scan;
 use super::sidecars::sidecars_of;
 use super::workspace::workspace_of;
+use crate::lines::{Line, LineReader};
 use crate::model::{
     Activity, Conversation, Damage, Head, Origin, Parent, Shelf, StoreKind, TurnState, Workspace,
 };
 use crate::parallel;
 use crate::plain_file::{self, PlainFileError};
 use crate::raw_record::{RawContent, RawRecord, VisitRaw};
-use crate::search::Matcher;
+use crate::search::{Matcher, Search};
 use crate::store::{
-    Account, Branches, ConversationStore, Extent, Family, Hit, Listing, ReadConversationError,
-    Treatment,
+    Account, Branches, ConversationStore, Extent, Found, Listing, ReadConversationError, Treatment,
 };
 
-/// Transcripts hold no results of tools, so even long ones have some megabytes.
+/// Transcripts hold no tool results, so even long ones have only a few megabytes.
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 
 pub(super) struct TranscriptStore {
     root: PathBuf,
 }
 
-/// A transcript, and what its conversation is called.
+/// A transcript, and the key of its conversation.
 type Keyed = (TranscriptFile, String);
 
 impl TranscriptStore {
@@ -46,8 +42,8 @@ impl TranscriptStore {
         Self { root }
     }
 
-    /// Names every file: the best of a conversation by its id, the others by their path. Copies are left out, and
-    /// counted.
+    /// Gives each file a key: the id for the best file of a conversation, the path for the others. Leaves out copies,
+    /// and counts them.
     fn name_files(&self, files: Vec<TranscriptFile>) -> (Vec<Keyed>, u64) {
         let mut groups: BTreeMap<String, Vec<TranscriptFile>> = BTreeMap::new();
         for file in files {
@@ -183,10 +179,8 @@ impl ConversationStore for TranscriptStore {
 
     fn read(&self, key: &str, extent: Extent) -> Result<Conversation, ReadConversationError> {
         let file = self.find(key)?;
-        let unreadable = |source: PlainFileError| ReadConversationError::Unreadable {
-            path: file.path.clone(),
-            source: Box::new(source),
-        };
+        let unreadable =
+            |error: PlainFileError| ReadConversationError::unreadable(&file.path, error);
         let failed = |source| unreadable(PlainFileError::Read { path: file.path.clone(), source });
         let peeked = peek(&file.path, &file.layout).map_err(unreadable)?;
         let opened = plain_file::open(&file.path).map_err(unreadable)?;
@@ -239,14 +233,10 @@ impl ConversationStore for TranscriptStore {
         Ok(conversation)
     }
 
-    fn search(
-        &self,
-        matcher: &Matcher,
-        found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
-    ) -> Vec<Damage> {
+    fn search(&self, matcher: &Matcher, found: Found<'_>) -> Vec<Damage> {
         let Walk { files, projects, mut damage, .. } = walk(&self.root);
         let (named, _) = self.name_files(files);
-        let scan = Scan::new(matcher, found, MAX_FILE_BYTES);
+        let scan = Scan { search: Search::new(matcher, found), limit: MAX_FILE_BYTES };
         damage.extend(scan.transcripts(&named));
         for project in projects {
             damage.extend(scan.sidecars(&project, &named));
@@ -261,17 +251,11 @@ impl ConversationStore for TranscriptStore {
         visit: &mut VisitRaw<'_>,
     ) -> Result<(), ReadConversationError> {
         let file = self.find(key)?;
-        let unreadable = |source: PlainFileError| ReadConversationError::Unreadable {
-            path: file.path.clone(),
-            source: Box::new(source),
-        };
+        let unreadable =
+            |error: PlainFileError| ReadConversationError::unreadable(&file.path, error);
         let failed = |source| unreadable(PlainFileError::Read { path: file.path.clone(), source });
         let name = file.path.file_name().unwrap_or_default().to_string_lossy();
-        let opened = plain_file::open(&file.path).map_err(unreadable)?;
-        if opened.metadata().map_err(failed)?.len() > MAX_FILE_BYTES {
-            let path = file.path.clone();
-            return Err(unreadable(PlainFileError::TooLarge { path, limit: MAX_FILE_BYTES }));
-        }
+        let opened = plain_file::open_at_most(&file.path, MAX_FILE_BYTES).map_err(unreadable)?;
         let mut lines = LineReader::new(opened.take(MAX_FILE_BYTES));
         loop {
             let content = match lines.next().map_err(failed)? {
@@ -287,18 +271,14 @@ impl ConversationStore for TranscriptStore {
 
     fn stamp(&self, key: &str) -> Option<u64> {
         let file = self.find(key).ok()?;
-        let metadata = plain_file::inspect(&file.path).ok()?;
-        let mut hasher = DefaultHasher::new();
-        (metadata.dev(), metadata.ino(), metadata.size()).hash(&mut hasher);
-        (metadata.mtime(), metadata.mtime_nsec()).hash(&mut hasher);
-        Some(hasher.finish())
+        plain_file::stamp(&file.path)
     }
 
     fn watched(&self, key: Option<&str>) -> Vec<PathBuf> {
         let Some(key) = key else { return walk(&self.root).directories };
         let Some(file) = locate(&self.root, key).into_iter().next() else { return Vec::new() };
         let own = file.path.parent().map(Path::to_owned);
-        // Where its sub-agents come to be.
+        // New sub-agents appear here.
         let subagents = file.subagents_directory().filter(|directory| directory.is_dir());
         own.into_iter().chain(subagents).collect()
     }
@@ -317,27 +297,19 @@ impl ConversationStore for TranscriptStore {
         let (named, n_copies) = self.name_files(files);
         let mut account = Account { damage, ..Account::default() };
         for (file, key) in &named {
-            // One that has several files counts once.
+            // A conversation with several files counts once.
             if *key != file.id {
                 continue;
             }
-            let hidden = if file.parent().is_some() {
-                Some("sub-agents")
+            if file.parent().is_some() {
+                account.hide("sub-agents");
             } else if plain_file::inspect(&file.path).is_ok_and(|metadata| metadata.len() == 0) {
-                Some("empty")
+                account.hide("empty");
             } else {
-                None
-            };
-            match hidden {
-                Some(what) => *account.n_hidden.entry(what.to_owned()).or_default() += 1,
-                None => account.n_conversations += 1,
+                account.n_conversations += 1;
             }
         }
-        let mut add = |name: &str, n_rows: u64, treatment| {
-            if n_rows > 0 {
-                account.families.push(Family { name: name.to_owned(), n_rows, treatment });
-            }
-        };
+        let mut add = |name, n_rows, treatment| account.add_family(name, n_rows, treatment);
         for (name, n_files) in n_by_layout {
             add(name, n_files, Treatment::Read);
         }
@@ -346,18 +318,14 @@ impl ConversationStore for TranscriptStore {
         let n_outputs = projects.iter().map(|project| sidecars_of(project).len() as u64).sum();
         add("agent-tools/*.txt", n_outputs, Treatment::Read);
         for name in ["terminals", "canvases", "mcps"] {
-            add(
-                name,
-                projects.iter().map(|project| n_entries(project, name)).sum(),
-                Treatment::Counted,
-            );
+            let n_entries = projects.iter().map(|project| n_entries(project, name)).sum();
+            add(name, n_entries, Treatment::Counted);
         }
-        let has_tokens = |project: &&Arc<Project>| exists(project, "mcp-auth.json");
-        add(
-            "mcp-auth.json",
-            projects.iter().filter(has_tokens).count() as u64,
-            Treatment::NeverRead,
-        );
+        let has_tokens = |project: &&Arc<Project>| {
+            fs::symlink_metadata(project.path.join("mcp-auth.json")).is_ok()
+        };
+        let n_tokens = projects.iter().filter(has_tokens).count() as u64;
+        add("mcp-auth.json", n_tokens, Treatment::NeverRead);
         account
     }
 }
@@ -375,10 +343,6 @@ fn n_entries(project: &Project, name: &str) -> u64 {
     fs::read_dir(project.path.join(name)).map_or(0, |entries| entries.count() as u64)
 }
 
-fn exists(project: &Project, name: &str) -> bool {
-    fs::symlink_metadata(project.path.join(name)).is_ok()
-}
-
 fn subagents_of(file: &TranscriptFile) -> Vec<String> {
     let entries = file.subagents_directory().and_then(|directory| fs::read_dir(directory).ok());
     let mut ids: Vec<String> = entries
@@ -391,19 +355,16 @@ fn subagents_of(file: &TranscriptFile) -> Vec<String> {
     ids
 }
 
-/// What a look at all lines tells.
+/// The result of a look at all lines.
 struct Counted {
     n_messages: u64,
-    /// Lines that cannot be read.
+    /// Damaged lines.
     n_broken: u64,
 }
 
 fn count_messages(file: &TranscriptFile) -> Result<Counted, PlainFileError> {
     let failed = |source| PlainFileError::Read { path: file.path.clone(), source };
-    let opened = plain_file::open(&file.path)?;
-    if opened.metadata().map_err(failed)?.len() > MAX_FILE_BYTES {
-        return Err(PlainFileError::TooLarge { path: file.path.clone(), limit: MAX_FILE_BYTES });
-    }
+    let opened = plain_file::open_at_most(&file.path, MAX_FILE_BYTES)?;
     if file.layout == Layout::Text {
         let body = read_whole(opened, &file.layout, MAX_FILE_BYTES).map_err(failed)?;
         return Ok(Counted { n_messages: body.n_said(), n_broken: body.damage.len() as u64 });
@@ -415,7 +376,7 @@ fn count_messages(file: &TranscriptFile) -> Result<Counted, PlainFileError> {
             Line::Whole { bytes, .. } if bytes.trim_ascii().is_empty() => {}
             Line::Whole { bytes, .. } => match decode_line(bytes) {
                 Ok(TranscriptLine::Message(message)) => {
-                    counted.n_messages += u64::from(is_counted(&message));
+                    counted.n_messages += u64::from(message.is_counted());
                     counted.n_broken += u64::from(str::from_utf8(bytes).is_err());
                 }
                 Ok(TranscriptLine::TurnEnded { .. }) => {}
@@ -427,7 +388,7 @@ fn count_messages(file: &TranscriptFile) -> Result<Counted, PlainFileError> {
     Ok(counted)
 }
 
-/// Tells whether two files hold the same.
+/// True if two files have the same content.
 fn is_same(one: &Path, other: &Path) -> Result<bool, PlainFileError> {
     let (mut one_file, mut other_file) = (plain_file::open(one)?, plain_file::open(other)?);
     let failed = |source: io::Error| PlainFileError::Read { path: other.to_owned(), source };

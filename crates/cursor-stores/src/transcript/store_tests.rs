@@ -110,7 +110,7 @@ fn every_layout_is_listed() {
     let empty = home.write(Layout::Flat, "e", &[]);
     let listing = home.store().list();
     let parent = Parent { id: "a".to_owned(), ..Parent::default() };
-    let nobody_knows = |path: &Path| Some(Moment::of_file(born(path).min(MODIFIED)));
+    let unrecorded = |path: &Path| Some(Moment::of_file(born(path).min(MODIFIED)));
     let expected = vec![
         Head { subagents: vec!["b".to_owned()], ..head_of(&nested, "a") },
         Head { parent: Some(parent), ..head_of(&child, "b") },
@@ -118,7 +118,7 @@ fn every_layout_is_listed() {
         head_of(&oldest, "d"),
         Head {
             title: None,
-            created: nobody_knows(&empty),
+            created: unrecorded(&empty),
             shelf: Shelf::Empty,
             ..head_of(&empty, "e")
         },
@@ -151,7 +151,7 @@ fn half_a_line_is_not_the_end_but_one_that_is_too_long_to_look_at_may_be() {
 }
 
 fn born(path: &Path) -> i64 {
-    super::peek::milliseconds(fs::metadata(path).unwrap().created().unwrap())
+    Moment::of_file_time(fs::metadata(path).unwrap().created().unwrap()).at_ms
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_copy_without_a_workspace_yields_to_the_project() {
     assert_eq!(listing.heads, [head_of(&real, ID)]);
     assert_eq!(home.search("done").len(), 1, "what is there twice is found once");
 
-    // What only the copy has is not lost.
+    // Messages that only the copy has are not lost.
     let ghost = TranscriptProject::new(home.directory.path(), "empty-window");
     let path = ghost.transcript(Layout::Nested, ID, &[prompt(WRITTEN, "ghostly")]);
     let key = format!("empty-window/agent-transcripts/{ID}/{ID}.jsonl");
@@ -269,7 +269,7 @@ fn a_stamp_changes_with_appends_and_rewrites_only() {
     assert_ne!(store.stamp(ID), Some(first));
     assert_eq!(home.read(ID).messages[0].parts, [Part::text("rewritten")]);
     assert_eq!(store.watched(Some(ID)), [path.parent().unwrap()]);
-    // A new one begins as a directory with nothing in it.
+    // A new conversation begins as an empty directory.
     let transcripts = path.parent().unwrap().parent().unwrap();
     let begun = transcripts.join("begun");
     fs::create_dir(&begun).unwrap();

@@ -1,20 +1,20 @@
-//! The older transcripts, which are plain text: `user:` and `assistant:` on lines of their own, and marks in brackets.
+//! Older transcripts in plain text: `user:` and `assistant:` on their own lines, and marks in brackets.
 
 use serde_json::{Map, Value as Json};
 
 use super::json_line::user_message;
 use crate::model::{Message, Part, Role, ToolCall, ToolResult};
 
-/// Who speaks from a line on.
+/// The speaker from a line on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Speaker {
     User,
     Assistant,
-    /// What stands before the first speaker.
-    Nobody,
+    /// Text before the first speaker.
+    Unnamed,
 }
 
-/// Tells whether a line names who speaks next.
+/// The speaker that a line names.
 pub(super) fn speaker_line(line: &[u8]) -> Option<Speaker> {
     match line.trim_ascii_end() {
         b"user:" => Some(Speaker::User),
@@ -23,12 +23,12 @@ pub(super) fn speaker_line(line: &[u8]) -> Option<Speaker> {
     }
 }
 
-/// Reads what one speaker said. `None` if that is nothing.
+/// Reads the text of one speaker. `None` if it is empty.
 pub(super) fn decode_speech(speaker: Speaker, body: &str) -> Option<Message> {
     let text = body.trim_matches(['\n', '\r']);
     match speaker {
-        Speaker::Nobody if text.trim().is_empty() => None,
-        Speaker::Nobody => Some(Message::new(Role::Unknown, vec![Part::text(text)])),
+        Speaker::Unnamed if text.trim().is_empty() => None,
+        Speaker::Unnamed => Some(Message::new(Role::Unknown, vec![Part::text(text)])),
         Speaker::User => Some(user_message(&[text], Vec::new())),
         Speaker::Assistant => Some(Message::new(Role::Assistant, decode_parts(text))),
     }
@@ -60,7 +60,7 @@ fn decode_parts(text: &str) -> Vec<Part> {
     parts
 }
 
-/// Tells which section begins at a line, and what of the line belongs to it.
+/// Finds out whether a new section begins at a line, and which part of the line belongs to it.
 fn next_section<'a>(
     section: Section<'a>,
     line: &'a str,
@@ -78,9 +78,9 @@ fn next_section<'a>(
     }
     let is_blank = line.trim().is_empty();
     match section {
-        // Nothing marks the end of a thought but an empty line.
+        // Only an empty line marks the end of a thought.
         Section::Thinking if is_blank && !body.is_empty() => Some((Section::Text, None)),
-        // What a tool is called with is indented.
+        // The arguments of a tool are indented.
         Section::Call(_) if !is_blank && !line.starts_with([' ', '\t', '{', '}', '[', ']']) => {
             Some((Section::Text, Some(line)))
         }
@@ -110,7 +110,7 @@ fn finish(section: Section<'_>, body: &[&str], parts: &mut Vec<Part>) {
     }
 }
 
-/// JSON, or lines of `key: value` or `key=value`, or else a text.
+/// JSON, or lines of `key: value` or `key=value`, or plain text.
 fn decode_input(text: &str) -> Json {
     if text.trim().is_empty() {
         return Json::Null;
@@ -121,7 +121,7 @@ fn decode_input(text: &str) -> Json {
     let mut entries: Vec<(&str, String)> = Vec::new();
     let indent = text.lines().next().map_or(0, |line| line.len() - line.trim_start().len());
     for line in text.lines() {
-        // A line of a long value may look like a key, but no key comes twice.
+        // A line of a long value may look like a key, but no key occurs twice.
         let new = key_and_value(line, indent)
             .filter(|(key, _)| entries.iter().all(|(known, _)| known != key));
         match (new, entries.last_mut()) {

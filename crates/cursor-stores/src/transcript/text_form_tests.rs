@@ -76,16 +76,16 @@ fn users_write_marks_without_meaning_them() {
 }
 
 #[test]
-fn what_stands_before_the_first_speaker_is_kept() {
-    assert_eq!(decode_speech(Speaker::Nobody, " \n"), None);
-    let message = decode_speech(Speaker::Nobody, "title\n").unwrap();
+fn text_before_the_first_speaker_is_kept() {
+    assert_eq!(decode_speech(Speaker::Unnamed, " \n"), None);
+    let message = decode_speech(Speaker::Unnamed, "title\n").unwrap();
     assert_eq!(message, Message::new(Role::Unknown, vec![Part::text("title")]));
 }
 
 proptest! {
     #[test]
     fn no_text_makes_it_fail(text in "(\\[Thinking\\]|\\[Tool call\\]|\\[Tool result\\]|[ a:={}\n\té]|\\PC){0,80}") {
-        for speaker in [Speaker::User, Speaker::Assistant, Speaker::Nobody] {
+        for speaker in [Speaker::User, Speaker::Assistant, Speaker::Unnamed] {
             let _message = decode_speech(speaker, &text);
         }
     }

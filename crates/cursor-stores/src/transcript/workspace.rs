@@ -1,4 +1,4 @@
-//! Which workspace a project directory stands for. Its name does not say: many paths have the same.
+//! Finds the workspace of a project directory. Its name alone does not tell: many paths have the same slug.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use crate::model::Workspace;
 use crate::{lenient_json, plain_file};
 
 const MAX_MARKER_BYTES: u64 = 64 * 1024;
-/// Directories that a walk lists before it gives up.
+/// How many directories a walk lists before it stops.
 const MAX_LISTED: usize = 64;
 const MAX_ENTRIES: usize = 4096;
 
-/// Finds the workspace from what Cursor left in the directory, else from the only directory of this machine whose path
-/// has that name.
+/// Finds the workspace from the files that Cursor left in the directory. Otherwise takes the only directory of this
+/// machine whose path has that slug.
 pub(super) fn workspace_of(project: &Project) -> Option<Workspace> {
     trusted_path(&project.path)
         .or_else(|| logged_path(project))
@@ -49,7 +49,7 @@ fn logged_path(project: &Project) -> Option<String> {
     let log = String::from_utf8_lossy(&log);
     let mut paths =
         log.lines().filter_map(|line| Some(line.split_once("workspacePath=")?.1.trim()));
-    // More may follow on the line, and a path may hold spaces: the name of the directory tells which it is.
+    // More text may follow on the line, and a path may hold spaces. The slug decides.
     paths.find_map(|rest| {
         let ends = rest.match_indices(' ').map(|(at, _)| at).chain([rest.len()]);
         let candidates: Vec<&str> = ends.filter_map(|end| rest.get(..end)).collect();
@@ -58,15 +58,15 @@ fn logged_path(project: &Project) -> Option<String> {
     })
 }
 
-/// Every run of characters that are no letters or digits of ASCII becomes one `-`.
+/// Replaces every sequence of characters that are not ASCII letters or digits with one `-`.
 fn slug(path: &str) -> String {
     let words: Vec<&str> =
         path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
     words.join("-")
 }
 
-/// Walks down from `base` along the names that fit. `None` if there is no such directory, more than one, or too much
-/// to look at.
+/// Walks down from `base` along the names that fit. `None` if there is no such directory, more than one, or too many to
+/// list.
 fn only_directory_of_slug(base: &Path, wanted: &str) -> Option<PathBuf> {
     let mut found = None;
     let mut open: Vec<(PathBuf, &str)> = vec![(base.to_owned(), wanted)];

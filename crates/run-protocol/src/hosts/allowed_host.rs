@@ -1,4 +1,4 @@
-//! One entry of a list of hosts, as people write it.
+//! An entry of the allow-list of hosts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 use super::host_name::{HostName, HostNameError};
 use crate::written::text_serde;
 
-/// The port that is meant where none is written.
+/// The port of an entry that names no port.
 pub const HTTPS_PORT: u16 = 443;
 
-/// One entry: `api.example.org`, `*.example.org` (what is below it, and not itself), either with `:port`.
+/// An entry: `api.example.org`, or `*.example.org` for every name below it but not itself. Either may end in `:port`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AllowedHost {
     names: Names,
@@ -22,33 +22,20 @@ enum Names {
     Below(HostName),
 }
 
-/// Why an entry cannot be one.
+/// Why a text is not an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AllowedHostError {
-    /// A URL stands where a host belongs.
-    #[error("`{0}` is an address of a page; write the host alone, as `{1}`")]
+    #[error("`{0}` is a URL; write only the host: `{1}`")]
     Url(String, String),
-    /// It would allow every host.
-    #[error("`{0}` allows everything, which is no list; for that, the network mode is `host`")]
+    #[error("`{0}` allows every host; use the network mode `host` for that")]
     Everything(String),
-    /// A `*` stands where none may.
-    #[error("`{0}`: a `*` stands for whole labels, and only in front, as in `*.example.org`")]
+    #[error("`{0}`: a `*` may only be the first label, as in `*.example.org`")]
     Star(String),
-    /// The port is no port.
     #[error("`{text}` does not end in a port from 1 to 65535")]
-    Port {
-        /// The entry.
-        text: String,
-    },
-    /// The name is no name.
+    Port { text: String },
     #[error("`{text}` is not the name of a host: {reason}")]
-    Name {
-        /// The entry.
-        text: String,
-        /// Why.
-        reason: HostNameError,
-    },
+    Name { text: String, reason: HostNameError },
 }
 
 impl FromStr for AllowedHost {
@@ -64,12 +51,12 @@ impl FromStr for AllowedHost {
         }
         let bad_name = |reason| AllowedHostError::Name { text: text.to_owned(), reason };
         let (host, port) = match text.split_once(':') {
-            // More than one colon: an address of the sixth version.
+            // More than one colon: an IPv6 address.
             Some((_, rest)) if rest.contains(':') => {
                 return Err(bad_name(HostNameError::Address));
             }
             Some((host, port)) => {
-                // `parse` would take a sign and zeros in front.
+                // `parse` would accept a sign and leading zeros.
                 let is_plain =
                     port.bytes().all(|byte| byte.is_ascii_digit()) && !port.starts_with('0');
                 let port = port.parse().ok().filter(|port| is_plain && *port > 0);
@@ -103,12 +90,12 @@ impl fmt::Display for AllowedHost {
 }
 
 impl AllowedHost {
-    /// The one port at which it may be reached.
+    /// The port at which the run may reach the host.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Whether a name is one that it stands for, at whichever port.
+    /// True if the entry allows this name, at any port.
     pub fn has_name(&self, name: &HostName) -> bool {
         match &self.names {
             Names::Exactly(own) => own == name,
@@ -116,7 +103,7 @@ impl AllowedHost {
         }
     }
 
-    /// Whether whoever may reach this may reach all of the other.
+    /// True if this entry allows everything that the other entry allows.
     pub fn covers(&self, other: &Self) -> bool {
         let names = match (&self.names, &other.names) {
             (_, Names::Exactly(name)) => self.has_name(name),

@@ -1,7 +1,7 @@
-//! The name of a host, as strict as a name can be.
+//! The name of a host, checked strictly.
 //!
-//! Checkers and resolvers that read the same bytes differently are how allow-lists are got around: a NUL, a dot at the
-//! end, another case, an address in disguise. So there is one way to write a name here, and everything else is no name.
+//! Attackers get around allow-lists where checker and resolver read the same bytes differently: a NUL, a dot at the end,
+//! another case, a disguised address. So there is one way to write a name here, and everything else is refused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 const LONGEST: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// Lower-case letters, digits and dashes in at least two labels, the last of which no number could be.
+/// Lower-case letters, digits and dashes in at least two labels. The last label does not begin with a digit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostName(String);
 
@@ -18,43 +18,32 @@ pub struct HostName(String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostNameError {
-    /// There is nothing.
     #[error("it is empty")]
     Empty,
-    /// It is longer than DNS can carry.
     #[error("it is longer than {LONGEST} bytes")]
     TooLong,
-    /// Names are written in small letters.
     #[error("it has upper-case letters")]
     UpperCase,
-    /// It is not in its encoded form.
     #[error("it has letters beyond ASCII; write it in its encoded form, which begins with `xn--`")]
     NotAscii,
-    /// A byte that no name has.
     #[error("it has a byte that no name has")]
     Byte(u8),
-    /// It ends in a dot.
     #[error("it ends in a dot")]
     TrailingDot,
-    /// Two dots follow each other, or one stands in front.
     #[error("one of its labels is empty")]
     EmptyLabel,
-    /// A label is longer than DNS can carry.
     #[error("one of its labels is longer than {LONGEST_LABEL} bytes")]
     LongLabel,
-    /// A label begins or ends with a dash.
     #[error("one of its labels begins or ends with a dash")]
     Dash,
-    /// It is an address.
     #[error("it is an address, not a name")]
     Address,
-    /// It has no dot.
     #[error("it has no dot")]
     OneLabel,
 }
 
 impl HostName {
-    /// Reads a name from bytes of somebody else's.
+    /// Reads a name from untrusted bytes.
     pub fn read(bytes: &[u8]) -> Result<Self, HostNameError> {
         if bytes.is_empty() {
             return Err(HostNameError::Empty);
@@ -80,23 +69,22 @@ impl HostName {
             last = label;
             n_labels += 1;
         }
-        // No domain at the top begins with a digit, and every way to write an address ends in a part that does.
+        // No top-level domain begins with a digit, and every way to write an address ends in a part that does.
         if last.first().is_some_and(u8::is_ascii_digit) {
             return Err(HostNameError::Address);
         }
         if n_labels < 2 {
             return Err(HostNameError::OneLabel);
         }
-        // Checked byte by byte above.
+        // Every byte is ASCII: the checks above say so.
         Ok(Self(bytes.iter().map(|byte| char::from(*byte)).collect()))
     }
 
-    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Tells whether it lies below another name, and is not that name itself.
+    /// True if this name is below another name, and not that name itself.
     pub fn is_below(&self, parent: &Self) -> bool {
         self.0.strip_suffix(parent.as_str()).is_some_and(|rest| rest.ends_with('.'))
     }

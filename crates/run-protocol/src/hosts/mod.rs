@@ -1,4 +1,4 @@
-//! Names of hosts, and the entries of a list of them.
+//! Host names, and the entries of the allow-list.
 
 mod allowed_host;
 mod host_name;

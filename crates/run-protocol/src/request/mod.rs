@@ -1,24 +1,24 @@
-//! What a run is asked to be: the one type that the command line, the API, batches and continued runs fill in.
+//! The request for a run: the one type that the command line, the API, batches and continued runs fill in.
 //!
-//! A new flag is one field here: its doc comment is the help text, clap reads it from the command line, serde reads it from
-//! requests and from lines of `--each`, and `over` says how layers combine in it.
+//! A new flag is one field here. Its doc comment is the help text; clap reads the field from the command line, serde reads it
+//! from requests and from lines of `--each`, and `over` says how layers combine in it.
 //!
 //! # How layers combine
 //!
-//! Each place that has a say makes a [`RunRequest`] of its own, and [`RunRequest::combine`] lays them on each other:
+//! Each source makes a [`RunRequest`], and [`RunRequest::combine`] lays them on each other:
 //!
 //! ```text
 //!   a new session        profile (limits) < configuration < flags of the command, or the API's request < line of `--each`
 //!   a continued session  the run before   < flags of the command, or the API's request
 //! ```
 //!
-//! - A layer that says nothing changes nothing.
-//! - Where two layers say something, the later one wins. Marks (`labels`, `env`, `secret`) win name by name; lists that add
+//! - A field that a layer leaves out changes nothing.
+//! - If two layers set the same field, the later one wins. `labels`, `env` and `secret` win name by name; lists that add
 //!   (`expose`, `allow_host`, `after`, `after_ok`, `widen`) are joined; lists that choose (`mcp`, `mcp_from_repo`,
 //!   `agent_flags`) are replaced. Switches stay on, unless a later layer has the opposite one.
-//! - **Never wider:** the run before is the lowest layer of a continued run, and what configuration and profile allow by now
-//!   is for new sessions. The spec that comes out is compared with the spec of the run before, and whatever allows more must
-//!   be named in `widen`, or the run is refused.
+//! - **Never wider:** a continued run starts from its earlier run, not from the configuration and the profile, which may
+//!   allow more by now. Admission compares the new spec with the spec of the earlier run. Whatever allows more must be
+//!   named in `widen`, or admission refuses the run.
 
 mod reading;
 
@@ -40,14 +40,14 @@ use crate::{
     AgentKind, AgentMode, AllowedHost, Bound, NetworkMode, RunSpec, ToolApproval, UserMcpFiles,
 };
 
-/// What a run is asked to be. Everything may be left out; the names are those of the flags of `caretaker run`.
+/// The request for a run. Every field may be left out; the names are those of the flags of `caretaker run`.
 #[derive(
     Debug, Clone, Default, PartialEq, clap::Args, Serialize, Deserialize, utoipa::ToSchema,
 )]
 #[command(next_display_order = 100)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunRequest {
-    /// What to do. A command line brings its prompt beside the request.
+    /// The agent's task. On the command line the prompt is not part of the request.
     #[arg(skip)]
     pub prompt: Option<String>,
     /// The directory to work in.
@@ -57,83 +57,82 @@ pub struct RunRequest {
     /// Work in a fresh git worktree of the workspace, on a branch of its own.
     #[arg(skip)]
     pub worktree: bool,
-    /// Continue this session instead of beginning one.
+    /// Continue this session instead of beginning a new one.
     #[arg(skip)]
     pub session: Option<Uuid>,
     /// The model to ask for.
     #[arg(long, short)]
     pub model: Option<String>,
-    /// Let the agent read only: to make a plan, or to answer questions. `agent` (the default) lets it change
-    /// files again.
+    /// Let the agent only read: `plan` to make a plan, `ask` to answer questions. `agent` (the default) lets it change
+    /// files.
     #[arg(long, value_parser = Mode::parser())]
     pub mode: Option<Mode>,
     /// The sandbox profile: `default`, `strict`, one of your own, or `off` for none at all. Default: the profile of the
     /// session's last run; for a new session `profile` of the configuration, where `off` is refused.
     #[arg(long, visible_alias = "sandbox", value_name = "NAME")]
     pub profile: Option<String>,
-    /// A name to call the run by. Taken as long as a run of that name is under way.
+    /// A name for the run. No other run can have it while this run is under way.
     #[arg(long)]
     pub name: Option<RunName>,
-    /// A mark of your own; may be given several times.
+    /// Label the run; may be given several times.
     #[arg(long = "label", short, value_name = "NAME=VALUE")]
     #[serde(with = "pairs_as_object")]
     #[schema(value_type = BTreeMap<String, String>, default = json!({}))]
     pub labels: Vec<Label>,
-    /// A variable for the agent, no secret; may be given several times.
+    /// Set a variable for the agent, not a secret; may be given several times.
     #[arg(long, value_name = "NAME=VALUE")]
     #[serde(with = "pairs_as_object")]
     #[schema(value_type = BTreeMap<String, String>, default = json!({}))]
     pub env: Vec<Variable>,
-    /// A secret for the agent, as a variable: taken from a variable of yours or from a file, written down nowhere, and
-    /// replaced in what is printed. May be given several times; a resumed run needs it again.
+    /// Give the agent a secret as a variable, from a variable of yours or from a file. Caretaker writes it to no disk and
+    /// replaces it in the record. May be given several times; a resumed run needs it again.
     #[arg(long, value_name = "NAME=env:VARIABLE|file:PATH")]
     pub secret: Vec<String>,
-    /// Show this file or directory in the sandbox too, read-only; may be given several times.
+    /// Also show this file or directory in the sandbox, read-only; may be given several times.
     #[arg(long, value_name = "PATH")]
     #[schema(value_type = Vec<String>)]
     pub expose: Vec<PathBuf>,
-    /// What of the network is inside: the hosts of the list, nothing, or all that this machine can reach. Default: as
-    /// in the session's last run; for a new session as the profile says.
+    /// The network in the sandbox: the hosts of the allow-list, nothing, or everything that this machine can reach. Default:
+    /// as in the session's last run; for a new session as the profile says.
     #[arg(long, value_name = "MODE", value_parser = NetworkMode::parser())]
     pub network: Option<NetworkMode>,
-    /// Let the run reach this host too, `*.` in front for what is below it; may be given several times.
+    /// Let the run also reach this host; `*.example.org` means every host below it. May be given several times.
     #[arg(long, value_name = "HOST[:PORT]")]
     pub allow_host: Vec<AllowedHost>,
-    /// Give the agent your own MCP servers too, from ~/.cursor/mcp.json, but for those that are switched off for this
-    /// workspace. They run inside the sandbox: their programs must be visible there.
+    /// Also give the agent your own MCP servers from ~/.cursor/mcp.json, except those that you switched off for this
+    /// workspace. They run inside the sandbox, so their programs must be visible there.
     #[arg(long)]
     pub user_mcp: bool,
-    /// Do without your own MCP servers, though the configuration or the session's last run has them.
+    /// Do not give the agent your own MCP servers, even if the configuration or the session's last run does.
     #[arg(long, conflicts_with = "user_mcp")]
     pub no_user_mcp: bool,
-    /// Give the agent only the MCP servers that you name, from ~/.cursor/mcp.json. Repeat it for each. They run inside the
-    /// sandbox. If one has a `url`, the run may reach its host.
+    /// Give the agent only these MCP servers from ~/.cursor/mcp.json; may be given several times. They run inside the sandbox.
+    /// If a server has a `url`, the run may reach its host.
     #[arg(long, value_name = "NAME", conflicts_with = "user_mcp")]
     pub mcp: Vec<String>,
-    /// Give the agent this MCP server of the repository's own .cursor/mcp.json; may be given several times. See first what
-    /// it would run, with `caretaker mcp show --mcp-from-repo NAME`. You allow it as it is now: should its definition
-    /// change, the session's next run is refused until you allow it again.
+    /// Give the agent this MCP server of the repository's own .cursor/mcp.json; may be given several times. First see what it
+    /// would run: `caretaker mcp show --mcp-from-repo NAME`. If its definition changes later, the session's next run is
+    /// refused until you allow it again.
     #[arg(long, value_name = "NAME")]
     pub mcp_from_repo: Vec<String>,
-    /// Stop the run after this long, waiting included: `90s`, `20m`, `1h30m`. `0` and `none` mean no limit.
+    /// Stop the run after this time, including waiting: `90s`, `20m`, `1h30m`. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION")]
     pub timeout: Option<HumanDuration>,
-    /// Stop the run after so much silence, while no tool is under way. `0` and `none` mean no limit.
+    /// Stop the run after this much silence while no tool is under way. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION")]
     pub idle_timeout: Option<HumanDuration>,
-    /// Stop the run when the agent calls more tools than this; `none` for no limit. Default: `tool_calls` of the
-    /// configuration.
+    /// Stop the run if the agent makes more tool calls; `none` for no limit. Default: `tool_calls` of the configuration.
     #[arg(long, value_name = "COUNT")]
     pub max_tool_calls: Option<CountLimit>,
-    /// If the agent reports more tokens than this, the run ends as `quota_exceeded`. Its work stays. Cached tokens count;
-    /// `none` for no limit. Default: `tokens` of the configuration.
+    /// Fail the run (`quota_exceeded`) if the agent reports more tokens, including cached ones. Its work stays. `none` for no
+    /// limit. Default: `tokens` of the configuration.
     #[arg(long, value_name = "COUNT")]
     pub max_tokens: Option<CountLimit>,
-    /// The most that the run's journal may hold, which keeps every line that the agent prints: `500MiB`, `none`. What is
-    /// written there counts against `--disk` too. Default: `journal` of the configuration.
+    /// The largest size of the run's journal, which keeps every line that the agent prints: `500MiB`, `none`. The journal also
+    /// counts against `--disk`. Default: `journal` of the configuration.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     pub journal: Option<SizeLimit>,
-    /// The most memory for all processes of the run together: `4GiB`, `none`. Default: the profile's.
+    /// The most memory for all processes of the run together: `4GiB`, `none`. Default: as the profile says.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     pub memory: Option<MemoryLimit>,
     /// The most processes and threads at any moment; `none` for no limit.
@@ -142,76 +141,76 @@ pub struct RunRequest {
     /// The most processors to use: `1.5`, `none`.
     #[arg(long, value_name = "COUNT", help_heading = "Limits")]
     pub cpus: Option<CpuLimit>,
-    /// The most that any one file may hold: `1GiB`, `none`.
+    /// The largest file that the run may write: `1GiB`, `none`.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     pub max_file_size: Option<SizeLimit>,
-    /// The most that the run may add to the workspace, to whatever else it can write on the host, and to our record of it:
+    /// The most that the run may add to the workspace, to other writable directories of the host, and to its own record:
     /// `10GiB`, `none`.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     pub disk: Option<SizeLimit>,
-    /// Run tools only as the agent's own permissions allow. Without it they run unasked: the sandbox is the guard.
+    /// Run only tools that the agent's own permissions allow. By default all tools run: the sandbox protects the host.
     #[arg(long)]
     pub no_force: bool,
-    /// Run tools unasked although there is no sandbox. Only with `--sandbox off`; in a sandbox they always do.
+    /// Run all tools without a question, although there is no sandbox. Only with `--sandbox off`.
     #[arg(long, conflicts_with = "no_force")]
     pub force: bool,
-    /// Let a continued session do more than its last run, in what is named here: the names of the flags that allow more, as
-    /// in `--memory 8GiB --widen memory`. Without it everything is as it was, or narrower.
+    /// Let a continued session do more than its last run. List the flags that allow more, as in `--memory 8GiB --widen memory`.
+    /// Without this the session keeps its limits or gets narrower ones.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = Bound::parser())]
     pub widen: Vec<Bound>,
-    /// Print the answer as it is typed.
+    /// Print the answer while the agent writes it.
     #[arg(long)]
     pub stream: bool,
-    /// Do not save the workspace before the run: it cannot be undone then.
+    /// Do not save the workspace before the run. The run cannot be undone.
     #[arg(long)]
     pub no_checkpoint: bool,
-    /// Mark the run as one to be continued without being asked, if a crash or a reboot cuts it off. A
-    /// daemon does that when it starts; without one, have `caretaker resume --interrupted --only-restart` called then.
+    /// Continue the run without asking if a crash or a reboot cuts it off. A daemon does that when it starts; without a
+    /// daemon, call `caretaker resume --interrupted --only-restart`.
     #[arg(long, display_order = 800)]
     pub restart: bool,
-    /// Higher ones go first; whoever waits long enough overtakes them. From -100 to 100.
+    /// Runs with a higher priority start first; a run that waits long enough overtakes them. From -100 to 100.
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = QUEUE,
           value_parser = clap::value_parser!(i32).range(-100..=100))]
     #[serde(deserialize_with = "priority")]
     #[schema(minimum = -100, maximum = 100)]
     pub priority: Option<i32>,
-    /// Do not start before this long from now.
+    /// Do not start before this much time has passed.
     #[arg(long, value_name = "DURATION", help_heading = QUEUE)]
     pub delay: Option<HumanDuration>,
-    /// Do not start before this run is over; may be given several times.
+    /// Do not start before this run has ended; may be given several times.
     #[arg(long, value_name = "RUN", help_heading = QUEUE)]
     pub after: Vec<String>,
-    /// Do not start before this run has succeeded, and not at all if it does not; may be given several times.
+    /// Do not start before this run has succeeded, and never if it fails; may be given several times.
     #[arg(long, value_name = "RUN", help_heading = QUEUE)]
     pub after_ok: Vec<String>,
-    /// Count the run with these: a group can have a cap of its own.
+    /// The group that the run belongs to. A group can have its own cap.
     #[arg(long, value_name = "NAME", help_heading = QUEUE)]
     pub group: Option<RunName>,
-    /// What the runs of the group may spend together, in place of the budget it had: `tool_calls=500,time=8h,tokens=5M`, or
-    /// `none`. When it is spent, live runs go on and no new ones start. See `caretaker group budget`.
+    /// Set the budget of the group: `tool_calls=500,time=8h,tokens=5M`, or `none`. When it is spent, live runs go on and no
+    /// new runs start. See `caretaker group budget`.
     #[arg(long, value_name = "BUDGET", help_heading = QUEUE)]
     pub group_budget: Option<WrittenBudget>,
-    /// Count the run against this account: a name of your choice for the login that it uses.
+    /// The account that the run counts against: your own name for the login that it uses.
     #[arg(long, value_name = "NAME", help_heading = QUEUE)]
     pub account: Option<RunName>,
-    /// The agent's program, or `simulated`. Default: the cursor-agent that is installed.
+    /// The agent's program, or `simulated`. Default: the installed cursor-agent.
     #[arg(long, value_name = "PATH|simulated", help_heading = QUEUE, display_order = 810)]
     #[schema(value_type = Option<String>)]
     pub agent: Option<PathBuf>,
-    /// Further flags for the agent. Those that caretaker depends on are refused, and so are headers with credentials:
-    /// everybody can read a command line.
+    /// More flags for the agent. Caretaker refuses flags that it sets itself, and headers with credentials: every user of the
+    /// machine can read a command line.
     #[arg(last = true, value_name = "AGENT FLAGS", help_heading = QUEUE)]
     pub agent_flags: Vec<String>,
 }
 
-/// The heading of the flags that only a daemon's queue understands.
+/// The help heading of the flags that need a daemon.
 pub const QUEUE: &str = "Queue (with a daemon)";
 
-/// The word for the simulated agent, where a program could stand.
+/// The word for the simulated agent, instead of a path.
 const SIMULATED: &str = "simulated";
 
 impl RunRequest {
-    /// Lays layers on each other, the lowest first; see the top of this file.
+    /// Combines layers, the lowest first; see the top of this file.
     pub fn combine(layers: impl IntoIterator<Item = Self>) -> Self {
         layers.into_iter().fold(Self::default(), |below, layer| layer.over(below))
     }
@@ -270,8 +269,8 @@ impl RunRequest {
         }
     }
 
-    /// The request that asks for what a run had: the lowest layer of the run that continues or repeats it. Its name, its
-    /// session, its workspace and when it was to start were that run's own; secrets are written down nowhere.
+    /// The request that asks for what a run had: the lowest layer of the run that continues or repeats it. Name, session,
+    /// workspace and start time belong to that run alone, and no file has its secrets.
     pub fn of_run(spec: &RunSpec) -> Self {
         let RunSpec { limits, resources, queue, .. } = spec;
         let only = spec.user_mcp.as_ref().and_then(|files| files.only.clone());
@@ -319,13 +318,13 @@ impl RunRequest {
         }
     }
 
-    /// Whether it says which of the user's own MCP servers the agent has.
+    /// True if the request chooses which of the user's own MCP servers the agent gets.
     pub fn chooses_user_servers(&self) -> bool {
         self.user_mcp || self.no_user_mcp || !self.mcp.is_empty()
     }
 }
 
-/// What a secret is called: `NAME` of `NAME=env:VARIABLE`.
+/// The `NAME` of `NAME=env:VARIABLE`.
 fn secret_name(secret: &str) -> &str {
     secret.split_once('=').map_or(secret, |(name, _)| name)
 }
@@ -350,19 +349,18 @@ fn chosen<T>(below: Vec<T>, above: Vec<T>) -> Vec<T> {
     if above.is_empty() { below } else { above }
 }
 
-/// What the agent may do: read, or work.
+/// What the agent may do: only read, or change files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, utoipa::ToSchema)]
 #[schema(rename_all = "snake_case")]
 pub enum Mode {
-    /// It makes a plan.
+    /// Make a plan.
     Plan,
-    /// It answers questions.
+    /// Answer questions.
     Ask,
-    /// It may change files.
+    /// Change files.
     Agent,
 }
 
-/// The text is no mode.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a mode; write `plan`, `ask` or `agent`")]
 pub struct NotAMode(String);
@@ -415,7 +413,7 @@ impl From<Option<AgentMode>> for Mode {
 }
 
 impl NetworkMode {
-    /// Reads the word of a mode from a command line.
+    /// clap's parser of the mode's word.
     pub fn parser() -> impl TypedValueParser<Value = Self> {
         words(&[("allowlist", Self::Allowlist), ("none", Self::None), ("host", Self::Host)])
     }
@@ -423,13 +421,13 @@ impl NetworkMode {
 
 impl Bound {
     fn parser() -> impl TypedValueParser<Value = Self> {
-        let find = |word: String| Self::ALL.into_iter().find(|bound| bound.word() == word);
-        PossibleValuesParser::new(Self::ALL.map(Self::word))
-            .try_map(move |word| find(word).ok_or("no such bound"))
+        let find = |word: String| Self::ALL.iter().find(|bound| bound.word() == word);
+        PossibleValuesParser::new(Self::ALL.iter().map(|bound| bound.word()))
+            .try_map(move |word| find(word).copied().ok_or("no such bound"))
     }
 }
 
-/// A parser of a few words. clap's own for enums would print the doc comments of the variants in the help.
+/// A parser of a few words. clap's own parser for enums would print the variants' doc comments in the help.
 fn words<T: Copy + Send + Sync + 'static>(
     known: &'static [(&'static str, T)],
 ) -> impl TypedValueParser<Value = T> {

@@ -2,23 +2,22 @@
 
 use super::RunRequest;
 
-/// Why something is not a request.
+/// Why some JSON is not a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{why}", field.as_ref().map(|field| format!("`{field}`: ")).unwrap_or_default())]
 pub struct NotARequest {
-    /// The field that is to blame, where one is.
+    /// The invalid field, if the error is about one.
     pub field: Option<String>,
-    /// What is wrong with it.
     pub why: String,
 }
 
-/// Two things that cannot both be asked for.
+/// Two fields that exclude each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` and `{1}` contradict each other")]
 pub struct Contradiction(pub &'static str, pub &'static str);
 
 impl RunRequest {
-    /// Reads a request, as the API and a line of `--each` have it.
+    /// Reads a request from the API or from a line of `--each`.
     pub fn from_json(json: &[u8]) -> Result<Self, NotARequest> {
         // serde also reads a struct from a list of its values. A list has no names, so a mistake in it goes unseen.
         if json.trim_ascii_start().first() == Some(&b'[') {
@@ -32,8 +31,7 @@ impl RunRequest {
             let path = error.path().iter().next().map(ToString::to_string);
             let field = path.filter(|_| is_data && !why.starts_with("unknown field"));
             match field {
-                // The name of the field says more than its place.
-                // What was typed here may be the secret itself.
+                // The user may have typed the secret itself here: do not repeat it.
                 Some(field) if field == "secret" => {
                     let why = "write a list of NAME=env:VARIABLE or NAME=file:PATH".to_owned();
                     NotARequest { field: Some(field), why }
@@ -51,7 +49,7 @@ impl RunRequest {
         refused.map_or(Ok(request), Err)
     }
 
-    /// What clap refuses on a command line, for the other ways to ask.
+    /// Finds what clap refuses on a command line.
     fn contradiction(&self) -> Option<Contradiction> {
         let pairs = [
             (self.user_mcp && self.no_user_mcp, Contradiction("user_mcp", "no_user_mcp")),

@@ -86,7 +86,7 @@ fn what_is_wrong_is_said_with_the_name_of_the_field() {
         (json!({"labels": {"a b": "c"}}), Some("labels"), "a label is written"),
         (json!({"env": {"LD_PRELOAD": "x"}}), Some("env"), "would load something"),
         (json!({"name": "beef"}), Some("name"), "run's id"),
-        (json!({"allow_host": ["https://a.example.org"]}), Some("allow_host"), "address of a page"),
+        (json!({"allow_host": ["https://a.example.org"]}), Some("allow_host"), "is a URL"),
         (json!({"session": "x"}), Some("session"), "UUID"),
         (json!({"widen": ["everything"]}), Some("widen"), "unknown variant"),
         (json!({"timeout": 5}), Some("timeout"), "invalid type"),

@@ -8,22 +8,20 @@ use jiff::SignedDuration;
 
 use super::text_serde;
 
-/// A span of time, or none at all.
+/// A duration, or no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HumanDuration {
-    /// No limit.
     Unlimited,
-    /// So long; never zero.
+    /// Never zero.
     Limited(Duration),
 }
 
-/// The text is no duration.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a duration; write `20m`, `1h30m`, `90s`, `500ms` or `none`")]
 pub struct NotADuration(String);
 
 impl HumanDuration {
-    /// Of whole milliseconds, where zero stands for no limit.
+    /// From milliseconds; zero means no limit.
     pub fn of_milliseconds(milliseconds: u64) -> Self {
         match milliseconds {
             0 => Self::Unlimited,
@@ -31,7 +29,7 @@ impl HumanDuration {
         }
     }
 
-    /// Whole milliseconds; zero stands for no limit.
+    /// In milliseconds; zero means no limit.
     pub fn milliseconds(self) -> u64 {
         match self {
             Self::Unlimited => 0,
@@ -39,7 +37,7 @@ impl HumanDuration {
         }
     }
 
-    /// The duration; `None` where there is no limit.
+    /// The duration; `None` if there is no limit.
     pub fn limit(self) -> Option<Duration> {
         match self {
             Self::Unlimited => None,
@@ -60,7 +58,7 @@ impl FromStr for HumanDuration {
         // The parser is more lenient than the message: it also knows ISO 8601 and `2 hours`.
         let duration: SignedDuration = text.parse().map_err(|_| refused())?;
         let duration = Duration::try_from(duration).map_err(|_| refused())?;
-        // What is shorter than we count would silently mean "no limit".
+        // Less than a millisecond would become zero, which means "no limit".
         match duration.as_millis() {
             0 if duration.is_zero() => Ok(Self::Unlimited),
             0 => Err(refused()),
@@ -85,32 +83,5 @@ impl fmt::Display for HumanDuration {
 text_serde!(HumanDuration, "a string such as `20m`");
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_people_write_is_read() {
-        for (text, milliseconds) in [
-            ("20m", 1_200_000),
-            ("1h30m", 5_400_000),
-            ("1h 30m", 5_400_000),
-            ("90s", 90_000),
-            ("500ms", 500),
-            ("2 hours", 7_200_000),
-            ("1.5s", 1_500),
-            ("none", 0),
-            ("0", 0),
-            ("0s", 0),
-        ] {
-            let duration: HumanDuration = text.parse().unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(duration.milliseconds(), milliseconds, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_number_without_a_unit_and_nonsense_are_refused() {
-        for text in ["", "20", "-5s", "5 parsecs", "1mo", "100ns", "m", "never"] {
-            assert!(text.parse::<HumanDuration>().is_err(), "{text}");
-        }
-    }
-}
+#[path = "duration_tests.rs"]
+mod tests;

@@ -1,47 +1,42 @@
-//! Limits of the machine as people write them: `4GiB`, `512`, `1.5`, `none`.
+//! Limits on the machine as people write them: `4GiB`, `512`, `1.5`, `none`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::{ByteSize, text_serde, write_limit};
 
-/// Below this no agent starts.
+/// No agent starts with less.
 const LEAST_MEMORY: u64 = 64 << 20;
-/// The sandbox itself needs some, and node starts a dozen threads.
+/// The sandbox needs a few, and node starts a dozen threads.
 const LEAST_PROCESSES: u64 = 24;
 
-/// A size, or none: zero.
+/// A size; zero means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeLimit(pub u64);
 
-/// Memory, or no limit: zero.
+/// An amount of memory; zero means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimit(pub u64);
 
-/// A number of processes, or no limit: zero.
+/// A number of processes; zero means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessLimit(pub u64);
 
-/// Thousandths of a processor, or no limit: zero.
+/// Thousandths of a processor; zero means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuLimit(pub u64);
 
-/// The text is no limit.
+/// Why a text is not a limit.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotALimit {
-    /// It is no size.
     #[error("`{0}` is not a size; write `512MiB`, `2GiB` or `none`")]
     Size(String),
-    /// No agent starts with so little memory.
     #[error("`{0}` is not enough for any agent; give at least 64MiB")]
     TooLittle(String),
-    /// It is no number.
     #[error("`{0}` is not a number of processes; write `512` or `none`")]
     Count(String),
-    /// No agent starts with so few processes.
     #[error("`{0}` is not enough for any agent; give at least {LEAST_PROCESSES}")]
     TooFew(String),
-    /// It is no number of processors.
     #[error("`{0}` is not a number of processors; write `2`, `1.5` or `none`")]
     Processors(String),
 }
@@ -53,7 +48,7 @@ impl FromStr for SizeLimit {
         match text.trim() {
             "none" | "0" => Ok(Self(0)),
             size => match size.parse() {
-                // Nothing may be written at all: nobody means that.
+                // A limit of zero bytes would forbid every write. No user means that.
                 Ok(ByteSize(0)) | Err(_) => Err(NotALimit::Size(text.to_owned())),
                 Ok(ByteSize(bytes)) => Ok(Self(bytes)),
             },
@@ -95,14 +90,14 @@ impl FromStr for CpuLimit {
             return Ok(Self(0));
         }
         let number: f64 = text.trim().parse().unwrap_or(f64::NAN);
-        // Less than a hundredth is as good as nothing, and the kernel does not take it.
+        // The kernel does not accept less than a hundredth.
         if !(0.01..=100_000.0).contains(&number) {
             return Err(NotALimit::Processors(text.to_owned()));
         }
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "it was seen to be small and positive"
+            reason = "the check above proves that it is small and positive"
         )]
         Ok(Self((number * 1000.0).round() as u64))
     }
@@ -141,33 +136,5 @@ text_serde!(ProcessLimit, "a number, or `none`", or a number);
 text_serde!(CpuLimit, "a number, as in `1.5`, or `none`", or a number);
 
 #[cfg(test)]
-mod tests {
-    use pretty_assertions::assert_eq;
-
-    use super::*;
-
-    #[test]
-    fn limits_are_read_as_people_write_them() {
-        assert_eq!("4GiB".parse(), Ok(MemoryLimit(4 << 30)));
-        assert_eq!("none".parse(), Ok(MemoryLimit(0)));
-        assert_eq!("512".parse(), Ok(ProcessLimit(512)));
-        assert_eq!("none".parse(), Ok(ProcessLimit(0)));
-        assert_eq!("1.5".parse(), Ok(CpuLimit(1500)));
-        assert_eq!("2".parse(), Ok(CpuLimit(2000)));
-        assert_eq!("10 MiB".parse(), Ok(SizeLimit(10 << 20)));
-    }
-
-    #[test]
-    fn limits_that_nobody_can_mean_are_refused_with_what_to_write() {
-        let memory = |text: &str| text.parse::<MemoryLimit>().unwrap_err().to_string();
-        assert_eq!(memory("4GB"), "`4GB` is not a size; write `512MiB`, `2GiB` or `none`");
-        assert_eq!(memory("4"), "`4` is not a size; write `512MiB`, `2GiB` or `none`");
-        assert_eq!(memory("1MiB"), "`1MiB` is not enough for any agent; give at least 64MiB");
-        let processes = |text: &str| text.parse::<ProcessLimit>().unwrap_err().to_string();
-        assert!(processes("many").contains("write `512` or `none`"));
-        assert!(processes("3").contains("at least 24"));
-        for text in ["-1", "0.001", "x", "inf", "NaN", "1e9"] {
-            assert!(text.parse::<CpuLimit>().is_err(), "{text}");
-        }
-    }
-}
+#[path = "limit_tests.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-//! What a user calls a run: its name, its labels, and variables for its agent.
+//! A run's name, its labels, and the variables for its agent.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,34 +10,27 @@ use super::text_serde;
 const LONGEST_NAME: usize = 64;
 const LONGEST_VALUE: usize = 1024;
 
-/// A name that cannot be mistaken for an id.
+/// A run's name. It cannot be mistaken for an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunName(String);
 
 /// Why a name, a label or a variable cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MarkError {
-    /// It is no name.
     #[error(
         "a name has 1 to 64 letters, digits, `.`, `_` or `-`, and begins with a letter or digit"
     )]
     Name,
-    /// It may be taken for an id.
     #[error("this name could be mistaken for the beginning of a run's id")]
     LooksLikeAnId,
-    /// It is no label.
     #[error("a label is written NAME=VALUE; its name has letters, digits, `.`, `_`, `-` or `/`")]
     Label,
-    /// It is no variable.
     #[error("a variable is written NAME=VALUE; its name has letters, digits and `_`")]
     Variable,
-    /// Its value cannot be written down.
     #[error("a value has no control characters and at most 1024 bytes")]
     Value,
-    /// The variable is not the user's to set.
     #[error("this variable {0}; {hint}", hint = .0.hint())]
     ReservedVariable(Reserved),
-    /// It is a secret.
     #[error(
         "a secret does not belong on a command line or into a run's spec; CURSOR_API_KEY is taken from caretaker's own \
          environment, and --secret NAME=env:VARIABLE or NAME=file:PATH is for others"
@@ -46,7 +39,6 @@ pub enum MarkError {
 }
 
 impl RunName {
-    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -77,12 +69,10 @@ impl FromStr for RunName {
     }
 }
 
-/// `NAME=VALUE`, a mark of the user's own.
+/// `NAME=VALUE`, a label of the user's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
-    /// What is marked.
     pub name: String,
-    /// With what.
     pub value: String,
 }
 
@@ -96,7 +86,7 @@ impl FromStr for Label {
 }
 
 impl Label {
-    /// A label that may be written down.
+    /// Checks name and value.
     pub fn new(name: &str, value: &str) -> Result<Self, MarkError> {
         let is_name = (1..=LONGEST_NAME).contains(&name.len())
             && name
@@ -113,9 +103,7 @@ impl Label {
 /// `NAME=VALUE`, a variable for the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name.
     pub name: String,
-    /// Its value, no secret.
     pub value: String,
 }
 
@@ -129,7 +117,7 @@ impl FromStr for Variable {
 }
 
 impl Variable {
-    /// A variable that the user may set.
+    /// Checks that the user may set this variable, and its value.
     pub fn new(name: &str, value: &str) -> Result<Self, MarkError> {
         if !is_variable_name(name) {
             return Err(MarkError::Variable);
@@ -166,7 +154,7 @@ macro_rules! pair {
 }
 pair!(Label, Variable);
 
-/// For `#[serde(with = …)]`: a list of pairs as one object. The last of a name counts.
+/// For `#[serde(with = …)]`: a list of pairs as one object. If a name occurs twice, the last value counts.
 pub(crate) mod as_object {
     use std::collections::BTreeMap;
 
@@ -190,7 +178,7 @@ pub(crate) mod as_object {
     }
 }
 
-/// A name that a shell would take too.
+/// True if a shell would accept the name.
 pub fn is_variable_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
@@ -203,47 +191,5 @@ fn check_value(value: &str) -> Result<(), MarkError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_plain_words_that_are_no_ids() {
-        for text in ["nightly", "a", "fix-42", "v1.2_x", "bad-bee-f00d-zoo", "abc"] {
-            assert!(text.parse::<RunName>().is_ok(), "{text}");
-        }
-        for text in ["", "-", "-x", "a b", "a/b", "ä", "../x", &"x".repeat(65)] {
-            assert_eq!(text.parse::<RunName>(), Err(MarkError::Name), "{text}");
-        }
-        for text in ["beef", "BEEF", "0191d0f6", "dead-beef"] {
-            assert_eq!(text.parse::<RunName>(), Err(MarkError::LooksLikeAnId), "{text}");
-        }
-    }
-
-    #[test]
-    fn odd_labels_are_refused() {
-        for text in ["", "x", "=v", "a b=c", "x=\u{1b}[2J"] {
-            assert!(text.parse::<Label>().is_err(), "{text:?}");
-        }
-        assert_eq!(Label::new("a b", ""), Err(MarkError::Label));
-    }
-
-    #[test]
-    fn variables_that_hold_secrets_or_move_the_agent_are_refused() {
-        assert_eq!(
-            "RUST_LOG=debug".parse(),
-            Ok(Variable { name: "RUST_LOG".to_owned(), value: "debug".to_owned() })
-        );
-        for (text, error) in [
-            ("CURSOR_API_KEY=x", MarkError::Secret),
-            ("LD_PRELOAD=x", MarkError::ReservedVariable(Reserved::Loader)),
-            ("XDG_CONFIG_HOME=/x", MarkError::ReservedVariable(Reserved::Ours)),
-            ("HOME=/x", MarkError::ReservedVariable(Reserved::Ours)),
-            ("HTTPS_PROXY=http://x", MarkError::ReservedVariable(Reserved::Proxy)),
-            ("1X=x", MarkError::Variable),
-            ("X", MarkError::Variable),
-            ("X=\n", MarkError::Value),
-        ] {
-            assert_eq!(text.parse::<Variable>(), Err(error), "{text}");
-        }
-    }
-}
+#[path = "marks_tests.rs"]
+mod tests;

@@ -1,7 +1,7 @@
 //! Values as people write them in flags, configuration files and requests: durations, sizes, limits, names.
 //!
-//! **Invariant:** each value has one way to be read, `FromStr`; clap and serde go through it, so a value that one front end
-//! refuses is refused by all of them, with the same words.
+//! **Invariant:** each type has one parser, `FromStr`, which clap and serde use too. So the command line, the configuration
+//! and the API refuse the same values with the same words.
 
 mod budget;
 mod count;
@@ -20,13 +20,13 @@ pub use marks::{Label, MarkError, RunName, Variable, is_variable_name};
 pub use reserved_variables::{Reserved, reserved};
 pub use size::{ByteSize, NotASize};
 
-/// Reads and writes a type as the text that `FromStr` takes and `Display` gives.
+/// Serialises a type as text, with `FromStr` and `Display`.
 macro_rules! text_serde {
     ($kind:ty, $expected:literal) => {
         crate::written::text_serde!($kind, $expected, {});
         crate::written::text_schema!($kind, $expected, [String]);
     };
-    // A count may also be a plain number of JSON or TOML.
+    // A count may also be a number in JSON or TOML.
     ($kind:ty, $expected:literal, or a number) => {
         crate::written::text_serde!($kind, $expected, {
             fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<$kind, E> {
@@ -73,7 +73,7 @@ macro_rules! text_serde {
 }
 pub(crate) use text_serde;
 
-/// Describes such a type in the API's document.
+/// Describes such a type in the API's OpenAPI document.
 macro_rules! text_schema {
     ($kind:ty, $expected:literal, [$($json:ident),+]) => {
         impl utoipa::PartialSchema for $kind {
@@ -89,7 +89,7 @@ macro_rules! text_schema {
 }
 pub(crate) use text_schema;
 
-/// A limit as it is written: zero is `none`.
+/// Writes a limit; zero is `none`.
 fn write_limit(
     formatter: &mut std::fmt::Formatter<'_>,
     limit: u64,
@@ -102,63 +102,5 @@ fn write_limit(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fmt::{Debug, Display};
-    use std::str::FromStr;
-    use std::time::Duration;
-
-    use proptest::prelude::*;
-    use serde::Serialize;
-    use serde::de::DeserializeOwned;
-
-    use super::*;
-
-    fn comes_back<T>(value: T) -> Result<(), TestCaseError>
-    where
-        T: Display + FromStr<Err: Debug> + Serialize + DeserializeOwned + PartialEq + Debug,
-    {
-        let text = value.to_string();
-        let read = text.parse::<T>();
-        prop_assert!(read.is_ok(), "{text}: {read:?}");
-        prop_assert_eq!(&read.unwrap(), &value);
-        let json = serde_json::to_value(&value).unwrap();
-        prop_assert_eq!(&json, &serde_json::Value::String(text));
-        prop_assert_eq!(serde_json::from_value::<T>(json).unwrap(), value);
-        Ok(())
-    }
-
-    proptest! {
-        #[test]
-        fn every_value_is_written_as_it_can_be_read(
-            number in 0..u64::MAX / 2,
-            ms in 1..1_000_000_000_000u64,
-            milli in 10..100_000_000u64,
-        ) {
-            comes_back(ByteSize(number))?;
-            comes_back(SizeLimit(number))?;
-            comes_back(MemoryLimit(if number < 64 << 20 { 0 } else { number }))?;
-            comes_back(ProcessLimit(if number < 24 { 0 } else { number }))?;
-            comes_back(CountLimit(number))?;
-            comes_back(CpuLimit(milli))?;
-            comes_back(HumanDuration::Unlimited)?;
-            comes_back(HumanDuration::Limited(Duration::from_millis(ms)))?;
-            comes_back(HumanDuration::Limited(Duration::from_nanos(ms.max(1_000_000))))?;
-            let budget = Budget { tool_calls: Some(ms), time_ms: None, tokens: Some(milli) };
-            comes_back(WrittenBudget(budget))?;
-            comes_back(WrittenBudget(Budget { time_ms: Some(ms), ..budget }))?;
-            comes_back(WrittenBudget(Budget::default()))?;
-        }
-    }
-
-    #[test]
-    fn counts_may_be_numbers_and_sizes_and_durations_need_a_unit() {
-        let count = |json| serde_json::from_str::<CountLimit>(json).map(|count| count.0);
-        assert_eq!(count("7").unwrap(), 7);
-        assert_eq!(count("\"20k\"").unwrap(), 20_000);
-        assert!(count("-5").is_err() && count("[1]").is_err() && count("1.5").is_err());
-        assert_eq!(serde_json::from_str::<CpuLimit>("1.5").unwrap(), CpuLimit(1500));
-        assert!(serde_json::from_str::<SizeLimit>("5").is_err());
-        let error = serde_json::from_str::<HumanDuration>("5").unwrap_err().to_string();
-        assert!(error.contains("expected a string"), "{error}");
-    }
-}
+#[path = "written_tests.rs"]
+mod tests;

@@ -1,14 +1,14 @@
-//! Variables that nobody sets for an agent: those that the supervisor sets itself, those that lead it to another network,
-//! and those that decide what is loaded before the agent's first line runs.
+//! Variables that a user may not set for an agent: those that Caretaker sets, those that point to another proxy, and those
+//! that decide what is loaded before the agent's first line runs.
 
 use std::fmt;
 
-/// What a variable of this name would do.
+/// Why a variable is reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reserved {
-    /// We set it, or the directories that we prepare are found by it.
+    /// Caretaker sets it, or programs find Caretaker's directories by it.
     Ours,
-    /// It says by which way programs leave the machine.
+    /// It tells programs which proxy to use.
     Proxy,
     /// It loads code into the agent, or into the shell that starts it.
     Loader,
@@ -28,7 +28,7 @@ const OURS: [&str; 10] = [
 ];
 const OUR_BEGINNINGS: [&str; 3] = ["XDG_", "DBUS_", "CARETAKER_"];
 
-/// Programs read some of these in capitals, some in small letters, and some in both.
+/// Some programs read these in upper case, some in lower case, and some in both.
 const PROXIES: [&str; 8] = [
     "http_proxy",
     "https_proxy",
@@ -40,11 +40,11 @@ const PROXIES: [&str; 8] = [
     "wss_proxy",
 ];
 
-/// The agent's own launcher is a shell script, and the agent is a program for node.
+/// The agent's launcher is a shell script, and the agent is a node program.
 const LOADERS: [&str; 7] =
     ["NODE_OPTIONS", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "GLIBC_TUNABLES", "GCONV_PATH"];
 
-/// What a variable of this name would do that it must not.
+/// Why the variable of this name is reserved; `None` if the user may set it.
 pub fn reserved(name: &str) -> Option<Reserved> {
     let begins = |beginnings: &[&str]| beginnings.iter().any(|begin| name.starts_with(begin));
     if PROXIES.iter().any(|proxy| name.eq_ignore_ascii_case(proxy)) {
@@ -57,15 +57,15 @@ pub fn reserved(name: &str) -> Option<Reserved> {
 }
 
 impl Reserved {
-    /// What to do instead.
+    /// Returns a hint: the user's alternative.
     pub fn hint(self) -> &'static str {
         match self {
             Self::Ours => "set it where caretaker itself is started, or choose another name",
             Self::Proxy => {
-                "set it where caretaker itself is started: it goes by it, and with --network host the agent does"
+                "set it in the environment of caretaker, which uses it; with --network host the agent gets it too"
             }
             Self::Loader => {
-                "set it for the one command that needs it, in the prompt or in a script of the workspace"
+                "set it for the command that needs it, in the prompt or in a script of the workspace"
             }
         }
     }
@@ -74,7 +74,7 @@ impl Reserved {
 impl fmt::Display for Reserved {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Ours => "is set by caretaker, or would move or break the agent",
+            Self::Ours => "is set by caretaker, or would break the agent",
             Self::Proxy => {
                 "is set by caretaker: it leads programs to the hosts that the run may reach"
             }
@@ -84,51 +84,5 @@ impl fmt::Display for Reserved {
 }
 
 #[cfg(test)]
-mod tests {
-    use pretty_assertions::assert_eq;
-
-    use super::*;
-
-    #[test]
-    fn what_steers_the_supervisor_the_proxy_or_the_loader_is_reserved_and_the_rest_is_not() {
-        for (name, expected) in [
-            ("HOME", Some(Reserved::Ours)),
-            ("PATH", Some(Reserved::Ours)),
-            ("CURSOR_CONFIG_DIR", Some(Reserved::Ours)),
-            ("XDG_CONFIG_HOME", Some(Reserved::Ours)),
-            ("CARETAKER_SOCKET", Some(Reserved::Ours)),
-            ("HTTPS_PROXY", Some(Reserved::Proxy)),
-            ("https_proxy", Some(Reserved::Proxy)),
-            ("Http_Proxy", Some(Reserved::Proxy)),
-            ("NO_PROXY", Some(Reserved::Proxy)),
-            ("ALL_PROXY", Some(Reserved::Proxy)),
-            ("LD_PRELOAD", Some(Reserved::Loader)),
-            ("LD_AUDIT", Some(Reserved::Loader)),
-            ("NODE_OPTIONS", Some(Reserved::Loader)),
-            ("BASH_ENV", Some(Reserved::Loader)),
-            ("ENV", Some(Reserved::Loader)),
-            ("NODE_EXTRA_CA_CERTS", None),
-            ("MY_PATH", None),
-            ("MY_HTTPS_PROXY_NOTE", None),
-            ("ENVIRONMENT", None),
-            ("RUST_LOG", None),
-            ("NPM_TOKEN", None),
-        ] {
-            assert_eq!(reserved(name), expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn whatever_the_supervisor_sets_is_reserved() {
-        let agent = cursor_home::AgentEnvironment {
-            home: "/home/ada".as_ref(),
-            path: "/usr/bin".as_ref(),
-            shell: "/bin/sh".as_ref(),
-        };
-        // A language and a terminal of one's own harm nobody.
-        let is_free = |name: &str| matches!(name, "LANG" | "TERM");
-        for (name, _) in agent.variables() {
-            assert_eq!(reserved(name).is_none(), is_free(name), "{name}");
-        }
-    }
-}
+#[path = "reserved_variables_tests.rs"]
+mod tests;

@@ -9,7 +9,6 @@ use super::text_serde;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(pub u64);
 
-/// The text is no size.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a size; write `512MiB`, `2GiB` or `0`")]
 pub struct NotASize(String);

@@ -1,4 +1,4 @@
-//! The files that say which MCP servers an agent has, and how they change while it runs.
+//! The files that name the agent's MCP servers, and their changes while the agent runs.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::agent_tools::agent_servers::{NotChanged, Reach, RunServers, UserMcpEr
 use crate::preparation::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest};
 use crate::session::session_record;
 
-/// The servers of a run, and all that is needed to write them down for its agent.
+/// The servers of a run, and the directories for the files that name them.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerFiles {
     pub(crate) run_dir: PathBuf,
@@ -20,18 +20,18 @@ pub(crate) struct ServerFiles {
     pub(crate) workspace: WorkspacePath,
     pub(crate) home: PathBuf,
     pub(crate) host_config_root: PathBuf,
-    /// Our own program.
+    /// Caretaker's own program.
     pub(crate) relay: PathBuf,
     pub(crate) servers: RunServers,
 }
 
 impl ServerFiles {
-    /// Makes the private roots, with what is shown where nothing is to be created.
+    /// Makes the private roots and the placeholders.
     pub(crate) fn build(&self) -> Result<PrivateRoots, PrivateRootsError> {
         let servers = self.servers.in_force();
         let request = self.request(&servers);
         let roots = request.build()?;
-        request.make_nothing()?;
+        request.make_placeholders()?;
         Ok(roots)
     }
 
@@ -40,7 +40,8 @@ impl ServerFiles {
         self.request(&self.servers.in_force()).expected()
     }
 
-    /// Writes for an agent that runs. It may have spoilt the place of its approvals; that must not keep a server on.
+    /// Writes the files for a running agent. The agent may have damaged the directory of its approvals. That must not keep a
+    /// server switched on.
     fn write(&self) -> Result<(), PrivateRootsError> {
         let servers = self.servers.in_force();
         let request = self.request(&servers);
@@ -62,13 +63,13 @@ impl ServerFiles {
         }
     }
 
-    /// What the journal says of a change.
+    /// The event for a change.
     fn event(&self, enabled: &[String], disabled: &[String]) -> RunEvent {
         let servers = self.servers.in_force().names();
         RunEvent::McpChanged { enabled: enabled.to_owned(), disabled: disabled.to_owned(), servers }
     }
 
-    /// What the journal says of a session whose servers the user changed before this run. `None`: nobody did.
+    /// The event for a session whose servers the user changed before this run, if the user did.
     pub(crate) fn changed_before(&self) -> Option<RunEvent> {
         let McpChoice { off, on } = self.servers.choice();
         let on: Vec<String> = on.iter().flat_map(|on| on.only.iter().flatten()).cloned().collect();
@@ -77,19 +78,19 @@ impl ServerFiles {
     }
 }
 
-/// The servers of an agent that runs.
+/// The servers of a running agent.
 #[derive(Debug)]
 pub(crate) struct LiveServers {
     pub(crate) files: ServerFiles,
-    /// What of the network the run was given; it does not change any more.
+    /// The hosts that the run may reach. They do not change during the run.
     pub(crate) reach: Reach,
     pub(crate) state: StateRoot,
     pub(crate) session: Uuid,
 }
 
 impl LiveServers {
-    /// Makes a change, in the agent's file and for the session's next run, or says why not and leaves both as they were.
-    /// The session's lease must be held.
+    /// Changes the agent's file and the session's record for the next run. On an error, both stay unchanged. The caller holds
+    /// the session's lease.
     pub(crate) fn change(&mut self, change: &ServerChange) -> Result<RunEvent, String> {
         let servers = self.files.servers.changed(change).map_err(|error| with_causes(&error))?;
         let in_force = servers.in_force();
@@ -97,14 +98,14 @@ impl LiveServers {
         for (name, server) in enabled {
             if let Some(unreachable) = self.reach.problem(name, server) {
                 let refused = NotChanged::from(UserMcpError::Unreachable(unreachable));
-                return Err(format!("{refused}; what a run may reach is settled when it starts"));
+                return Err(format!("{refused}; a running agent cannot get more hosts"));
             }
         }
         let after = ServerFiles { servers, ..self.files.clone() };
         let choice = after.servers.choice().clone();
         after.write().map_err(|error| with_causes(&error))?;
         if let Err(error) = session_record::write_choice(&self.state, &self.session, choice) {
-            // What the next run would not know, this one does not do either.
+            // Both or neither: without the record, the next run would not have the change.
             self.files.write().map_err(|error| with_causes(&error))?;
             return Err(format!("the session's record cannot be written: {error}"));
         }
@@ -112,7 +113,7 @@ impl LiveServers {
         Ok(self.files.event(&change.enable, &change.disable))
     }
 
-    /// What must not be written down.
+    /// The secrets of the servers. Caretaker must not record them.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         self.files.servers.secrets()
     }

@@ -1,7 +1,7 @@
-//! What the agent starts as its MCP server inside the sandbox: stdio to the run's socket and back, and nothing else.
+//! The program that the agent starts as its MCP server: it copies bytes between stdio and the run's socket.
 //!
-//! **Invariant:** the agent never waits in vain. If nobody listens on the socket, every request is answered with an error
-//! at once; if the connection is lost, the relay ends, which fails whatever is still unanswered.
+//! **Invariant:** the agent never waits in vain. If the shim does not listen on the socket, the relay answers every request
+//! with an error at once. If the connection breaks, the relay ends, and the agent's open requests fail.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -12,12 +12,12 @@ use std::thread;
 use serde_json::{Value, json};
 
 const BUFFER_BYTES: usize = 16 * 1024;
-/// The line ceiling of everything that agents say.
+/// The longest line of an agent.
 const MOST_LINE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Relays stdin and stdout until one side ends. A thread may be left reading stdin; the process is to end after this.
+/// Relays stdin and stdout until one side ends. A thread may still read stdin, so the process should end after this.
 ///
-/// Fails, after stdin has ended, if the socket could not be reached.
+/// If it cannot reach the socket, it fails after the end of stdin.
 pub fn relay(socket: &Path) -> io::Result<()> {
     relay_between(io::stdin(), io::stdout(), socket)
 }
@@ -33,7 +33,7 @@ fn relay_between(
         Ok((to_server, from_server)) => {
             thread::Builder::new().name("stdin".to_owned()).spawn(move || {
                 copy(input, &to_server).ok();
-                // The agent has no more to say, but may still be owed answers.
+                // The agent sends no more, but may still wait for answers.
                 to_server.shutdown(Shutdown::Write).ok();
             })?;
             copy(from_server, output)
@@ -45,7 +45,7 @@ fn relay_between(
     }
 }
 
-/// Copies what comes, as soon as it comes. A side that is gone is an end like any other.
+/// Copies bytes as soon as they arrive. A closed connection is an ordinary end.
 fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
@@ -75,7 +75,7 @@ fn answer_with_errors(
     while let Some(length) = read_line(&mut input, &mut line)? {
         let ids = match length {
             Length::Whole => requested_ids(&line),
-            // Whose request it was is somewhere in what was not kept.
+            // The request's id is in the part that was not kept.
             Length::Cut => vec![Value::Null],
         };
         for id in ids {
@@ -91,7 +91,7 @@ fn answer_with_errors(
     Ok(())
 }
 
-/// The ids of the requests in a line: of one, or of several in a batch. Notifications and answers have none.
+/// Returns the ids of the requests in a line, which may be a batch. Notifications and answers have no id.
 fn requested_ids(line: &[u8]) -> Vec<Value> {
     let messages = match serde_json::from_slice(line) {
         Ok(Value::Array(messages)) => messages,
@@ -107,7 +107,7 @@ enum Length {
     Cut,
 }
 
-/// Reads a line and keeps no more of it than the ceiling. `None` at the end.
+/// Reads a line. Keeps it only up to the longest line. `None` at the end.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<Length>> {
     line.clear();
     let mut length = Length::Whole;

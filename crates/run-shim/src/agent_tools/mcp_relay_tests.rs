@@ -62,7 +62,7 @@ fn bytes_pass_both_ways_and_an_end_of_stdin_leaves_answers_time() {
     let mut heard = String::new();
     server.read_to_string(&mut heard).unwrap();
     assert_eq!(heard, said);
-    // Only now does the server answer: the other direction is still open.
+    // The server answers only now. The other direction is still open.
     server.write_all(b"the answer\n").unwrap();
     drop(server);
     assert_eq!(relay.hear_rest(), "the answer\n");
@@ -110,7 +110,7 @@ fn without_a_server_every_request_is_answered_at_once() {
         assert_eq!(answer["error"]["code"], -32000);
         assert_eq!(answer["error"]["message"], "caretaker is not reachable");
         assert!(answer["error"]["data"]["reason"].is_string());
-        // What needs no answer gets none.
+        // Notifications get no answer.
         relay.say("garbage\n\n{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
         relay.say("{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n[]\n\"text\"\n");
         relay.say("{\"jsonrpc\":\"2.0\",\"id\":\"a\\nb\",\"method\":\"tools/call\"}\n");
@@ -144,7 +144,7 @@ fn serve(
     path: &Path,
     stop: tokio::sync::oneshot::Receiver<()>,
 ) -> JoinHandle<Vec<run_protocol::RunEvent>> {
-    // Bound here, so that the relay cannot come too early.
+    // Bind first, so that the relay cannot connect too early.
     let listener = UnixListener::bind(path).unwrap();
     listener.set_nonblocking(true).unwrap();
     thread::spawn(move || {

@@ -1,14 +1,14 @@
-//! The back-channel of a run: an MCP server on the run's own socket, which only its sandbox can reach.
+//! The shim's MCP server, on the run's own socket. Only the run's sandbox can reach it.
 //!
 //! ```text
 //!   agent ── stdio ──► caretaker mcp ── inside/mcp.sock ──► SocketTransport ──► RunTools ──► RunEvents
-//!                      (relay)          at most eight       bounded, paced,     │ tools      to be journalled
-//!                                       connections         one call at a time  └─► AgentDesk, for what is beyond the run
+//!                      (relay)          at most eight       bounded, paced,     │ tools      for the journal
+//!                                       connections         one call at a time  └─► AgentDesk, for calls beyond the run
 //! ```
 //!
-//! **Invariant:** who calls is told by the socket. No id in a request is looked at.
+//! **Invariant:** the socket identifies the caller. The server ignores ids in a request.
 //!
-//! **Invariant:** nothing that a client does or leaves undone fails the run, blocks it, or grows without bound.
+//! **Invariant:** no client can fail the run, block it, or make it use unbounded memory.
 
 mod pace;
 mod run_tools;
@@ -33,19 +33,19 @@ use pace::Pace;
 use run_tools::RunTools;
 use socket_transport::{SocketTransport, error_line};
 
-/// An agent needs one; some keep an old one open while they start anew.
+/// An agent needs one connection. Some keep an old one open while they reconnect.
 const MOST_CONNECTIONS: usize = 8;
-/// After a burst, connections are accepted at this interval, all that wait and no more than this many at once.
+/// After a burst, the server accepts connections at this interval: all that wait, up to the maximum.
 const BETWEEN_ARRIVALS: Duration = Duration::from_millis(50);
 const ARRIVAL_BURST: u32 = 32;
 const MOST_ARRIVALS: usize = 256;
 
-/// How many tools an agent finds here.
+/// The number of tools.
 pub(crate) fn n_tools() -> usize {
     run_tools::n_tools()
 }
 
-/// What the agent may know of its run.
+/// The facts about the run that the agent may know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WhoAmI {
     pub(crate) run: RunId,
@@ -54,36 +54,36 @@ pub(crate) struct WhoAmI {
     pub(crate) name: Option<String>,
     /// The workspace's physical path.
     pub(crate) workspace: String,
-    /// The model asked for.
+    /// The model that the user asked for.
     pub(crate) model: Option<String>,
-    /// When the run is stopped, in milliseconds since the epoch.
+    /// The end of the run's time, in milliseconds since the epoch.
     pub(crate) deadline_ms: Option<u64>,
-    /// How many tools it may call.
+    /// The most tool calls.
     pub(crate) max_tool_calls: Option<u64>,
-    /// How many tokens it may take.
+    /// The most tokens.
     pub(crate) max_tokens: Option<u64>,
-    /// Whose child it is.
+    /// The run's parent.
     pub(crate) lineage: Option<Lineage>,
 }
 
-/// How long a client may keep us waiting.
+/// The times that a client has.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
-    /// For a first request that makes sense.
+    /// Until its first valid request.
     for_handshake: Duration,
-    /// For room for an answer.
+    /// Until it makes room for an answer.
     for_reader: Duration,
 }
 
-/// An agent on a busy machine may start its server long before it talks to it.
+/// An agent on a busy machine may connect long before its first request.
 const PATIENCE: Patience =
     Patience { for_handshake: Duration::from_secs(60), for_reader: Duration::from_secs(30) };
 
-/// Serves the tools for ever; dropping the future closes every connection.
+/// Serves the tools until it is dropped. Then every connection closes.
 ///
-/// Every call of a tool becomes one or two events, put into `events` together. While the channel has no room, calls are
-/// answered with an error and leave no event; nothing waits for it. The runtime needs its I/O and time drivers, and no
-/// second thread.
+/// Each call of a tool becomes one or two events. The server puts them into `events` together. While the channel is full, it
+/// answers calls with an error and records no event; it never waits. The runtime needs its I/O and time drivers, and only
+/// one thread.
 pub(crate) async fn serve(
     listener: UnixListener,
     facts: WhoAmI,
@@ -102,13 +102,13 @@ async fn accept_connections(
     let mut pace = Pace::new(BETWEEN_ARRIVALS, ARRIVAL_BURST);
     loop {
         let first = tokio::select! {
-            // First of all, so that a connection that ended makes room for one that waits.
+            // First, so that a closed connection makes room for a waiting one.
             biased;
             Some(_) = connections.tasks.join_next() => continue,
             accepted = listener.accept() => accepted.map(|(stream, _)| stream),
         };
         let rest = std::iter::from_fn(|| waiting(&listener)).take(MOST_ARRIVALS);
-        // A crowd at the door is sent away together: whoever comes behind it does not wait for each of them.
+        // Accept all waiting connections at once, so that a later one does not wait for each of them.
         for accepted in std::iter::once(first).chain(rest) {
             match accepted {
                 Ok(stream) => connections.take(stream),
@@ -124,7 +124,7 @@ async fn accept_connections(
     }
 }
 
-/// A connection that waits to be accepted, if there is one now.
+/// Accepts a waiting connection, if there is one.
 fn waiting(listener: &UnixListener) -> Option<io::Result<UnixStream>> {
     match listener.poll_accept(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(accepted) => Some(accepted.map(|(stream, _)| stream)),
@@ -135,7 +135,7 @@ fn waiting(listener: &UnixListener) -> Option<io::Result<UnixStream>> {
 /// The connections of a run, eight at most.
 struct Connections {
     tasks: JoinSet<()>,
-    /// The oldest first.
+    /// The open connections, oldest first.
     held: Vec<Held>,
     tools: RunTools,
     patience: Patience,
@@ -143,12 +143,12 @@ struct Connections {
 
 struct Held {
     task: AbortHandle,
-    /// Whether its client has said something that makes sense.
+    /// True once the client has sent a valid request.
     has_spoken: Arc<AtomicBool>,
 }
 
 impl Connections {
-    /// Serves a newcomer, in the place of the oldest client that has said nothing yet where there is no other place.
+    /// Serves a new client. If there is no room, it takes the place of the oldest client that has not sent anything yet.
     fn take(&mut self, stream: UnixStream) {
         self.held.retain(|held| !held.task.is_finished());
         if self.held.len() >= MOST_CONNECTIONS {
@@ -180,13 +180,13 @@ async fn serve_connection(
             tracing::debug!(?ended, "a connection of the agent ended");
         }
         Ok(Err(_)) => tracing::debug!("a connection of the agent ended before it began"),
-        Err(_) => tracing::debug!("a client of the agent said nothing that makes sense"),
+        Err(_) => tracing::debug!("a client of the agent sent no valid request"),
     }
 }
 
-/// Says why and hangs up, so that the client fails at once instead of waiting for an answer.
+/// Sends the reason and closes, so that the client fails at once instead of waiting for an answer.
 fn refuse(stream: UnixStream) {
-    // The socket is in non-blocking mode, and its buffer is empty: this neither waits nor fails for want of room.
+    // The socket is non-blocking and its buffer is empty, so this neither waits nor fails for lack of room.
     if let Ok(mut stream) = stream.into_std() {
         let line = error_line(-32000, "caretaker serves no more than eight connections at once");
         stream.write_all(&line).ok();

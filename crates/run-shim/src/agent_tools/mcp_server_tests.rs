@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-/// A server on a socket of its own, and the end of the channel that the journal has.
+/// A server on its own socket, and the receiver of its events.
 struct Bench {
     directory: TempDir,
     server: JoinHandle<Infallible>,
@@ -87,7 +87,7 @@ impl Client {
         serde_json::from_str(&self.from_server.next_line().await.unwrap().unwrap()).unwrap()
     }
 
-    /// Waits until the server hangs up, and returns what it said before.
+    /// Waits until the server closes, and returns its last lines.
     async fn hear_rest(&mut self) -> Vec<Value> {
         let mut rest = Vec::new();
         while let Ok(Some(line)) = self.from_server.next_line().await {
@@ -232,7 +232,7 @@ async fn a_full_channel_is_an_error_to_the_agent_and_not_a_wait() {
     let mut client = bench.connect_and_shake_hands().await;
     assert!(!client.call("whoami", json!({})).await.1);
     assert!(!client.call("whoami", json!({})).await.1);
-    // Two events would not fit; a result that was not recorded may be reported again.
+    // Two events do not fit. The agent may report an unrecorded result again.
     let report = json!({"status": "done", "summary": "all of it"});
     let (text, is_error) = client.call("report_result", report.clone()).await;
     assert!(is_error && text.contains("busy"), "{text}");
@@ -277,7 +277,7 @@ async fn what_makes_no_sense_is_answered_where_somebody_may_wait() {
     assert_eq!(
         bench.events(),
         [
-            // The first of several; the others are told of together, later.
+            // The first refusal. The others follow later in one event.
             RunEvent::McpRefused { reason: McpRefusal::Malformed, count: 1 },
             call_event("report_progress", McpCallOutcome::Refused),
             call_event("no tool", McpCallOutcome::Refused),
@@ -294,7 +294,7 @@ async fn a_line_without_end_ends_its_connection_and_no_other() {
         if is_after_handshake {
             client.shake_hands("2025-11-25").await;
         }
-        // The server may hang up while we are still talking.
+        // The server may close while the client still writes.
         client.say_line(&"x".repeat(1024 * 1024)).await.ok();
         let rest = client.hear_rest().await;
         assert_eq!(rest.len(), 1, "{rest:?}");
@@ -332,7 +332,7 @@ async fn a_client_that_never_reads_is_not_read_either_and_is_let_go() {
     let mut client = bench.connect_and_shake_hands().await;
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
     let flood = async {
-        // Ends only because the server hangs up.
+        // This ends only because the server closes.
         while client.say_line(&request).await.is_ok() {}
     };
     tokio::time::timeout(Duration::from_secs(60), flood).await.unwrap();
@@ -380,7 +380,7 @@ async fn eight_connections_are_served_and_the_ninth_is_told_so() {
     for client in &mut served {
         assert!(!client.call("whoami", json!({})).await.1);
     }
-    // One that goes makes room for another. Its end is seen when the server closes its own side.
+    // A client that leaves makes room for another. The server has noticed it once it closes its own side.
     let mut gone = served.pop().unwrap();
     gone.to_server.shutdown().await.unwrap();
     assert_eq!(gone.hear_rest().await, Vec::<Value>::new());
@@ -407,7 +407,7 @@ async fn a_newcomer_takes_the_place_of_a_client_that_says_nothing() {
         silent.push(bench.connect().await);
     }
     assert!(!bench.connect_and_shake_hands().await.call("whoami", json!({})).await.1);
-    // One that talks is left alone, and the oldest of the others had to go.
+    // The active client stays, and the oldest silent client had to leave.
     assert!(!talker.call("whoami", json!({})).await.1);
     assert_eq!(silent[0].hear_rest().await, Vec::<Value>::new());
 }
@@ -417,7 +417,7 @@ async fn a_thousand_connections_do_not_keep_the_next_one_waiting() {
     let bench = Bench::new();
     let path = bench.directory.path().join("mcp.sock");
     let crowd = tokio::task::spawn_blocking(move || {
-        // A connection that is gone again waits to be accepted all the same.
+        // A closed connection still waits in the backlog.
         (0..1_000).for_each(|_| drop(std::os::unix::net::UnixStream::connect(&path).unwrap()));
     });
     crowd.await.unwrap();
@@ -425,7 +425,7 @@ async fn a_thousand_connections_do_not_keep_the_next_one_waiting() {
         let mut client = bench.connect_and_shake_hands().await;
         assert!(!client.call("whoami", json!({})).await.1);
     };
-    // One after the other, fifty milliseconds each, they would take fifty seconds.
+    // One by one, at fifty milliseconds each, they would take fifty seconds.
     tokio::time::timeout(Duration::from_secs(20), answered).await.unwrap();
 }
 
@@ -443,7 +443,7 @@ async fn disconnecting_anywhere_harms_nothing() {
         client.to_server.write_all(&talk.as_bytes()[..n_bytes]).await.ok();
         drop(client);
     }
-    // Saying everything and closing our side at once still brings every answer.
+    // A client that sends everything and closes at once still gets every answer.
     let retry = async {
         loop {
             let mut client = bench.connect().await;

@@ -1,4 +1,4 @@
-//! The MCP servers that an agent has: the shim's own, which serves its calls, and those of the user.
+//! The agent's MCP servers: the shim's own, which serves the agent's calls, and those that the user chose.
 
 pub(crate) mod agent_desk;
 pub(crate) mod agent_servers;

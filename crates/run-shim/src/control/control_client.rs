@@ -1,4 +1,4 @@
-//! Speaks to the supervisor of one run over its control socket.
+//! Sends requests to the shim of one run over its control socket.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,34 +7,34 @@ use std::time::Duration;
 
 use run_protocol::{ControlReply, ControlRequest, RunId};
 
-/// A supervisor answers at once or is in trouble.
+/// The time for an answer. A healthy shim answers at once.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// No reply is longer.
+/// The longest reply.
 const LONGEST_REPLY: u64 = 64 * 1024;
 
-/// Says why a supervisor did not do what it was asked.
+/// The reason why a shim did not carry out a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
     #[error("its socket cannot be reached")]
     Connect(#[source] io::Error),
-    #[error("the conversation with it broke off")]
+    #[error("the connection to it broke off")]
     Conversation(#[source] io::Error),
     #[error("another run answers on its socket")]
     WrongRun,
-    #[error("it gave an answer that this caretaker does not understand")]
+    #[error("this caretaker does not understand its answer")]
     Unexpected,
     #[error("it refused: {0}")]
     Refused(String),
 }
 
-/// Asks one thing of the run's supervisor, and waits until it says yes.
+/// Sends one request to the run's shim, and waits until the shim confirms it.
 pub fn order(socket: &Path, run: RunId, request: &ControlRequest) -> Result<(), ControlError> {
     order_within(PATIENCE, socket, run, request)
 }
 
-/// The same, with so much patience for the greeting. Once asked, a supervisor is given its time: who asks a second time may
-/// ask for something else.
+/// As [`order`], with a deadline for the greeting. After the request, the shim has its usual time to answer, because a
+/// repeated request may mean something else.
 pub fn order_within(
     patience: Duration,
     socket: &Path,
@@ -88,11 +88,11 @@ mod tests {
 
     const STOP: ControlRequest = ControlRequest::Stop { manner: StopManner::Ladder };
 
-    /// A supervisor that says these lines, and what it heard in the meantime.
-    fn with_supervisor(run: RunId, says: &[&str]) -> (Result<(), ControlError>, String) {
+    /// Plays a shim that sends these lines. Returns what it received.
+    fn with_shim(run: RunId, says: &[&str]) -> (Result<(), ControlError>, String) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let says: String = says.iter().map(|line| format!("{line}\n")).collect();
-        let supervisor = thread::spawn(move || {
+        let shim = thread::spawn(move || {
             (&theirs).write_all(says.as_bytes()).unwrap();
             theirs.shutdown(std::net::Shutdown::Write).unwrap();
             let mut heard = String::new();
@@ -100,7 +100,7 @@ mod tests {
             heard
         });
         let outcome = converse(ours, run, &STOP);
-        (outcome, supervisor.join().unwrap())
+        (outcome, shim.join().unwrap())
     }
 
     fn hello(run: RunId) -> String {
@@ -110,15 +110,15 @@ mod tests {
     #[test]
     fn an_order_is_given_after_the_greeting_and_confirmed() {
         let run = RunId::generate();
-        let (outcome, heard) = with_supervisor(run, &[&hello(run), r#"{"reply":"ok"}"#]);
+        let (outcome, heard) = with_shim(run, &[&hello(run), r#"{"reply":"ok"}"#]);
         assert!(outcome.is_ok());
         assert_eq!(heard, "{\"request\":\"stop\",\"manner\":\"ladder\"}\n");
     }
 
     #[test]
-    fn nothing_is_asked_of_another_run() {
+    fn another_run_gets_no_request() {
         let (outcome, heard) =
-            with_supervisor(RunId::generate(), &[&hello(RunId::generate()), r#"{"reply":"ok"}"#]);
+            with_shim(RunId::generate(), &[&hello(RunId::generate()), r#"{"reply":"ok"}"#]);
         assert!(matches!(outcome, Err(ControlError::WrongRun)));
         assert_eq!(heard, "");
     }
@@ -128,11 +128,11 @@ mod tests {
         let run = RunId::generate();
         let hello = hello(run);
         let refused = r#"{"reply":"refused","reason":"over"}"#;
-        let (outcome, _) = with_supervisor(run, &[&hello, refused]);
+        let (outcome, _) = with_shim(run, &[&hello, refused]);
         assert!(matches!(outcome, Err(ControlError::Refused(reason)) if reason == "over"));
-        let (outcome, _) = with_supervisor(run, &[&hello, "what?"]);
+        let (outcome, _) = with_shim(run, &[&hello, "what?"]);
         assert!(matches!(outcome, Err(ControlError::Unexpected)));
-        let (outcome, _) = with_supervisor(run, &[&hello]);
+        let (outcome, _) = with_shim(run, &[&hello]);
         assert!(matches!(outcome, Err(ControlError::Conversation(_))));
     }
 }

@@ -1,6 +1,6 @@
-//! The run's socket for people and programs outside: who wants to know when there is more, who wants it to stop.
+//! The run's control socket. Clients on the host watch the journal's growth, stop the run, or change its MCP servers.
 //!
-//! One JSON object a line. A client that says nothing, too much or nonsense harms nobody but itself.
+//! Each line is one JSON object. A silent, noisy or broken client harms only itself.
 
 use std::io;
 use std::path::Path;
@@ -14,23 +14,23 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-/// More watchers than any user has terminals.
+/// More clients than any user has terminals.
 const MOST_CLIENTS: usize = 256;
-/// No request is longer: a few paths and names of servers.
+/// The longest request: a few paths and names of servers.
 const LONGEST_REQUEST: u64 = 64 * 1024;
-/// What a client hears of a run that does nothing any more.
+/// The answer of a run that has ended.
 const OVER: &str = "the run is over";
 
-/// A change of the agent's servers, and who is to hear what came of it.
+/// A change of the agent's servers, and the channel for its result.
 pub(crate) type AskedChange = (ServerChange, oneshot::Sender<Result<(), String>>);
 
-/// What a client wants of the run.
+/// A request to the run.
 #[derive(Debug)]
 pub(crate) enum Order {
     Stop(StopManner),
     Suspend,
     ChangeServers(AskedChange),
-    /// A signal to the supervisor.
+    /// The shim received a signal.
     Interrupt,
 }
 
@@ -55,19 +55,19 @@ pub(crate) async fn serve(
             Ok((client, _)) if is_ours(&client) => {
                 let (written, orders) = (written.clone(), orders.clone());
                 tokio::spawn(async move {
-                    // A client that breaks off is none of the run's business.
+                    // A client that disconnects does not concern the run.
                     serve_client(client, run, written, orders).await.ok();
                     drop(place);
                 });
             }
             Ok(_stranger) => {}
-            // Out of descriptors, mostly: others may give some back.
+            // Usually the process is out of descriptors. Other clients may disconnect soon.
             Err(_) => tokio::time::sleep(std::time::Duration::from_millis(100)).await,
         }
     }
 }
 
-/// The directory is ours alone, so only root could come in besides.
+/// Tells whether the client is this user or root. The directory keeps all others out.
 fn is_ours(client: &UnixStream) -> bool {
     let us = nix::unistd::geteuid().as_raw();
     client.peer_cred().is_ok_and(|peer| peer.uid() == us || peer.uid() == 0)
@@ -120,7 +120,7 @@ async fn order(
     reply(writer, &answer).await
 }
 
-/// Waits until it is done: whoever asked relies on the file.
+/// Waits until the change is done, because the client relies on the new file.
 async fn change_servers(orders: &mpsc::Sender<Order>, change: ServerChange) -> Result<(), String> {
     let (sender, answer) = oneshot::channel();
     let sent = orders.send(Order::ChangeServers((change, sender))).await;
@@ -130,7 +130,7 @@ async fn change_servers(orders: &mpsc::Sender<Order>, change: ServerChange) -> R
     }
 }
 
-/// A slow watcher is told of the latest only: the journal is the queue.
+/// Reports the growth of the journal. A slow client gets only the latest position, because the journal itself is the queue.
 async fn tell_of_growth(
     reader: &mut BufReader<OwnedReadHalf>,
     writer: &mut OwnedWriteHalf,
@@ -172,7 +172,7 @@ async fn reply(writer: &mut OwnedWriteHalf, reply: &ControlReply) -> io::Result<
     writer.write_all(&line).await
 }
 
-/// Makes the socket, readable by nobody else.
+/// Makes the socket. Its directory keeps other users out.
 pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

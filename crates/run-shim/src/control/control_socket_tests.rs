@@ -96,7 +96,7 @@ async fn a_change_of_servers_is_confirmed_when_it_is_done_and_refused_with_its_r
     }
     let mut client = Client::connect(&server).await;
     client.send("{\"request\":\"regenerate_mcp\"}\n").await;
-    // A run that ends lets go of the order.
+    // A run that ends drops the order.
     drop(server.orders.recv().await);
     assert!(matches!(client.next().await, Some(ControlReply::Refused { .. })));
 }

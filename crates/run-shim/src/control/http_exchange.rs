@@ -1,14 +1,14 @@
-//! One request to the daemon and its answer: HTTP/1.1 over a Unix socket, a connection each.
+//! One request to the daemon and its answer: HTTP/1.1 over a Unix socket, with a new connection each time.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// No answer is longer.
+/// The longest answer.
 const LONGEST_ANSWER: u64 = 256 * 1024 * 1024;
 
-/// Asks, and waits for the whole answer: its status and its body.
+/// Sends a request, and waits for the whole answer. Returns its status and its body.
 pub fn exchange(
     socket: &Path,
     request: &str,
@@ -36,7 +36,7 @@ pub fn exchange(
     parse_answer(&answer).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// The status and the body of an answer that is all there is on its connection.
+/// Returns the status and the body of an answer. The daemon closes the connection after it.
 fn parse_answer(answer: &[u8]) -> Option<(u16, Vec<u8>)> {
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&answer[..end]).ok()?;
@@ -46,7 +46,7 @@ fn parse_answer(answer: &[u8]) -> Option<(u16, Vec<u8>)> {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
     });
-    // Less than was promised is an answer that broke off.
+    // A body of another length means that the connection broke off.
     match length {
         Some(length) if length != body.len() => None,
         _ => Some((status, body.to_vec())),

@@ -1,4 +1,4 @@
-//! How others reach a shim: they start it, they ask it and order it by its socket, and it writes to them by the same.
+//! How other processes reach a shim: they start it, and they send requests to its socket.
 
 pub mod control_client;
 pub(crate) mod control_socket;

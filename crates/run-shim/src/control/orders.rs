@@ -1,5 +1,5 @@
-//! Orders to the supervisor of a run, given from outside until it has them: by `caretaker kill`, by Ctrl-C, by the daemon
-//! and by an agent that stops its child.
+//! Delivers an order to the shim of a run, and tries until the shim has it. `caretaker kill`, Ctrl-C, the daemon and an agent
+//! that stops its child use it.
 
 use std::io;
 use std::path::Path;
@@ -12,9 +12,9 @@ use run_protocol::{ControlRequest, RunOutcome, StopManner};
 use crate::control::control_client::{self, ControlError};
 use crate::sandbox::{Supervision, kill_without_shim, supervision};
 
-/// How long a supervisor that holds its lock may take to open its socket, or to answer.
+/// The time for a shim that holds its lock to open its socket, or to answer.
 const COMING_UP: Duration = Duration::from_secs(10);
-/// How long it may take to greet us, before we look why it does not.
+/// The time for its greeting. After that, the caller checks whether the shim is stopped.
 const GREETING: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -24,20 +24,20 @@ pub struct Order<'a> {
     pub run: &'a RunDirectory,
     pub socket: &'a Path,
     pub request: &'a ControlRequest,
-    /// The journal says this of a run that is stopped while it waits in the queue.
+    /// The journal's sentence for a run that ends while it waits in the queue.
     pub why_unbegun: &'a str,
 }
 
-/// What came of an order.
+/// The result of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Given {
-    /// The supervisor has it, or the run is over.
+    /// The shim has the order, or the run is over.
     Taken,
-    /// The supervisor, which has this number, did not answer, and the sandbox was killed without it.
+    /// The shim with this process id did not answer, and the caller killed the sandbox without it.
     KilledWithout { shim: u32, was_stopped: bool },
 }
 
-/// Why an order was not given.
+/// The reason why an order did not reach the shim.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotGiven {
@@ -49,14 +49,14 @@ pub enum NotGiven {
     Lock(#[source] io::Error),
     #[error("its sandbox cannot be killed")]
     Kill(#[source] io::Error),
-    #[error("its supervisor is stopped, so it does not listen")]
+    #[error("its supervisor is stopped, so it does not answer")]
     Stopped(#[source] ControlError),
-    #[error("its supervisor does not listen")]
+    #[error("its supervisor does not answer")]
     Deaf(#[source] ControlError),
 }
 
 impl NotGiven {
-    /// The sentence, with its causes.
+    /// The reason with its causes.
     #[must_use]
     pub fn why(&self) -> String {
         with_causes(self)
@@ -64,8 +64,8 @@ impl NotGiven {
 }
 
 impl Order<'_> {
-    /// Gives the order; a run that is over needs none. A supervisor that does not answer is not needed to kill a run at
-    /// once: its sandbox is killed without it. `waits_for` hears once of a stopped supervisor that is waited for.
+    /// Delivers the order. A run that is over needs none. If the order is to kill at once and the shim does not answer, this
+    /// kills the sandbox without the shim. While it waits for a stopped shim, it calls `waits_for` once.
     pub fn give(&self, mut waits_for: impl FnMut(&LockHolder)) -> Result<Given, NotGiven> {
         let is_at_once = matches!(self.request, ControlRequest::Stop { manner: StopManner::Now });
         let deadline = Instant::now() + COMING_UP;
@@ -82,14 +82,14 @@ impl Order<'_> {
             let run = self.run.run_id();
             let error = match control_client::order_within(GREETING, self.socket, run, self.request)
             {
-                // A supervisor that is about to end anyway refuses.
+                // A shim refuses if it is about to end.
                 Ok(()) | Err(ControlError::Refused(_)) => return Ok(Given::Taken),
                 Err(error) => error,
             };
             let is_late = Instant::now() >= deadline;
             let is_stopped =
                 shim.as_ref().is_some_and(|shim| supervision(shim) == Supervision::Stopped);
-            // It comes up, or went down just now, perhaps between the order and its answer: the lock tells which.
+            // The shim may be starting, or may just have ended, even between the order and its answer. The lock tells.
             let comes_perhaps =
                 matches!(error, ControlError::Connect(_) | ControlError::Conversation(_));
             if let Some(shim) = shim {
@@ -112,7 +112,7 @@ impl Order<'_> {
         }
     }
 
-    /// A run that waits in the queue has no supervisor that could take an order.
+    /// Ends a run that waits in the queue. It has no shim that could take an order.
     fn end_queued(&self) -> Result<EndQueued, NotGiven> {
         if !self.run.is_queued().unwrap_or(false) {
             return Ok(EndQueued::NotQueued);

@@ -1,4 +1,4 @@
-//! The run's two sockets: one for people outside, one for the agent inside.
+//! The run's two sockets: one for programs on the host, one for the agent inside.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -11,32 +11,32 @@ use tokio::net::UnixListener;
 
 use crate::control::control_socket::listen;
 
-/// The longest path that the kernel takes for a socket.
+/// The longest path that the kernel accepts for a socket.
 const LONGEST_PATH: usize = 107;
 
-/// Where the sockets of a run are.
+/// The paths of a run's sockets.
 #[derive(Debug, Clone)]
 pub struct SocketPaths {
     directory: PathBuf,
 }
 
 impl SocketPaths {
-    /// Below the root of all sockets.
+    /// `root` is the directory of all sockets.
     pub fn new(root: &Path, run: RunId) -> Self {
         Self { directory: root.join(run.to_string()) }
     }
 
-    /// For people and programs outside.
+    /// The socket for programs on the host.
     pub fn control(&self) -> PathBuf {
         self.directory.join("control.sock")
     }
 
-    /// The directory that is mounted into the sandbox, with nothing in it but the agent's own socket.
+    /// The directory that the sandbox mounts. It has only the agent's socket.
     pub fn inside(&self) -> PathBuf {
         self.directory.join("inside")
     }
 
-    /// Removes the sockets of a run that is over. One that stays is a stale name and no more.
+    /// Removes the sockets of a run that is over. A leftover would be harmless.
     pub(crate) fn remove(&self) {
         fs::remove_dir_all(&self.directory).ok();
     }
@@ -45,7 +45,7 @@ impl SocketPaths {
         self.directory.exists()
     }
 
-    /// Whether the kernel can take these paths.
+    /// Tells whether the kernel accepts these paths.
     pub fn fit(&self) -> bool {
         use std::os::unix::ffi::OsStrExt;
         let longest = self.inside().join("mcp.sock");
@@ -54,8 +54,7 @@ impl SocketPaths {
     }
 }
 
-/// Removes the sockets of a run unless somebody listens on them, or is about to: a run from the queue whose first shim died
-/// has a second one.
+/// Removes the sockets of a run if the run is over. A run from the queue may have a second shim, if its first one died.
 pub(crate) fn remove_if_over(state: &StateRoot, root: &Path, run: RunId) {
     let Ok(directory) = RunDirectory::open(state, run) else {
         return SocketPaths::new(root, run).remove();
@@ -66,8 +65,8 @@ pub(crate) fn remove_if_over(state: &StateRoot, root: &Path, run: RunId) {
     }
 }
 
-/// Removes the sockets of all runs that are over, and says how many there were. Runs of another state directory may have
-/// theirs in the same place, and are left alone.
+/// Removes the sockets of all runs that are over, and returns their number. Ignores the sockets of runs in other state
+/// directories, which may be in the same directory.
 pub(crate) fn sweep(state: &StateRoot, root: &Path) -> usize {
     let Ok(entries) = fs::read_dir(root) else { return 0 };
     let removed = entries.flatten().filter(|entry| {
@@ -79,7 +78,7 @@ pub(crate) fn sweep(state: &StateRoot, root: &Path) -> usize {
     removed.count()
 }
 
-/// The sockets, listening. The directory goes when they do.
+/// The listening sockets. Dropping them removes their directory.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     pub(crate) paths: SocketPaths,
@@ -105,7 +104,7 @@ impl Drop for Sockets {
     }
 }
 
-/// Makes a directory that is ours alone, and refuses one that is not: it may lie in `/tmp`.
+/// Makes a directory that only this user can enter. Refuses any other directory at the path, because it may be in `/tmp`.
 pub fn private_dir(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -121,6 +120,6 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
     if is_ours {
         return Ok(());
     }
-    let problem = format!("`{}` is not a directory that is ours alone", path.display());
+    let problem = format!("`{}` is not a directory that only you can enter", path.display());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
 }

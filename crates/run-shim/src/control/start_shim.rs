@@ -1,4 +1,4 @@
-//! Starts a shim as a process of its own, and hears from it whether the run was accepted.
+//! Starts a shim as a process of its own, and reads its report: does the run go on or not?
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write};
@@ -10,22 +10,22 @@ use run_journal::RunDirectory;
 use run_protocol::ExitCode;
 use serde::{Deserialize, Serialize};
 
-/// What the shim gets of the environment: what it must hand on, and nothing else.
+/// The shim's environment. It has only what the shim must pass on.
 #[derive(Debug, Clone, Default)]
 pub struct ShimEnvironment {
-    /// `CURSOR_API_KEY` and the like. They reach the agent alone.
+    /// `CURSOR_API_KEY` and similar variables. Only the agent gets them.
     pub secrets: Vec<(String, String)>,
-    /// The proxy through which this machine gets out, checked. The shim alone uses it.
+    /// The machine's own proxy, checked. Only the shim uses it.
     pub proxy: Option<String>,
-    /// The filter for the shim's own log, as `RUST_LOG` has it.
+    /// The filter for the shim's own log, in the form of `RUST_LOG`.
     pub log_filter: Option<String>,
 }
 
-/// What a shim says of itself before it goes on alone.
+/// The shim's report to the process that started it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
 pub(crate) enum ShimReport {
-    /// Everything that could be checked was; the sandbox comes next.
+    /// All checks passed. The sandbox comes next.
     Ready,
     /// The run waits for a lock.
     Waiting { reason: String },
@@ -33,7 +33,7 @@ pub(crate) enum ShimReport {
     Refused { exit_code: u8, message: String, hint: Option<String> },
 }
 
-/// A shim that is on its own now.
+/// The shim goes on by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Started {
     Ready,
@@ -45,21 +45,21 @@ pub enum Started {
 pub enum StartShimError {
     #[error("the run's supervisor could not be started from `{}`", program.display())]
     Spawn { program: PathBuf, source: io::Error },
-    /// Of a run that was not queued, the directory is gone again.
+    /// The run's directory is gone again, unless the run was queued.
     #[error("{message}")]
     Refused { exit_code: u8, message: String, hint: Option<String> },
-    #[error("the run's supervisor ended without a word")]
+    #[error("the run's supervisor ended without a report")]
     Silent { log: String },
 }
 
-/// The variables by which secrets reach the shim.
+/// The prefix of the variables that pass secrets to the shim.
 pub(crate) const SECRET_PREFIX: &str = "CARETAKER_SECRET_";
 
-/// The variable by which the shim is told of the host's proxy.
+/// The variable that passes the machine's proxy to the shim.
 pub(crate) const PROXY_VARIABLE: &str = "CARETAKER_UPSTREAM_PROXY";
 
-/// Starts `<program> shim <run directory>`, in a session of its own, and returns when it has taken its locks. A run that
-/// is refused leaves nothing behind.
+/// Starts `<program> shim <run directory>` in its own session, and returns once the shim has its locks. A refused run leaves
+/// nothing behind.
 pub fn start_shim(
     run: &RunDirectory,
     program: &Path,
@@ -67,13 +67,13 @@ pub fn start_shim(
 ) -> Result<Started, StartShimError> {
     let started = start(run, program, environment);
     if let Err(StartShimError::Refused { .. } | StartShimError::Spawn { .. }) = &started {
-        // Nothing ran, so there is nothing to remember.
+        // Nothing ran, so there is nothing to keep.
         run.withdraw();
     }
     started
 }
 
-/// The same for a run from the queue: one that is refused stays as it is, for whoever queued it to decide about.
+/// As [`start_shim`], for a run from the queue. A refused run stays in the queue, and the daemon decides about it.
 pub fn start_queued_shim(
     run: &RunDirectory,
     program: &Path,
@@ -111,7 +111,7 @@ fn start(
         .map_err(spawn_failed)?;
     let mut said = String::new();
     if let Some(stdout) = child.stdout.take() {
-        // What cannot be read is as good as not said.
+        // An unreadable report counts as no report.
         BufReader::new(stdout).read_line(&mut said).ok();
     }
     match serde_json::from_str(&said) {
@@ -129,11 +129,11 @@ fn start(
     }
 }
 
-/// Says it to whoever started us, once, and lets go of stdout: nobody listens from then on.
+/// Sends the report to the process that started the shim, and closes stdout. That process reads only one report.
 pub(crate) fn report(report: &ShimReport) -> io::Result<()> {
     let mut line = serde_json::to_vec(report)?;
     line.push(b'\n');
-    // Whoever started us may be gone already, which changes nothing.
+    // The process that started the shim may be gone already. That changes nothing.
     io::stdout().write_all(&line).and_then(|()| io::stdout().flush()).ok();
     let nowhere = OpenOptions::new().write(true).open("/dev/null")?;
     nix::unistd::dup2_stdout(&nowhere)?;

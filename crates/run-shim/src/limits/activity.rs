@@ -1,46 +1,64 @@
-//! For how long anything in a sandbox has run since the last look at what it did.
+//! Measures the processor time of a sandbox since the last look.
 //!
-//! A group that took no time of a processor wrote nothing and filled nothing. So one small file of the kernel's answers for
-//! a silent agent what would else be asked by walks through directories.
+//! A group that used no processor time wrote nothing. So for a silent agent, one small file of the kernel replaces walks through
+//! directories.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// The first number in the account is the sum of all.
+/// The first number in the file is the sum.
 const BEGINNING: usize = 64;
+/// A sandbox in which nothing ran for this long is expected to stay silent.
+const SILENT: Duration = Duration::from_secs(60);
+/// The pause between two looks at a silent sandbox. Hundreds of them on a machine cost next to nothing then.
+const SILENT_PAUSE: Duration = Duration::from_secs(4);
 
-/// The account of a group's processor time, and what it said when a look began.
+/// A group's processor time, now and at the beginning of the last look.
 #[derive(Debug)]
 pub(super) struct Activity {
-    /// `None` where the kernel keeps no such account: then everything may have run.
+    /// `None` if the kernel does not count it. Then the sandbox may have run all the time.
     account: Option<File>,
     now: Option<Duration>,
     looked_at: Option<Duration>,
+    /// When the account was last seen to have grown.
+    grew: Instant,
 }
 
 impl Activity {
-    /// Until something is looked at for the first time, everything is unseen.
+    /// Before the first look, all time is unseen.
     pub(super) fn of(account: Option<&Path>) -> Self {
         let account = account.and_then(|path| File::open(path).ok());
-        Self { account, now: None, looked_at: None }
+        Self { account, now: None, looked_at: None, grew: Instant::now() }
     }
 
-    /// For how long the group has run since a look began; what nobody counts may have run for ever.
+    /// The processor time since the last look began. Without a count, it may be any time.
     pub(super) fn unseen(&mut self) -> Duration {
-        self.now = self.account.as_ref().and_then(|account| {
+        let now = self.account.as_ref().and_then(|account| {
             let mut text = [0; BEGINNING];
             let length = account.read_at(&mut text, 0).ok()?;
             usage(std::str::from_utf8(&text[..length]).ok()?)
         });
+        if now.is_none() || now != self.now {
+            self.grew = Instant::now();
+        }
+        self.now = now;
         match (self.now, self.looked_at) {
             (Some(now), Some(then)) => now.saturating_sub(then),
             _ => Duration::MAX,
         }
     }
 
-    /// Says that a look begins. What has run since [`Activity::unseen`] was asked stays unseen.
+    /// The pause until the next look: as usual, and longer if nothing has run for a minute.
+    pub(super) fn pause(&self, usual: Duration) -> Duration {
+        match self.grew.elapsed() < SILENT {
+            true => usual,
+            false => usual.max(SILENT_PAUSE),
+        }
+    }
+
+    /// Notes that a look begins. Time after the last call of [`Activity::unseen`] stays unseen.
     pub(super) fn look_begins(&mut self) {
         self.looked_at = self.now;
     }
@@ -81,6 +99,28 @@ mod tests {
         unknown.unseen();
         unknown.look_begins();
         assert_eq!(unknown.unseen(), Duration::MAX);
+    }
+
+    #[test]
+    fn a_sandbox_that_is_silent_for_a_minute_is_looked_at_less_often_until_it_runs() {
+        let directory = tempfile::tempdir().unwrap();
+        let account = directory.path().join("cpuacct.usage");
+        std::fs::write(&account, "1000\n").unwrap();
+        let mut activity = Activity::of(Some(&account));
+        let usual = Duration::from_secs(1);
+        activity.unseen();
+        assert_eq!(activity.pause(usual), usual);
+        activity.grew = Instant::now().checked_sub(SILENT).unwrap();
+        activity.unseen();
+        assert_eq!(activity.pause(usual), SILENT_PAUSE);
+        assert_eq!(activity.pause(SILENT_PAUSE * 2), SILENT_PAUSE * 2);
+        std::fs::write(&account, "1500\n").unwrap();
+        activity.unseen();
+        assert_eq!(activity.pause(usual), usual);
+        let mut unknown = Activity::of(None);
+        unknown.grew = Instant::now().checked_sub(SILENT).unwrap();
+        unknown.unseen();
+        assert_eq!(unknown.pause(usual), usual, "without an account it may have run");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How much is in a few directories, without following a link out of them.
+//! Measures the size of a few directories, without following links.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -7,25 +7,25 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 
-/// Directories below one another that are open at once. What lies deeper is not counted, and the census says so.
+/// The deepest directory. The census does not count what is deeper, and says so.
 const DEEPEST: usize = 200;
-/// What `st_blocks` counts.
+/// The unit of `st_blocks`.
 const BLOCK: u64 = 512;
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub(super) struct Census {
-    /// What the files take on their disks.
+    /// The bytes that the files take on disk.
     pub(super) bytes: u64,
-    /// Files of exactly the size at which the kernel stops whoever writes them.
+    /// The number of files that have exactly the largest size.
     pub(super) full_files: u64,
-    /// Whether everything could be looked at.
+    /// True if the walk saw everything.
     pub(super) is_complete: bool,
-    /// The disks it is on, each with a directory on it.
+    /// The disks, each with a directory on it.
     pub(super) disks: BTreeMap<u64, OwnedFd>,
 }
 
-/// Walks the directories. `None`: it was told to stop.
+/// Walks the directories. Returns `None` if `is_stopped` ended the walk.
 pub(super) fn census(
     roots: &[PathBuf],
     full_size: u64,
@@ -39,7 +39,7 @@ pub(super) fn census(
     for root in roots {
         match open_directory(rustix::fs::CWD, root) {
             Ok(directory) => walk.tree(directory, is_stopped)?,
-            // It may come into being later.
+            // The directory may appear later.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(_) => walk.found.is_complete = false,
         }
@@ -47,7 +47,7 @@ pub(super) fn census(
     Some(walk.found)
 }
 
-/// Directories that lie in none of the others.
+/// Returns the directories that are not inside another of them.
 pub(super) fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
     paths.dedup();
@@ -59,7 +59,7 @@ pub(super) fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
 
 struct Walk {
     found: Census,
-    /// Files with several names, which are counted once.
+    /// Files with several names. Each counts once.
     linked: HashSet<(u64, u64)>,
     full_size: u64,
 }
@@ -85,7 +85,7 @@ impl Walk {
                 continue;
             }
             let Ok(here) = directory.fd() else { continue };
-            // What is gone since takes no room.
+            // A file that is gone by now takes no space.
             let Ok(stat) = statat(here, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let kind = FileType::from_raw_mode(stat.st_mode);
             self.count(&stat, kind);

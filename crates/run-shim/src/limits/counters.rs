@@ -1,13 +1,14 @@
-//! What the kernel counts when a group meets its limits, and how we hear of it without asking.
+//! Reads the kernel's counters of reached limits, and waits for changes of them.
 //!
 //! ```text
-//!   v2   memory.events, pids.events     the kernel wakes whoever polls them
-//!   v1   memory.oom_control             wakes through an eventfd
-//!        pids.events                    wakes nobody (seen on 6.18), so it is read
+//!   v2   memory.events, pids.events     the kernel wakes a process that polls them
+//!   v1   memory.oom_control             the kernel writes to an eventfd
+//!        pids.events                    no wake-up (seen on 6.18), so the shim reads it
 //! ```
 //!
-//! Hearing of it is only a reason to look: what the files say decides, and they are read once more when the run is over.
-//! What the kernel wakes nobody for is looked at every second in which the run has run.
+//! A wake-up is only a reason to look. The content of the files decides, and the shim reads them again at the run's end. Files
+//! without a wake-up are read every second in which the run used processor time, and every four seconds once nothing has run
+//! for a minute.
 
 use std::fs::File;
 use std::io;
@@ -27,12 +28,12 @@ use super::rooms::Rooms;
 
 const LOOKS_AFTER_THE_RING: u32 = 50;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
-/// What may be asked for at once, and be refused: a huge page, and what each processor has in store.
+/// The largest single request for memory that the kernel may refuse: a huge page, and the stock of each processor.
 const LARGEST_CHARGE: u64 = 4 << 20;
-/// For what the kernel does not wake us for: forks that version 1 refused, and rooms that are full. The limits hold meanwhile.
+/// The interval for files without a wake-up: refused forks of version 1, and full directories. The limits apply meanwhile.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The files in which the kernel counts.
+/// The kernel's counter files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Counters {
     Unified { group: PathBuf },
@@ -40,19 +41,19 @@ pub(super) enum Counters {
 }
 
 impl Counters {
-    /// Which limit was met, if one was. Memory before processes: a run that is out of memory may fail to fork, too.
+    /// Returns the reached limit, if any. Memory comes first, because a run without memory may also fail to fork.
     pub(super) fn look(&self, limits: &ResourceLimits) -> Option<LimitKind> {
         let (is_out_of_memory, refused_forks) = match self {
             Self::Unified { group } => {
                 let events = read(&group.join("memory.events"));
-                // Killed, and because of this limit: a machine that is out of memory kills here too.
+                // Both a kill and this limit: a machine without memory also kills processes here.
                 let is_out = counted(&events, "oom_kill") > 0 && counted(&events, "oom") > 0;
                 (is_out, counted(&read(&group.join("pids.events")), "max"))
             }
             Self::Legacy { memory, pids } => {
                 let control = read(&memory.join("memory.oom_control"));
-                // The machine may have been out of memory, not the run. `memory.failcnt` would say, but newer kernels
-                // do not count in it any more; how much was used at most they all remember.
+                // Perhaps the machine was out of memory, not the run. `memory.failcnt` would tell, but newer kernels no
+                // longer count in it. All kernels remember the highest use.
                 let was_full = |file: &str| {
                     let most = read(&memory.join(file)).trim().parse::<u64>().unwrap_or(0);
                     most.saturating_add(LARGEST_CHARGE) >= limits.memory_bytes
@@ -70,7 +71,7 @@ impl Counters {
             .then_some(LimitKind::Processes { most: limits.processes })
     }
 
-    /// Tells of a limit that is met from now on, and of a room that is full, until what is returned is dropped.
+    /// Reports reached limits and full directories from now on, until the returned watch is dropped.
     pub(super) fn watch(
         &self,
         limits: ResourceLimits,
@@ -88,7 +89,7 @@ impl Counters {
             }
         };
         let alarms = alarms.into_iter().collect::<io::Result<Vec<_>>>()?;
-        // Nothing is ever written to it: that it is closed is the word to stop.
+        // This pipe gets no bytes. Closing it stops the watch.
         let (ending, wanted) = pipe_with(PipeFlags::CLOEXEC)?;
         let counters = self.clone();
         std::thread::Builder::new().name("limit-alarm".to_owned()).spawn(move || {
@@ -100,7 +101,7 @@ impl Counters {
         Ok(wanted)
     }
 
-    /// `None`: nobody wants to know any more.
+    /// `None` if the watch is over.
     fn wait_for_a_limit(
         &self,
         limits: &ResourceLimits,
@@ -110,17 +111,17 @@ impl Counters {
         ending: &OwnedFd,
     ) -> Option<LimitKind> {
         let is_woken_for_all = matches!(self, Self::Unified { .. }) && rooms.is_empty();
-        let tick = (!is_woken_for_all).then_some(TICK);
+        let tick = |activity: &Activity| (!is_woken_for_all).then(|| activity.pause(TICK));
         let mut has_rung = false;
         let mut said = Vec::new();
         loop {
             if !has_rung && activity.unseen().is_zero() {
-                has_rung = wait(alarms, ending, tick)?;
+                has_rung = wait(alarms, ending, tick(activity))?;
                 continue;
             }
             activity.look_begins();
             let said_before = std::mem::replace(&mut said, alarms.iter().map(Alarm::arm).collect());
-            // What says the same as before, and does not ring, means the same as before.
+            // Without a wake-up and without a change, there is nothing new.
             let n_looks = match has_rung {
                 true => LOOKS_AFTER_THE_RING,
                 false => u32::from(said != said_before),
@@ -129,21 +130,21 @@ impl Counters {
                 if let Some(limit) = self.look(limits) {
                     return Some(limit);
                 }
-                // The kernel rings before it has chosen whom to kill, and does not ring again when it has.
+                // The kernel wakes the shim before it kills a process, and not again after the kill.
                 if has_rung && wait(&[], ending, Some(BETWEEN_LOOKS)).is_none() {
                     return None;
                 }
             }
-            // After the counters: what filled a room may have taken all memory with that.
+            // After the counters, because files that fill a directory may also use all memory.
             if let Some(limit) = rooms.full() {
                 return Some(limit);
             }
-            has_rung = wait(alarms, ending, tick)?;
+            has_rung = wait(alarms, ending, tick(activity))?;
         }
     }
 }
 
-/// Something of the kernel's that wakes us.
+/// A file of the kernel that wakes the shim.
 #[derive(Debug)]
 enum Alarm {
     File(File),
@@ -163,7 +164,7 @@ impl Alarm {
         Ok(Self::Event { event, control })
     }
 
-    /// Reads what the kernel counts, which is what makes it ring the next time.
+    /// Reads the counters. The kernel needs that before it wakes the shim again.
     fn arm(&self) -> Vec<u8> {
         let file = match self {
             Self::File(file) => file,
@@ -185,7 +186,7 @@ impl Alarm {
     }
 }
 
-/// Waits for an alarm, at most for so long, and says whether one rang. `None`: nobody wants to know any more.
+/// Waits for a wake-up or the timeout. Returns true for a wake-up, `None` if the watch is over.
 fn wait(alarms: &[Alarm], ending: &OwnedFd, limit: Option<Duration>) -> Option<bool> {
     let mut polled: Vec<PollFd<'_>> = alarms.iter().map(Alarm::poll).collect();
     polled.push(PollFd::new(ending, PollFlags::IN));
@@ -205,7 +206,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The number behind a name, in a file of lines `name number`.
+/// Returns the number after a name, in a file of lines `name number`.
 fn counted(text: &str, name: &str) -> u64 {
     let value =
         |line: &str| line.split_once(' ').filter(|(key, _)| *key == name)?.1.trim().parse().ok();

@@ -31,7 +31,7 @@ fn version_1_counts_elsewhere() {
         let here = group.path().to_owned();
         Counters::Legacy { memory: here.clone(), pids: here }.look(&limits())
     };
-    // A group that is gone says nothing.
+    // A removed group has no counters.
     assert_eq!(look(), None);
     put("memory.oom_control", "oom_kill_disable 0\nunder_oom 1\noom_kill 0\n");
     put("memory.max_usage_in_bytes", "1000\n");

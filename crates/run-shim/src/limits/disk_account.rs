@@ -1,11 +1,11 @@
-//! What a run adds to the disks, on one account.
+//! The account of a run's growth on disk.
 //!
 //! ```text
-//!   journal, stderr.log, checkpoints   counted where we write them, byte by byte      ──┐
+//!   journal, stderr.log, checkpoints   counted by the shim as it writes them          ──┐
 //!   workspace, private roots           as the last walk found them (`disk_growth`)    ──┴─► the sum, against `--disk`
 //! ```
 //!
-//! Both sides look at the sum: the drive after each batch of the journal, the walk after each walk. Neither looks at the
+//! Both sides check the sum: the main loop after each batch of the journal, `disk_growth` after each walk. Neither reads the
 //! other's files.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use run_protocol::LimitKind;
 
-/// One account of one run, shared by all who add to it.
+/// The account of one run. All clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DiskAccount {
     sums: Arc<Sums>,
@@ -22,35 +22,35 @@ pub(crate) struct DiskAccount {
 #[derive(Debug, Default)]
 struct Sums {
     journal: AtomicU64,
-    /// What else we wrote into our state directory for the run.
+    /// The other bytes that the shim wrote for the run.
     other_records: AtomicU64,
-    /// What the agent added itself.
+    /// The agent's own growth.
     by_the_agent: AtomicU64,
 }
 
 impl DiskAccount {
-    /// The journal is this long now.
+    /// Sets the length of the journal.
     pub(crate) fn journal_is(&self, bytes: u64) {
         self.sums.journal.store(bytes, Ordering::Relaxed);
     }
 
-    /// We wrote this much more, elsewhere in our state directory.
+    /// Adds bytes that the shim wrote elsewhere in Caretaker's state.
     pub(crate) fn add(&self, bytes: u64) {
         self.sums.other_records.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The agent added this much so far.
+    /// Sets the agent's growth so far.
     pub(super) fn agent_added(&self, bytes: u64) {
         self.sums.by_the_agent.store(bytes, Ordering::Relaxed);
     }
 
-    /// What we wrote for the run.
+    /// The bytes that the shim wrote for the run.
     pub(super) fn by_us(&self) -> u64 {
         let other = self.sums.other_records.load(Ordering::Relaxed);
         self.sums.journal.load(Ordering::Relaxed).saturating_add(other)
     }
 
-    /// Which of the two limits is met, zero for none.
+    /// Returns the limit that is reached, if any. Zero means no limit.
     pub(crate) fn met(&self, most_journal: u64, most_disk: u64) -> Option<LimitKind> {
         let is_over = |sum: u64, most: u64| most > 0 && sum > most;
         if is_over(self.sums.journal.load(Ordering::Relaxed), most_journal) {

@@ -1,17 +1,20 @@
-//! Watches what a run adds to the directories of the host that it can write.
+//! Watches the growth of the host's directories that a run can write.
 //!
 //! ```text
-//!   before the release   how much is used of the disks, and what is in the directories
-//!   every second or two  how much is used of the disks: one call, whatever is on them
-//!   when that could mean too much, and else as often as it costs next to nothing: the directories are walked again
+//!   before the release   measure the use of the disks, and walk the directories
+//!   every second or two  measure the use of the disks: one call
+//!   if that could be too much, and else as often as it costs almost nothing: walk the directories again
 //! ```
 //!
-//! While nothing in the sandbox runs, nothing is looked at, and while it hardly runs the directories are walked rarely.
+//! While nothing runs in the sandbox, it does not look. While the sandbox hardly runs, it walks the directories rarely.
 //!
-//! What it promises: growth is seen within a few seconds and the time of a walk, also in files that were unlinked and are
-//! still open. What it does not: that a run is never over its limit for that long, or for fifty times as long as a walk
-//! takes (ten seconds, if it hardly runs) where others free as much of the disk meanwhile; that what others write into the
-//! same directories is told from what the run writes; unlinked files that are only mapped.
+//! Promised: it sees growth within a few seconds and the time of a walk, also in unlinked files that are still open.
+//!
+//! Not promised:
+//! - A run may be over its limit for that long. If other programs free as much space meanwhile, it may be fifty times the time
+//!   of a walk (ten seconds, if the sandbox hardly runs).
+//! - Files that other programs write into the same directories count too.
+//! - Unlinked files that are only mapped do not count.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -32,44 +35,44 @@ use super::watching::{Wait, Watching};
 
 const SOONEST: Duration = Duration::from_millis(100);
 const LATEST: Duration = Duration::from_secs(2);
-/// How fast a disk is filled by whoever is in a hurry.
+/// The speed at which a fast program fills a disk.
 const BYTES_A_SECOND: u64 = 512 << 20;
-/// Walking may take one fiftieth of the time, at low priority, whatever the disks' own accounts say.
+/// Walks may take one fiftieth of the time, at low priority, even if the disks show no growth.
 const COSTS_NEXT_TO_NOTHING: u32 = 50;
 
-/// A run that took less of a processor since the last walk hardly runs: an agent that waits for its model.
+/// A run that used less processor time since the last walk hardly runs. Its agent waits for the model.
 const HARDLY: Duration = Duration::from_millis(20);
-/// How long such a run may go without a walk.
+/// The longest time without a walk for such a run.
 const LONGEST_WITHOUT_A_WALK: Duration = Duration::from_secs(10);
 
-/// What is to be watched.
+/// The watched directories and limits.
 #[derive(Debug, Clone)]
 pub(super) struct DiskWatch {
-    /// Directories of the host that the run can write.
+    /// The directories of the host that the run can write.
     pub(super) writable: Vec<PathBuf>,
-    /// What may be added to them; zero for no limit.
+    /// The largest growth. Zero means no limit.
     pub(super) most_growth: u64,
-    /// What one file may have; zero for no limit.
+    /// The largest file. Zero means no limit.
     pub(super) file_bytes: u64,
-    /// The sandbox's own `/proc`, for files that have no name any more.
+    /// The sandbox's own `/proc`, to find unlinked files.
     pub(super) proc: PathBuf,
-    /// Where what is found goes, beside what we write ourselves.
+    /// The account that gets the growth.
     pub(super) account: DiskAccount,
 }
 
 impl DiskWatch {
-    /// Watches in a thread of its own, which is nice to everybody else.
+    /// Watches on another thread with low priority.
     pub(super) fn start(
         self,
         mut activity: Activity,
         tell: Sender<LimitKind>,
     ) -> io::Result<Watching> {
-        // As of now, not as of when the thread has its turn.
+        // Measure now, not when the thread gets its turn.
         let disks = self.disks();
         let used = used_of(&disks);
         Watching::start("disk-growth", move |wait| {
             if let Some(limit) = self.watch(disks, used, &mut activity, wait) {
-                // Nobody listens any more when the run is over.
+                // This fails only after the run's end.
                 tell.blocking_send(limit).ok();
             }
         })
@@ -83,7 +86,7 @@ impl DiskWatch {
         self.writable.iter().filter_map(open).collect()
     }
 
-    /// Watches until a limit is met, or until it is told to stop.
+    /// Watches until the run reaches a limit, or until the shim stops the watch.
     fn watch(
         &self,
         disks: BTreeMap<u64, OwnedFd>,
@@ -95,14 +98,14 @@ impl DiskWatch {
         let roots = outermost(self.writable.clone());
         let begun = Instant::now();
         let first = census(&roots, self.file_bytes, &is_stopped)?;
-        // What came while we counted may be in the count or not; it is taken for the run's own.
-        // Our own record is on one of the same disks, and on the account already.
+        // Growth during the first walk may be in its result or not. It counts as the run's own.
+        // The run's record is on one of the same disks, and already on the account.
         let grown = used_of(&disks).saturating_sub(used).saturating_sub(self.account.by_us());
         let mut book = Book::new(&first, grown, begun.elapsed());
         let disks = first.disks.into_iter().chain(disks).collect();
         let mut used_then = used_of(&disks);
         loop {
-            if !wait(book.next_look(self)) {
+            if !wait(activity.pause(book.next_look(self))) {
                 return None;
             }
             let ran = activity.unseen();
@@ -117,7 +120,7 @@ impl DiskWatch {
             let begun = Instant::now();
             used_then = used_of(&disks);
             let found = census(&roots, self.file_bytes, &is_stopped)?;
-            // Every time, and not only when the disk's account is up: others may free as much as is hidden here.
+            // Every time, even if the disk's use did not grow, because other programs may have freed as much.
             let nameless = if self.most_growth > 0 { self.nameless_bytes(&disks) } else { 0 };
             book.enter(&found, nameless, begun.elapsed());
             if book.is_file_full {
@@ -127,7 +130,7 @@ impl DiskWatch {
                 continue;
             }
             if !found.is_complete {
-                // What cannot be walked is taken from the disk's own account, which has our record too.
+                // After an incomplete walk, the disk's use decides. It includes the run's record.
                 let used = used_then.saturating_sub(used).saturating_sub(self.account.by_us());
                 book.growth = book.growth.max(used);
             }
@@ -138,13 +141,13 @@ impl DiskWatch {
         }
     }
 
-    /// What is in files that a process of the sandbox has open and that have no name.
+    /// Measures the unlinked files that processes of the sandbox have open.
     fn nameless_bytes(&self, disks: &BTreeMap<u64, OwnedFd>) -> u64 {
         let mut seen = HashSet::new();
         let mut bytes: u64 = 0;
         for process in processes_in(&self.proc) {
             let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-            // Through the link, which leads to the open file itself.
+            // This link leads to the open file itself.
             for file in files.filter_map(|file| fs::metadata(file.path()).ok()) {
                 let is_ours =
                     disks.contains_key(&file.dev()) && file.is_file() && file.nlink() == 0;
@@ -157,10 +160,10 @@ impl DiskWatch {
     }
 }
 
-/// What is known of the growth, and when to find out more.
+/// The known growth, and the time of the next measurement.
 #[derive(Debug)]
 struct Book {
-    /// What was there before.
+    /// The size before the run.
     base: u64,
     full_files: u64,
     growth: u64,
@@ -181,7 +184,7 @@ impl Book {
         }
     }
 
-    /// The nearer the limit could be, the sooner.
+    /// Returns the pause until the next look. It is shorter near the limit.
     fn next_look(&self, limits: &DiskWatch) -> Duration {
         let limit_or_none = |limit: u64| if limit == 0 { u64::MAX } else { limit };
         let headroom = limit_or_none(limits.most_growth)
@@ -192,20 +195,19 @@ impl Book {
         (until_full / 2).clamp(SOONEST, LATEST)
     }
 
-    /// Whether the directories are to be walked, when the disks' own accounts grew by this much since the last walk, and the
-    /// run has run for so long.
+    /// Decides whether to walk the directories, from the growth of the disks and the run's processor time since the last walk.
     fn is_walk_due(&self, added: u64, ran: Duration, limits: &DiskWatch) -> bool {
         let since = self.walked.elapsed();
         let known = self.growth.saturating_add(limits.account.by_us());
         let could_be_too_much =
             limits.most_growth > 0 && known.saturating_add(added) > limits.most_growth;
         let could_be_too_large = limits.file_bytes > 0 && added >= limits.file_bytes;
-        // Others may have freed what the run took.
+        // Other programs may have freed as much as the run used.
         let may_have_done_something = ran >= HARDLY || since >= LONGEST_WITHOUT_A_WALK;
         if may_have_done_something && since >= self.cost * COSTS_NEXT_TO_NOTHING {
             return true;
         }
-        // Never more than a third of the time is spent walking.
+        // Walks take at most a third of the time.
         let may_walk = since >= self.cost * 2;
         may_walk && (could_be_too_much || could_be_too_large)
     }
@@ -218,7 +220,7 @@ impl Book {
     }
 }
 
-/// What is used of these disks, by whomever.
+/// Returns the total use of these disks.
 fn used_of(disks: &BTreeMap<u64, OwnedFd>) -> u64 {
     let used = |disk: &OwnedFd| {
         let stat = rustix::fs::fstatvfs(disk).ok()?;

@@ -22,20 +22,20 @@ fn a_walk_is_due_only_when_the_disk_could_have_grown_too_much() {
     let watch = watch_of(Vec::new(), 100 * MIB, 0);
     let cost = Duration::from_secs(3600);
     let mut book = Book::new(&census_of(500 * MIB, 0), 0, cost);
-    // It was a long walk, long ago.
+    // The last walk took long, and is long ago.
     let long_ago = |book: &mut Book| book.walked = Instant::now() - cost * 3;
     long_ago(&mut book);
     assert!(!book.is_walk_due(100 * MIB, BUSY, &watch));
     assert!(book.is_walk_due(101 * MIB, BUSY, &watch));
     book.enter(&census_of(550 * MIB, 0), 10 * MIB, cost);
     assert_eq!(book.growth, 60 * MIB);
-    // A walk that takes long is not begun again at once.
+    // A long walk does not start again at once.
     assert!(!book.is_walk_due(41 * MIB, BUSY, &watch));
     long_ago(&mut book);
     assert!(!book.is_walk_due(40 * MIB, BUSY, &watch));
     assert!(book.is_walk_due(41 * MIB, BUSY, &watch));
     assert!(!book.is_walk_due(u64::MAX, BUSY, &watch_of(Vec::new(), 0, 0)));
-    // One that costs next to nothing is done whatever the disk says.
+    // A walk that costs almost nothing happens even if the disk shows no growth.
     book.cost = Duration::ZERO;
     assert!(book.is_walk_due(0, BUSY, &watch));
 }
@@ -56,7 +56,7 @@ fn a_run_that_hardly_runs_is_walked_rarely_unless_the_disk_says_more() {
 fn what_came_during_the_first_walk_is_the_runs_own() {
     let book = Book::new(&census_of(500 * MIB, 0), 30 * MIB, Duration::ZERO);
     assert_eq!((book.base, book.growth), (470 * MIB, 30 * MIB));
-    // Others wrote more to the same disk than all that is in the directories.
+    // Other programs wrote more to the same disk than the directories have.
     let book = Book::new(&census_of(10 * MIB, 0), 30 * MIB, Duration::ZERO);
     assert_eq!((book.base, book.growth), (0, 10 * MIB));
 }
@@ -83,7 +83,7 @@ fn the_nearer_the_limit_the_sooner_the_next_look() {
     assert!(SOONEST < between && between < LATEST, "{between:?}");
 }
 
-/// Watches a directory of its own, which `fill` fills when the watch has counted what was there before.
+/// Watches a new directory. `fill` fills it after the watch has measured it.
 fn told(
     most_growth: u64,
     file_bytes: u64,

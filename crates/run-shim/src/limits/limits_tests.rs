@@ -22,7 +22,7 @@ fn without_a_cgroup_the_run_is_warned_and_each_process_held() {
         disk_bytes: 7,
         ..ResourceLimits::default()
     };
-    let reasons = vec!["cgroup v2: there is no such tree".to_owned()];
+    let reasons = vec!["cgroup v2: not mounted".to_owned()];
     let confined =
         Confined::new(asked, LimitBackend::Rlimits, ResourceLimits::default(), reasons, 1);
     assert_eq!(confined.process_limits.data_bytes, Some(3 << 29));
@@ -31,7 +31,7 @@ fn without_a_cgroup_the_run_is_warned_and_each_process_held() {
     let [weak, processors] = confined.warnings.as_slice() else {
         panic!("{:?}", confined.warnings)
     };
-    assert!(weak.contains("there is no such tree"), "{weak}");
+    assert!(weak.contains("not mounted"), "{weak}");
     assert!(processors.contains("processors"), "{processors}");
     assert_eq!(confined.in_force.held.cpu_milli, 0);
     assert_eq!(confined.in_force.held.disk_bytes, 7);
@@ -42,7 +42,7 @@ fn under_a_cgroup_memory_and_processes_are_not_held_twice() {
     let asked = ResourceLimits { memory_bytes: 1 << 30, processes: 64, ..Default::default() };
     let held = ResourceLimits { required: false, ..asked };
     let confined = Confined::new(asked, LimitBackend::CgroupV1, held, Vec::new(), 1);
-    // Else the limit that nobody hears of would be met first.
+    // Otherwise the run would first reach the limit that the shim cannot see.
     assert_eq!(confined.process_limits, ProcessLimits::default());
     assert!(confined.warnings.is_empty());
 }

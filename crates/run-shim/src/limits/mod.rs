@@ -1,15 +1,15 @@
-//! What a run may take of the machine, and what holds it to that.
+//! Limits what a run may take of the machine.
 //!
 //! ```text
-//!   prepare   in the background, while the run is prepared: the best means that this host has, tried for real
-//!   confine   everything of the sandbox is put under it while the gate holds the agent
-//!   watch     hears of a limit that was met; look: asks once more when the run is over
-//!   drop      nothing of it stays, and whatever a dead supervisor left goes with the next run
+//!   prepare   in the background: finds the best means of this host, and tries it for real
+//!   confine   puts all processes of the sandbox under it while the gate holds the agent
+//!   watch     reports a reached limit; look: checks once more at the run's end
+//!   drop      removes everything; the next run removes what a dead shim left
 //! ```
 //!
-//! In the order in which they are tried: a cgroup v2 directory of our own, a scope of systemd's, directories in the trees
-//! of cgroup v1 as root, and at last the limits of single processes with a look at all of them now and then. Which one it
-//! is, and what it does not hold, is part of the run's record.
+//! The means, in the order of the attempts: a cgroup v2 directory, a scope of systemd, directories in the trees of cgroup v1 as
+//! root, and at last the limits of single processes with a regular look at all of them. The run's record has the chosen means
+//! and what it does not enforce.
 
 mod activity;
 mod census;
@@ -17,6 +17,7 @@ mod cgroups;
 mod counters;
 mod disk_account;
 mod disk_growth;
+mod entrance;
 mod process_limits;
 mod process_look;
 mod rooms;
@@ -35,13 +36,14 @@ use tokio::sync::mpsc;
 
 use activity::Activity;
 use cgroups::cgroup_directory::{self, CgroupDirectory};
-use cgroups::hierarchy::{Hierarchies, Placement};
+use cgroups::hierarchy::Hierarchies;
 use cgroups::scope::{self, ScopeMaker};
 use cgroups::version1::LegacyGroups;
 use cgroups::version2;
 use counters::Counters;
 pub(crate) use disk_account::DiskAccount;
 use disk_growth::DiskWatch;
+pub(crate) use entrance::Entrance;
 pub(crate) use process_limits::ProcessLimits;
 use process_look::ProcessLook;
 pub(crate) use rooms::Room;
@@ -49,22 +51,22 @@ use rooms::Rooms;
 pub use survey::{LimitSurvey, survey_limits};
 use watching::Watching;
 
-/// The kernel counts processes per user namespace since this version; before, it counted all that the user had anywhere.
+/// Since this version the kernel counts processes per user namespace. Before, it counted all processes of the user.
 const COUNTED_PER_NAMESPACE: (u32, u32) = (5, 14);
 
-/// Nothing on this host holds what the profile requires to be held.
+/// The host cannot enforce the limits that the profile requires.
 #[derive(Debug, thiserror::Error)]
-#[error("the profile requires limits that hold, and nothing here can hold them: {}", reasons.join("; "))]
+#[error("the profile requires enforced limits, and this host cannot enforce them: {}", reasons.join("; "))]
 pub struct LimitsNotHeld {
     reasons: Vec<String>,
 }
 
-/// The means that were found for a run, before there is anything to hold.
+/// The means for a run, before its sandbox exists.
 #[derive(Debug)]
 pub(crate) struct PreparedLimits {
     asked: ResourceLimits,
     means: Means,
-    /// Why not one that comes before it.
+    /// The reasons why the earlier means failed.
     refused: Vec<String>,
 }
 
@@ -79,42 +81,42 @@ enum Means {
         groups: LegacyGroups,
         held: ResourceLimits,
     },
-    /// Nothing but the limits of single processes.
+    /// Only the limits of single processes.
     Processes,
 }
 
-/// What a sandbox is held by. Dropping it removes what was made for it; nothing may be left in it then.
+/// The limits of a sandbox. Dropping it removes the groups, which must be empty by then.
 #[derive(Debug)]
 pub(crate) struct Confined {
     pub(crate) in_force: LimitsInForce,
     pub(crate) warnings: Vec<String>,
-    /// What the gate is to set for the agent.
+    /// The limits that the gate sets for the agent.
     pub(crate) process_limits: ProcessLimits,
     asked: ResourceLimits,
     counters: Option<Counters>,
-    /// Where the kernel counts the processor time of everything that is held.
+    /// The kernel's file with the sandbox's processor time.
     usage: Option<PathBuf>,
     look: ProcessLook,
     proc: PathBuf,
-    /// Before the means: what is in memory must be given back before a group goes.
+    /// Dropped before the means, because files in memory must be freed before their group.
     rooms: Rooms,
     _means: Option<Means>,
-    /// Watches that end with this.
+    /// The watches. Dropping them ends them.
     watching: Vec<Watching>,
     alarm: Option<OwnedFd>,
 }
 
-/// The processes of a sandbox that is held at its gate.
+/// The processes of a sandbox that the gate holds.
 #[derive(Debug, Clone)]
 pub(crate) struct HeldProcesses {
     /// bwrap and everything below it.
     pub(crate) all: Vec<u32>,
-    /// The first of its namespace.
+    /// The first process of its namespace.
     pub(crate) init: u32,
 }
 
 impl PreparedLimits {
-    /// Finds the best means that works, and makes what it needs.
+    /// Finds the best means that works, and prepares it.
     pub(crate) fn prepare(id: &str, asked: ResourceLimits) -> Result<Self, LimitsNotHeld> {
         let (means, refused) = find_means(id, &asked);
         let is_held = !matches!(means, Means::Processes);
@@ -127,24 +129,29 @@ impl PreparedLimits {
         if asked.required && (!is_held || (needs_cpu && !has_cpu)) {
             return Err(LimitsNotHeld { reasons: refused });
         }
-        match &means {
-            Means::Unified { .. } => warm_up(|found| found.unified.as_ref()),
-            Means::Legacy { .. } => warm_up(|found| found.legacy.get("memory")),
-            Means::Scope(_) | Means::Processes => {}
+        if let Means::Unified { .. } = &means {
+            warm_up();
         }
         Ok(Self { asked, means, refused })
     }
 
-    /// Moves what there is already of a sandbox, so that little is left to do when all of it is there.
-    pub(crate) fn begin(&self, processes: &HeldProcesses) {
+    /// Returns the files with which the first process of a sandbox enters its groups itself.
+    pub(crate) fn entrance(&self) -> Entrance {
         match &self.means {
-            Means::Unified { group, .. } => group.add(&processes.all).ok(),
-            Means::Legacy { groups, .. } => groups.add(&processes.all).ok(),
-            Means::Scope(_) | Means::Processes => None,
-        };
+            Means::Legacy { groups, .. } => groups.entrance(),
+            // Version 2 moves only whole processes, which is the slow way.
+            Means::Unified { .. } | Means::Scope(_) | Means::Processes => Entrance::default(),
+        }
     }
 
-    /// Puts everything that is there of a sandbox under its limits. What it starts later is under them too.
+    /// Moves the sandbox's processes so far, so that little is left to do later.
+    pub(crate) fn begin(&self, processes: &HeldProcesses) {
+        if let Means::Unified { group, .. } = &self.means {
+            group.add(&processes.all).ok();
+        }
+    }
+
+    /// Puts all processes of a sandbox under its limits. They also apply to later processes.
     pub(crate) fn confine(self, processes: &HeldProcesses) -> io::Result<Confined> {
         let Self { asked, means, mut refused } = self;
         let (backend, held, counters, means) = match means {
@@ -213,7 +220,7 @@ impl Confined {
             }
         }
         if asked.cpu_milli > 0 && held.cpu_milli == 0 {
-            warnings.push("nothing here can hold the run to its processors".to_owned());
+            warnings.push("this host cannot limit the run's processors".to_owned());
         }
         let proc = PathBuf::from(format!("/proc/{init}/root/proc"));
         Self {
@@ -243,14 +250,14 @@ impl Confined {
         self
     }
 
-    /// What the run has in memory beside its processes: directories, which it is not to fill, and what lists its segments.
+    /// Adds the run's other memory: its directories in memory, and the list of its shared memory segments.
     pub(crate) fn hold_memory(&mut self, rooms: Vec<Room>, segments: Option<File>) {
         self.rooms = Rooms::new(rooms);
         self.look.also_count(self.rooms.clone(), segments);
     }
 
-    /// Tells of limits that are met from now on. `writable`: the directories of the host that the run can write; what it
-    /// adds to them goes on the account.
+    /// Reports reached limits from now on. `writable` are the directories of the host that the run can write. Their growth
+    /// goes on the account.
     pub(crate) fn watch(
         &mut self,
         writable: Vec<PathBuf>,
@@ -264,9 +271,9 @@ impl Confined {
         let disk_activity = activity();
         match alarm {
             Some(Ok(alarm)) => self.alarm = Some(alarm),
-            // What is over its limit is held there by the kernel, heard of or not, and is asked about at the end.
+            // The kernel enforces the limits even without a watch, and the shim checks the counters at the end.
             Some(Err(error)) => {
-                tracing::warn!(%error, "limits that are met are not heard of");
+                tracing::warn!(%error, "cannot watch the limits");
                 self.watch_rooms(&tell);
             }
             None => {
@@ -284,7 +291,7 @@ impl Confined {
             };
             match watch.start(disk_activity, tell) {
                 Ok(watching) => self.watching.push(watching),
-                Err(error) => tracing::warn!(%error, "the growth of the workspace is not watched"),
+                Err(error) => tracing::warn!(%error, "cannot watch the growth of the workspace"),
             }
         }
     }
@@ -292,18 +299,18 @@ impl Confined {
     fn watch_rooms(&mut self, tell: &mpsc::Sender<LimitKind>) {
         match self.rooms.watch(tell.clone()) {
             Ok(watching) => self.watching.extend(watching),
-            Err(error) => tracing::warn!(%error, "directories that are full are not heard of"),
+            Err(error) => tracing::warn!(%error, "cannot watch the directories in memory"),
         }
     }
 
-    /// In a thread of its own: hundreds of processes take a while to look at.
+    /// Watches on another thread, because a look at hundreds of processes takes a while.
     fn watch_processes(&mut self, tell: &mpsc::Sender<LimitKind>) {
         let (look, limits, tell) = (self.look.clone(), self.asked, tell.clone());
         let watched = Watching::start("process-look", move |wait| {
             loop {
                 let begun = Instant::now();
                 match look.look(&limits) {
-                    // Never more than half of the time is spent looking.
+                    // Looks take at most half of the time.
                     Ok(pause) if wait(pause.max(begun.elapsed())) => {}
                     Ok(_) => return,
                     Err(limit) => {
@@ -315,13 +322,13 @@ impl Confined {
         });
         match watched {
             Ok(watching) => self.watching.push(watching),
-            Err(error) => tracing::warn!(%error, "the processes of the sandbox are not watched"),
+            Err(error) => tracing::warn!(%error, "cannot watch the processes of the sandbox"),
         }
     }
 
-    /// Which limit the run met, asked when it is over.
+    /// Returns the limit that the run reached. Call it after the run's end.
     pub(crate) fn look(&self, exit_code: Option<i32>) -> Option<LimitKind> {
-        /// What a shell says of a process that SIGXFSZ ended.
+        /// The exit code of a process that SIGXFSZ ended.
         const FILE_TOO_LARGE: i32 = 128 + 25;
         let counted = self.counters.as_ref().and_then(|counters| counters.look(&self.asked));
         let too_large = (exit_code == Some(FILE_TOO_LARGE) && self.asked.file_bytes > 0)
@@ -330,22 +337,22 @@ impl Confined {
     }
 }
 
-/// Makes the kernel ready to move processes between groups. The first move after a while waits for every processor to
-/// have passed a quiet point, which is most of what limits cost at the start of a run; the next ones do not. So we move
-/// ourselves to where we are, beside everything else that is prepared, and nobody waits for it.
-fn warm_up(place: impl Fn(&Hierarchies) -> Option<&Placement> + Send + 'static) {
-    let warm_up = move || {
+/// Prepares the kernel to move processes between groups. The first move after a while waits for every processor to pass a quiet
+/// point. That is most of the cost of limits at a run's start. Later moves do not wait. So the shim moves itself to its own
+/// group in the background.
+fn warm_up() {
+    let warm_up = || {
         if let Ok(found) = Hierarchies::of_this_process()
-            && let Some(placement) = place(&found)
+            && let Some(placement) = &found.unified
         {
-            // Zero stands for whoever writes it. Where it is refused, the run starts a little later.
+            // Zero stands for the writing process. If this fails, the run starts a little later.
             cgroup_directory::set(&placement.own.join("cgroup.procs"), "0").ok();
         }
     };
     std::thread::Builder::new().spawn(warm_up).ok();
 }
 
-/// The first means that works, and why not those before it.
+/// Returns the first means that works, and the reasons why the earlier ones do not.
 fn find_means(id: &str, asked: &ResourceLimits) -> (Means, Vec<String>) {
     let mut refused = Vec::new();
     if asked.memory_bytes | asked.processes | asked.cpu_weight | asked.cpu_milli == 0 {
@@ -354,13 +361,13 @@ fn find_means(id: &str, asked: &ResourceLimits) -> (Means, Vec<String>) {
     let hierarchies = match Hierarchies::of_this_process() {
         Ok(hierarchies) => hierarchies,
         Err(error) => {
-            refused.push(format!("where the control groups are cannot be read: {error}"));
+            refused.push(format!("cannot find the control groups: {error}"));
             return (Means::Processes, refused);
         }
     };
     let unified = match &hierarchies.unified {
         Some(placement) => version2::create(placement, scope::systemd_is_running(), id, asked),
-        None => Err("there is no such tree".to_owned()),
+        None => Err("not mounted".to_owned()),
     };
     match unified {
         Ok((group, held)) => return (Means::Unified { group, held }, refused),
@@ -377,7 +384,7 @@ fn find_means(id: &str, asked: &ResourceLimits) -> (Means, Vec<String>) {
     (Means::Processes, refused)
 }
 
-/// The directories of all processes that a `/proc` shows. What else is there has no descriptors.
+/// Returns the directories of all processes in a `/proc`.
 fn processes_in(proc: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = std::fs::read_dir(proc).into_iter().flatten().flatten();
     entries
@@ -388,23 +395,23 @@ fn processes_in(proc: &Path) -> impl Iterator<Item = PathBuf> {
 fn weak(is_root: bool, refused: &[String]) -> String {
     let what = match is_root {
         true => {
-            "memory is held for each process only, and the number of processes is only looked at now and then, since the kernel does not hold root to it"
+            "the memory limit applies to each process only, and the shim only checks the number of processes now and then, because the kernel does not limit root"
         }
         false => {
-            "memory is held for each process, and for all of them together it is only looked at now and then"
+            "the memory limit applies to each process, and the shim checks their sum only now and then"
         }
     };
-    format!("no cgroup holds this run to its limits: {what} ({})", refused.join("; "))
+    format!("no cgroup enforces the limits of this run: {what} ({})", refused.join("; "))
 }
 
-/// Where the kernel refuses a process more memory. Above the limit, so that whoever looks can see that it was met: a run
-/// that goes over it is to end and to say so, not to fail in some odd way.
+/// The memory at which the kernel refuses a process more. It is above the limit, so that the shim can see that the limit was
+/// reached. Such a run should end with that outcome, not fail in some odd way.
 fn data_ceiling(limit: u64) -> u64 {
     limit.saturating_add((limit / 2).max(256 << 20))
 }
 
-/// Where the kernel stops the run from starting more. A little above the limit, so that whoever counts can see that it
-/// was met.
+/// The number of processes at which the kernel refuses more. It is a little above the limit, so that the shim can see that the
+/// limit was reached.
 fn process_ceiling(limit: u64) -> u64 {
     let ceiling = limit.saturating_add((limit / 16).max(8));
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -422,7 +429,7 @@ fn is_older(release: &str, than: (u32, u32)) -> bool {
     }
 }
 
-/// Processes and threads that our user has anywhere.
+/// Counts all processes and threads of this user.
 fn tasks_of_user() -> u64 {
     use std::os::unix::fs::MetadataExt;
     let uid = nix::unistd::geteuid().as_raw();

@@ -1,26 +1,27 @@
-//! Limits of single processes: what the gate sets for itself, the agent and everything below, just before it lets go.
+//! Limits of single processes. The gate sets them for itself just before the release, and the agent and all its processes
+//! inherit them.
 //!
-//! They are set there because no other process of ours has one thread and nothing else to do; and so late that setting
-//! the sandbox up is not held to them.
+//! The gate sets them, because it has only one thread and no other work. It sets them late, so that they do not apply to the
+//! sandbox's set-up.
 
 use std::fmt::Write as _;
 use std::io;
 
 use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 
-/// What each process may have. `None`: as it is.
+/// The limits of each process. `None` leaves a limit unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ProcessLimits {
     pub(crate) open_files: Option<u64>,
     pub(crate) file_bytes: Option<u64>,
-    /// Private memory that is written. Never the address space: node reserves far more of that than it uses.
+    /// Private written memory. Not the address space, because node reserves far more than it uses.
     pub(crate) data_bytes: Option<u64>,
-    /// Processes and threads of the user, as the kernel counts them in the sandbox's own user namespace. Not for root.
+    /// Processes and threads in the sandbox's own user namespace. The kernel does not limit root.
     pub(crate) processes: Option<u64>,
 }
 
 impl ProcessLimits {
-    /// The limits as words for the gate, which end with the line.
+    /// Writes the limits as one line for the gate.
     pub(crate) fn words(&self) -> String {
         let mut words = String::new();
         for (name, limit) in self.named() {
@@ -32,7 +33,7 @@ impl ProcessLimits {
         words
     }
 
-    /// The opposite. `None`: not our words.
+    /// Reads such a line. `None` if it is malformed.
     pub(crate) fn parse(words: &str) -> Option<Self> {
         let mut limits = Self::default();
         for word in words.split_whitespace() {
@@ -58,9 +59,9 @@ impl ProcessLimits {
         ]
     }
 
-    /// Sets them for this process. Nothing inside can raise them again.
+    /// Sets the limits for this process. No process inside can raise them again.
     pub(crate) fn apply(&self) -> io::Result<()> {
-        // What the agent's memory holds is nobody's business.
+        // No core files, because the agent's memory has secrets.
         lower(Resource::RLIMIT_CORE, 0)?;
         let limits = [
             (Resource::RLIMIT_NOFILE, self.open_files),
@@ -75,7 +76,7 @@ impl ProcessLimits {
     }
 }
 
-/// A limit that is lower already stays.
+/// Sets one limit. A lower limit stays.
 fn lower(resource: Resource, limit: rlim_t) -> io::Result<()> {
     let (_, most) = getrlimit(resource)?;
     let limit = limit.min(most);

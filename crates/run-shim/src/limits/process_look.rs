@@ -1,8 +1,7 @@
-//! A look at all processes of a sandbox, now and then: where no cgroup counts for us, we count.
+//! Counts the processes of a sandbox and their memory, if no cgroup does.
 //!
-//! The kernel's limits of single processes hold each of them; that they are not too many, and do not need too much
-//! together, is seen here. The nearer they come to their limit, the sooner the next look. Between two looks they may be
-//! over it, which is why a cgroup is better.
+//! The kernel limits each single process. This code checks their number and their memory together. The nearer they come to
+//! their limit, the sooner is the next look. Between two looks they may exceed it, so a cgroup is better.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,19 +15,19 @@ use super::shared_memory::SharedMemory;
 
 const SOONEST: Duration = Duration::from_millis(100);
 const LATEST: Duration = Duration::from_secs(1);
-/// How fast memory is taken by whoever is in a hurry.
+/// The speed at which a fast program takes memory.
 const BYTES_A_SECOND: u64 = 2 << 30;
 
-/// The processes of one sandbox, as its own `/proc` lists them, and what it has in memory beside them.
+/// The processes of one sandbox, from its own `/proc`, and its other memory.
 #[derive(Debug, Clone)]
 pub(super) struct ProcessLook {
     proc: PathBuf,
     rooms: Rooms,
-    /// Lists its segments of shared memory.
+    /// The list of its shared memory segments.
     segments: Option<Arc<File>>,
 }
 
-/// What the processes of a sandbox take.
+/// The use of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Taken {
     tasks: u64,
@@ -36,19 +35,19 @@ pub(super) struct Taken {
 }
 
 impl ProcessLook {
-    /// `init` is the first process of the sandbox, as we see it.
+    /// `init` is the host's id of the sandbox's first process.
     pub(super) fn of(init: u32) -> Self {
         let proc = format!("/proc/{init}/root/proc").into();
         Self { proc, rooms: Rooms::default(), segments: None }
     }
 
-    /// Counts these too.
+    /// Also counts these.
     pub(super) fn also_count(&mut self, rooms: Rooms, segments: Option<File>) {
         self.rooms = rooms;
         self.segments = segments.map(Arc::new);
     }
 
-    /// What is taken now, and after how long to look again.
+    /// Returns the present use, and the pause until the next look.
     pub(super) fn look(&self, limits: &ResourceLimits) -> Result<Duration, LimitKind> {
         let taken = self.taken(cheap_memory);
         if limits.processes > 0 && taken.tasks > limits.processes {
@@ -60,7 +59,7 @@ impl ProcessLook {
         let shared = self.shared_memory();
         let mut all = taken.memory_bytes.saturating_add(shared.bytes());
         if all > limits.memory_bytes {
-            // What processes share was counted for each. Counting right costs a walk over all their pages.
+            // This sum counts shared memory once for each process. An exact count must visit all their pages.
             let shared = shared.without_mapped(
                 self.processes()
                     .filter_map(|process| fs::read_to_string(process.join("smaps")).ok()),
@@ -89,7 +88,7 @@ impl ProcessLook {
     fn taken(&self, memory_of: impl Fn(&Path, &str) -> u64) -> Taken {
         let mut taken = Taken::default();
         for process in self.processes() {
-            // A process that ended since takes nothing.
+            // A process that ended meanwhile uses nothing.
             let Ok(status) = fs::read_to_string(process.join("status")) else { continue };
             taken.tasks += field(&status, "Threads:").unwrap_or(1);
             taken.memory_bytes = taken.memory_bytes.saturating_add(memory_of(&process, &status));
@@ -98,13 +97,13 @@ impl ProcessLook {
     }
 }
 
-/// All that the process has, shared with others or not.
+/// All memory of the process, shared or not.
 fn cheap_memory(_: &Path, status: &str) -> u64 {
     let bytes = |name| field(status, name).unwrap_or(0).saturating_mul(1024);
     bytes("RssAnon:").saturating_add(bytes("RssShmem:"))
 }
 
-/// Each page is shared out among those who have it.
+/// The memory of the process, with its part of each shared page.
 fn fair_memory(process: &Path, status: &str) -> u64 {
     let Ok(rollup) = fs::read_to_string(process.join("smaps_rollup")) else {
         return cheap_memory(process, status);
@@ -112,12 +111,12 @@ fn fair_memory(process: &Path, status: &str) -> u64 {
     let bytes = |name| field(&rollup, name).map(|kib| kib.saturating_mul(1024));
     match (bytes("Pss_Anon:"), bytes("Pss_Shmem:")) {
         (Some(anonymous), shared) => anonymous.saturating_add(shared.unwrap_or(0)),
-        // Kernels before 5.3 do not tell programs from what they work on.
+        // Kernels before 5.3 do not separate files from other memory.
         (None, _) => bytes("Pss:").unwrap_or(0),
     }
 }
 
-/// The number behind a name, in a file of lines `Name:  number kB`.
+/// Returns the number after a name, in a file of lines `Name:  number kB`.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()

@@ -45,7 +45,7 @@ fn what_is_shared_may_be_of_each_and_files_do_not_count() {
     let taken = look_at(proc.path()).taken(cheap_memory);
     assert_eq!(taken, Taken { tasks: 2, memory_bytes: 10 * MIB });
     assert_eq!(look(&proc, 9 * MIB, 0), Err(LimitKind::Memory { bytes: 9 * MIB }));
-    // Whether it is the same memory is looked up before anything is ended.
+    // The exact count comes before the end of a run.
     for process in ["1", "2"] {
         let rollup = "Pss_Anon: 1024 kB\nPss_Shmem: 2048 kB\n";
         std::fs::write(proc.path().join(process).join("smaps_rollup"), rollup).unwrap();

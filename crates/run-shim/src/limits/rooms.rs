@@ -1,10 +1,10 @@
-//! The directories that a sandbox has in memory: `/tmp`, the private home, `/dev/shm` and the like.
+//! Watches the directories in memory of a sandbox: `/tmp`, the private home, `/dev/shm` and others.
 //!
-//! Each has a size, and the kernel holds it: whoever writes more is told that there is no space left. That ends no run by
-//! itself, so we look: a directory that is full ends its run, and the outcome says which one it was.
+//! Each has a size, and the kernel enforces it: a program that writes more gets "no space left". That does not end a run, so
+//! the shim checks. A full directory ends its run, and the outcome names it.
 //!
-//! What it promises: a directory that is full for a second, or full when the agent is gone, is seen. What it does not: one
-//! that was full for a moment and has room again, which the kernel tells nobody of.
+//! Promised: the shim notices a directory that is full for a second, or full at the agent's end. Not promised: it may miss a
+//! directory that was full only for a moment, because the kernel does not report it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,15 +16,15 @@ use tokio::sync::mpsc::Sender;
 
 use super::watching::Watching;
 
-/// A look is one call for each of a handful of directories, and the kernel holds their size meanwhile.
+/// The interval of looks. A look is one call for each directory, and the kernel enforces the sizes meanwhile.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// A directory in memory.
 #[derive(Debug)]
 pub(crate) struct Room {
-    /// What it is to have filled it.
+    /// The limit that a full directory reaches.
     limit: LimitKind,
-    /// Keeps the file system, and so the answer, when the sandbox is gone.
+    /// Keeps the file system alive after the sandbox's end, to check it then.
     directory: OwnedFd,
 }
 
@@ -42,21 +42,21 @@ impl Room {
 
     fn is_full(&self) -> bool {
         rustix::fs::fstatvfs(&self.directory).is_ok_and(|stat| {
-            // Names take no room of their own, so they are counted apart.
+            // File names take no space, so they count separately.
             stat.f_blocks > 0 && stat.f_bfree == 0 || stat.f_files > 0 && stat.f_ffree == 0
         })
     }
 }
 
-/// How much of a directory in memory is used.
+/// The use of a directory in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RoomUse {
-    /// The device that its files are on.
+    /// The device of its files.
     pub(super) device: u64,
     pub(super) bytes: u64,
 }
 
-/// All that a sandbox has.
+/// All directories in memory of a sandbox.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rooms(Arc<[Room]>);
 
@@ -69,17 +69,17 @@ impl Rooms {
         self.0.is_empty()
     }
 
-    /// How much is in each. Files that have no name any more are part of it.
+    /// Returns the use of each. It includes unlinked files.
     pub(super) fn used(&self) -> impl Iterator<Item = RoomUse> {
         self.0.iter().filter_map(Room::used)
     }
 
-    /// What it is to have filled the first that is full.
+    /// Returns the limit of the first full directory.
     pub(super) fn full(&self) -> Option<LimitKind> {
         self.0.iter().find(|room| room.is_full()).map(|room| room.limit.clone())
     }
 
-    /// Tells of one that is full, until what is returned is dropped.
+    /// Reports a full directory, until the returned watch is dropped.
     pub(super) fn watch(&self, tell: Sender<LimitKind>) -> io::Result<Option<Watching>> {
         if self.is_empty() {
             return Ok(None);

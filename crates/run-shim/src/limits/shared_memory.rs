@@ -1,16 +1,15 @@
-//! Memory that belongs to no process: files in memory, and segments.
+//! Counts memory that belongs to no process: files in memory, and shared segments.
 //!
 //! ```text
-//!   descriptors of all processes   files in memory that have no name (memfd, unlinked), each once, by device and inode
-//!   directories in memory          all that is in them, with a name or without
+//!   descriptors of all processes   unnamed files in memory (memfd, unlinked), each once, by device and inode
+//!   directories in memory          all their files, named or not
 //!   segments                       of System V, as the kernel lists them, attached or not
 //! ```
 //!
-//! A process that has such memory mapped has it in its own numbers too. So that nothing counts twice, what mappings show of
-//! a part is taken off that part again, never more than the part has.
+//! If a process maps such memory, its own numbers include it. To count nothing twice, this code subtracts the mapped part,
+//! but never more than there is.
 //!
-//! Not seen: descriptors that are under way in a socket, and those of a process that made itself unreadable, where we are
-//! not root.
+//! It does not see descriptors in transit in a socket, or, without root, those of a process that made itself unreadable.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -21,12 +20,12 @@ use std::path::Path;
 use super::processes_in;
 use super::rooms::Rooms;
 
-/// What `st_blocks` counts.
+/// The unit of `st_blocks`.
 const BLOCK: u64 = 512;
-/// Kinds of file systems that are memory, as `statfs` tells them.
+/// The kinds of file systems in memory, from `statfs`.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x9584_58f6];
 
-/// What memory is counted by.
+/// The identity of a piece of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Part {
     /// A file without a name: its device and inode.
@@ -37,14 +36,14 @@ enum Part {
     Segment(u64),
 }
 
-/// What there is, and how much each takes.
+/// The pieces of memory, with their sizes.
 #[derive(Debug, Default)]
 pub(super) struct SharedMemory {
     parts: HashMap<Part, u64>,
 }
 
 impl SharedMemory {
-    /// `proc` is the sandbox's own.
+    /// `proc` is the sandbox's own `/proc`.
     pub(super) fn of(proc: &Path, rooms: &Rooms, segments: Option<&File>) -> Self {
         let mut found = Self::default();
         for room in rooms.used() {
@@ -68,7 +67,7 @@ impl SharedMemory {
         for process in processes_in(proc) {
             let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
             for file in files {
-                // Through the link, which leads to the open file itself.
+                // This link leads to the open file itself.
                 let Ok(found) = fs::metadata(file.path()) else { continue };
                 let (device, inode) = (found.dev(), found.ino());
                 let is_nameless = found.is_file() && found.nlink() == 0;
@@ -84,12 +83,12 @@ impl SharedMemory {
         }
     }
 
-    /// All of it together.
+    /// The sum.
     pub(super) fn bytes(&self) -> u64 {
         self.parts.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
-    /// Takes off what processes have mapped, which their own numbers have. `smaps`: the text of each.
+    /// Subtracts what processes have mapped, because their own numbers include it. `smaps` has the text of each process.
     pub(super) fn without_mapped(mut self, smaps: impl Iterator<Item = String>) -> Self {
         for text in smaps {
             for (part, bytes) in mappings(&text) {
@@ -111,22 +110,22 @@ impl SharedMemory {
 
 fn is_in_memory(file: &Path) -> bool {
     rustix::fs::statfs(file).is_ok_and(|stat| {
-        // The field differs in width and sign between machines.
+        // The field's width and sign differ between machines.
         u64::try_from(stat.f_type).is_ok_and(|kind| IN_MEMORY.contains(&kind))
     })
 }
 
-/// A line of `/proc/sysvipc/shm`: the segment's number, and what it has in memory and in swap.
+/// Reads a line of `/proc/sysvipc/shm`: the segment's id, and its bytes in memory and in swap.
 fn segment(line: &str) -> Option<(u64, u64)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
     Some((number(1)?, number(14)?.saturating_add(number(15)?)))
 }
 
-/// Every mapping of memory that is shared, with how much of it counts as the process's own.
+/// Returns every mapping of shared memory, with the bytes that count as the process's own.
 ///
-/// The kernel shares a page out among all who have it mapped (`Pss`), and so do our sums of processes. Pages that a process
-/// copied for itself (`Anonymous`) are not shared.
+/// The kernel divides a page among all processes that map it (`Pss`), and so do the sums here. Pages that a process copied
+/// (`Anonymous`) are not shared.
 fn mappings(smaps: &str) -> impl Iterator<Item = (Part, u64)> {
     let mut current = None;
     let (mut rss, mut pss) = (0, 0);
@@ -136,7 +135,7 @@ fn mappings(smaps: &str) -> impl Iterator<Item = (Part, u64)> {
         match first {
             "Rss:" => rss = kib().unwrap_or(0),
             "Pss:" => pss = kib().unwrap_or(0),
-            // It comes after the other two.
+            // This line comes after the other two.
             "Anonymous:" => {
                 let shared = pss.min(rss.saturating_sub(kib().unwrap_or(0)));
                 return Some((current?, shared.saturating_mul(1024)));
@@ -148,7 +147,7 @@ fn mappings(smaps: &str) -> impl Iterator<Item = (Part, u64)> {
     })
 }
 
-/// What is mapped, from a line `addresses rights offset major:minor inode name` without its first word.
+/// Reads the mapped file from a line `addresses rights offset major:minor inode name`, without its first word.
 fn mapped(line: &str) -> Option<Part> {
     let mut fields = line.split_whitespace().skip(2);
     let (major, minor) = fields.next()?.split_once(':')?;

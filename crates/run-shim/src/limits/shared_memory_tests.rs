@@ -9,7 +9,7 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-/// A `/proc` with two processes, both of which are ours.
+/// A `/proc` with two processes, both of this test.
 fn proc() -> tempfile::TempDir {
     let proc = tempfile::tempdir().unwrap();
     for process in ["1", "2"] {
@@ -29,7 +29,7 @@ fn a_file_in_memory_counts_once_however_many_descriptors_lead_to_it() {
     let mut file = File::from(memfd_create("x", MemfdFlags::CLOEXEC).unwrap());
     file.write_all(&vec![7; 8 << 20]).unwrap();
     let again = file.try_clone().unwrap();
-    // One that is only said to be large takes nothing, and files of a disk are no memory.
+    // A sparse file takes nothing, and files on a disk are not memory.
     let hollow = File::from(memfd_create("y", MemfdFlags::CLOEXEC).unwrap());
     hollow.set_len(1 << 40).unwrap();
     let on_disk = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();

@@ -1,4 +1,4 @@
-//! What this host can hold a run to: tried for real, and undone.
+//! Finds the limits that this host can enforce: tries them for real, and undoes them.
 
 use std::process::{Command, Stdio};
 
@@ -8,19 +8,19 @@ use super::cgroups::hierarchy::Hierarchies;
 use super::cgroups::{version1, version2};
 use super::{Means, find_means};
 
-/// What was found.
+/// The result of the survey.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitSurvey {
     pub backend: LimitBackend,
-    /// Whether processors can be shared out.
+    /// True if the host can limit processors.
     pub has_cpu: bool,
-    /// Why not one that comes before it.
+    /// The reasons why the earlier means failed.
     pub refused: Vec<String>,
-    /// Groups of dead supervisors that were removed.
+    /// The number of removed groups of dead shims.
     pub swept: usize,
 }
 
-/// Limits that harm nobody, to see whether they can be set.
+/// Harmless limits, to see whether they can be set.
 const TRIAL: ResourceLimits = ResourceLimits {
     memory_bytes: 1 << 30,
     processes: 64,
@@ -32,7 +32,7 @@ const TRIAL: ResourceLimits = ResourceLimits {
     required: false,
 };
 
-/// Tries what a run would try, in its order, and leaves nothing behind.
+/// Tries the same means as a run, in the same order, and leaves nothing behind.
 pub fn survey_limits() -> LimitSurvey {
     let swept = Hierarchies::of_this_process().map_or(0, |hierarchies| {
         let unified = hierarchies.unified.as_ref().map_or(0, version2::sweep_all);
@@ -55,7 +55,7 @@ pub fn survey_limits() -> LimitSurvey {
     LimitSurvey { backend, has_cpu, refused, swept }
 }
 
-/// Does something to a process that does nothing.
+/// Starts a process that does nothing, for a trial.
 fn around_a_child<T>(act: impl FnOnce(u32) -> std::io::Result<T>) -> std::io::Result<T> {
     let mut child = Command::new("/bin/sh")
         .args(["-c", "read line"])

@@ -1,19 +1,19 @@
-//! A thread that watches something, for as long as somebody wants it to.
+//! A thread that watches something until its watch is dropped.
 
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Lets everybody else go first.
+/// The lowest priority.
 const NICE: i32 = 15;
 
-/// A watch that is kept. Dropping it ends it.
+/// A running watch. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Watching {
     _wanted: Sender<()>,
 }
 
-/// Waits, and says whether the watch is still wanted.
+/// Waits, and returns true if the watch goes on.
 pub(super) type Wait<'a> = &'a dyn Fn(Duration) -> bool;
 
 impl Watching {
@@ -23,7 +23,7 @@ impl Watching {
     ) -> io::Result<Self> {
         let (wanted, ending) = channel::<()>();
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            // Of this thread alone, which is why it is no thread of a pool.
+            // The priority of this thread only, so it cannot be a thread of a pool.
             rustix::process::setpriority_process(None, NICE).ok();
             watch(&|pause| ending.recv_timeout(pause) == Err(RecvTimeoutError::Timeout));
         })?;

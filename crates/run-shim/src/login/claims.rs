@@ -1,11 +1,11 @@
-//! What a token says of itself, where it is a JSON Web Token. Nothing here is proven: only the server can check the
+//! Reads the claims of a token that is a JSON Web Token. They are not proven, because only the server can check the
 //! signature.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-/// Claims that say whose token it is and what it is for. A renewal changes none of them.
+/// The claims that name the account and the purpose. A renewal changes none of them.
 const ACCOUNT: &[&str] = &[
     "sub",
     "iss",
@@ -24,10 +24,10 @@ const ACCOUNT: &[&str] = &[
     "team_id",
     "tid",
 ];
-/// A token is near its end in the last quarter of its life; in the last hour where it does not say when that began.
+/// A token is near its end in the last quarter of its life. If it does not say when it was issued, in the last hour.
 const LAST_PART: u64 = 4;
 const LAST_HOUR: u64 = 3600;
-/// However short the life: an agent renews its token a while before it is of no use.
+/// The shortest "near its end", in seconds. An agent renews its token some time before it expires.
 const SHORTEST_END: u64 = 300;
 
 /// The claims of a JSON Web Token.
@@ -35,7 +35,7 @@ const SHORTEST_END: u64 = 300;
 pub(super) struct Claims(Map<String, Value>);
 
 impl Claims {
-    /// `None` for a token of another kind.
+    /// Returns `None` for a token of another kind.
     pub(super) fn of(token: &str) -> Option<Self> {
         let mut parts = token.split('.');
         let (header, claims, signature) = (parts.next()?, parts.next()?, parts.next()?);
@@ -51,7 +51,7 @@ impl Claims {
         ACCOUNT.iter().all(|name| self.0.get(*name) == other.0.get(*name))
     }
 
-    /// A name for the account, for a person.
+    /// The account's name for people.
     pub(super) fn account(&self) -> Option<&str> {
         ["email", "sub"].into_iter().find_map(|name| self.0.get(name)?.as_str())
     }
@@ -66,17 +66,17 @@ impl Claims {
         ["iat", "time"].into_iter().find_map(|name| seconds(self.0.get(name)?))
     }
 
-    /// Whether this token was made before another one, or ends before it.
+    /// Tells whether this token was issued before the other one, or expires before it.
     pub(super) fn is_older_than(&self, other: &Self) -> bool {
         let is_less = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (Some(one), Some(other)) => one < other,
-            // What does not say what the other says could be of any time.
+            // A token without the claim may be of any age.
             (one, other) => one.is_none() && other.is_some(),
         };
         is_less(self.issued(), other.issued()) || is_less(self.expires(), other.expires())
     }
 
-    /// Whether it has ended or will soon; `None` where it does not say when it ends.
+    /// Tells whether the token expired or expires soon. `None` if it does not say when.
     pub(super) fn is_near_its_end(&self, now: u64) -> Option<bool> {
         let expires = self.expires()?;
         let life = self.issued().and_then(|issued| expires.checked_sub(issued));
@@ -85,7 +85,7 @@ impl Claims {
     }
 }
 
-/// A number of seconds, which may be written as text.
+/// Reads a number of seconds. It may be a string.
 fn seconds(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => {

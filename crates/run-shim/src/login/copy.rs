@@ -1,17 +1,17 @@
-//! The run's private copy of the user's login, kept the same as the user's own while both live.
+//! The run's private copy of the user's login. The shim keeps the copy and the user's file the same while the agent runs.
 //!
 //! ```text
-//!   <run>/login/   host-file         where the login comes from
-//!                  taken.json        what it was when the two were the same last
-//!                  inside/auth.json  the agent's own: mounted, written by the agent, not to be believed
+//!   <run>/login/   host-file         the path of the user's file
+//!                  taken.json        the content when both were last the same
+//!                  inside/auth.json  the agent's copy: mounted, written by the agent, not trusted
 //!
-//!   the agent's changed, the user's did not     judged: its tokens go into the user's file at once, or are dropped
-//!   the user's changed, the agent's did not     it goes into the agent's copy: another run renewed it, or the user did
-//!   both did                                    the user's stays; the agent gets it if it is the later one
+//!   only the agent's copy changed     the verdict decides: its tokens go into the user's file at once, or are dropped
+//!   only the user's file changed      it goes into the agent's copy: the user or another run renewed the login
+//!   both changed                      the user's file stays; the agent gets it if it is newer
 //! ```
 //!
-//! Only tokens get out, and only into the very file that was taken. All our runs take turns by one lock; other programs that
-//! write these files know no lock, and are given as little time as possible to come in between.
+//! Only tokens leave the sandbox, and only into the file that the copy came from. One lock makes all runs take turns. Other
+//! programs that write these files use no lock, so the shim leaves them as little time as possible to interfere.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -23,17 +23,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cursor_home::{Login, LoginError};
 use ground::now_ms;
-use run_journal::{JournalWriter, RunDirectory, StateRoot};
+use run_journal::{JournalWriter, Redaction, RunDirectory, StateRoot};
 use run_protocol::{LoginDrop, RunEvent, RunId};
 use tokio::sync::mpsc;
 
 use super::files::{self, LARGEST, write_private};
-use super::kept::{self, Shelf};
-use super::tidings::Tidings;
+use super::history::{self, LoginHistory};
+use super::login_events::LoginEvents;
 use super::verdict::{self, Verdict};
 use super::watch;
 
-/// How often one run may change the user's login. Renewals are far apart.
+/// The most changes of the user's login by one run. Renewals are rare.
 const MOST_CARRIED: u32 = 16;
 
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ pub enum LoginCopyError {
     Copy { path: PathBuf, source: io::Error },
 }
 
-/// A copy on disk. It is gone when this is dropped.
+/// A copy on disk. Dropping this removes it.
 #[derive(Debug)]
 pub(crate) struct LoginCopy {
     directory: PathBuf,
@@ -55,41 +55,41 @@ pub(crate) struct LoginCopy {
     exchange: Arc<Mutex<Exchange>>,
 }
 
-/// What a look at both files came to.
+/// The result of a look at both files.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Exchanged {
-    /// Both are as they were.
+    /// Both are unchanged.
     Nothing,
-    /// The agent renewed the login, and the user has that now.
+    /// The agent renewed the login, and the user's file now has the new tokens.
     CarriedBack {
         /// The id of the login before.
         kept: String,
     },
-    /// The user's is another, and the agent has that now.
+    /// The user's file changed, and the agent now has the same.
     HandedIn,
-    /// The agent changed its copy, and the user's stays.
+    /// The agent changed its copy, and the user's file stays.
     Dropped { reason: LoginDrop, content: Vec<u8> },
 }
 
 impl Exchanged {
     fn dropped(reason: LoginDrop, inside: Option<Vec<u8>>) -> Self {
-        // Of a file that cannot be read, the reason is all there is.
+        // An unreadable file has no content, so its reason stands for it.
         let content = inside.unwrap_or_else(|| format!("{reason:?}").into_bytes());
         Self::Dropped { reason, content }
     }
 }
 
-/// Whether the agent may be in the middle of writing its copy.
+/// The moment of a look at the agent's copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
-    /// It may: half a file is no reason to complain, because the end of the writing is seen too.
+    /// The agent may be writing. Half a file is fine, because the shim also sees the end of the writing.
     AnyTime,
     /// The agent has just closed its file, or is gone.
     Settled,
 }
 
 impl LoginCopy {
-    /// The directory of a run that is mounted where the agent looks for its login.
+    /// The run's directory that the sandbox mounts where the agent looks for its login.
     pub(crate) fn mounted_in(run_dir: &Path) -> PathBuf {
         directory_in(run_dir).join("inside")
     }
@@ -101,7 +101,7 @@ impl LoginCopy {
     ) -> Result<Self, LoginCopyError> {
         let path = || host_file.to_owned();
         let unread = |source| LoginCopyError::Read { path: path(), source };
-        // A link of the user's own is theirs to follow, and what it leads to is what is replaced later.
+        // The user's file may be a link. The shim later replaces the file that it leads to.
         let physical = fs::canonicalize(host_file).map_err(unread)?;
         let content = files::read(&physical, LARGEST).map_err(unread)?;
         let login = Login::parse(&content)
@@ -114,7 +114,7 @@ impl LoginCopy {
         Ok(copy)
     }
 
-    /// The secret values of a login that is used where it is.
+    /// Returns the secret values of the user's own login file, for a run without a sandbox.
     pub(crate) fn read_tokens(host_file: &Path) -> Option<Vec<String>> {
         let content = files::read(&fs::canonicalize(host_file).ok()?, LARGEST).ok()?;
         let login = Login::parse(&content).ok()?;
@@ -129,23 +129,23 @@ impl LoginCopy {
         write_private(&inside.join("auth.json"), content)
     }
 
-    /// The secret values in it.
+    /// Returns the secret values of the login.
     pub(crate) fn tokens(&self) -> impl Iterator<Item = &str> {
         self.login.tokens()
     }
 
-    /// Sees what the agent puts into its copy.
+    /// Returns a watch for new tokens in the agent's copy.
     pub(crate) fn watch(&self) -> LoginWatch {
         let path = self.directory.join("inside/auth.json");
         LoginWatch { seen: stamp(&path), path, n_learnt: 0 }
     }
 
-    /// Keeps both the same until the copy is gone, and tells of it.
+    /// Keeps both files the same until the copy is gone, and sends events about it.
     pub(crate) fn keep_the_same(&self, events: mpsc::Sender<RunEvent>) {
         watch::start(Arc::clone(&self.exchange), events);
     }
 
-    /// Looks for the last time, and returns what the journal was not told yet. The agent must be gone.
+    /// Looks for the last time, and returns the events that were not sent yet. The agent must be gone.
     pub(crate) fn give_back(self) -> Vec<RunEvent> {
         let mut exchange = lock(&self.exchange);
         let mut events = exchange.look(Look::Settled);
@@ -153,7 +153,7 @@ impl LoginCopy {
         events
     }
 
-    /// Does the same for a run that died with its copy, whose journal is told.
+    /// Does the same for a run whose shim died. Writes the events to that run's journal.
     pub(crate) fn recover(run: RunId, state: &StateRoot) {
         let directory = directory_in(&state.run_dir(&run));
         if !directory.is_dir() {
@@ -177,7 +177,7 @@ fn append(state: &StateRoot, run: RunId, events: &[RunEvent]) -> Result<(), Stri
     let mut writer =
         JournalWriter::open(&directory, &run_lock).map_err(|error| error.to_string())?;
     for event in events {
-        writer.event(now_ms(), event);
+        writer.event(now_ms(), event, Redaction::Untouched);
     }
     writer.flush().map_err(|error| error.to_string())?;
     writer.sync_now().map_err(|error| error.to_string())
@@ -185,7 +185,7 @@ fn append(state: &StateRoot, run: RunId, events: &[RunEvent]) -> Result<(), Stri
 
 impl Drop for LoginCopy {
     fn drop(&mut self) {
-        // Not while the other thread looks: it would find half of it.
+        // The other thread must not look while the directory goes away.
         let _exchange = lock(&self.exchange);
         if let Err(error) = fs::remove_dir_all(&self.directory) {
             tracing::warn!(%error, "the private copy of the login could not be removed");
@@ -197,13 +197,13 @@ pub(super) fn lock(exchange: &Mutex<Exchange>) -> MutexGuard<'_, Exchange> {
     exchange.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A login's refreshes are far apart; more than these are not what they say.
+/// The most tokens to learn. Renewals are rare, so more than this are not real.
 const MOST_LEARNT: usize = 64;
-/// Real tokens are longer. What is shorter may be a word of the agent's, which is not to be lost.
+/// Real tokens are longer. A shorter text may be an ordinary word that the journal must not lose.
 const SHORTEST_TOKEN: usize = 20;
 
-/// The agent's own copy of the login, seen from outside. It is the agent's, so it is not believed to hold a login: all that
-/// becomes of it is that some words are kept out of the journal.
+/// Learns new tokens from the agent's copy of the login. The agent may write anything into it, so these tokens have one
+/// effect only: the journal does not show them.
 #[derive(Debug)]
 pub(crate) struct LoginWatch {
     path: PathBuf,
@@ -212,13 +212,13 @@ pub(crate) struct LoginWatch {
 }
 
 impl LoginWatch {
-    /// The tokens in it, if it was written since the last time.
+    /// Returns the tokens in the copy, if the agent wrote it since the last call.
     pub(crate) fn new_tokens(&mut self) -> Vec<String> {
         let stamp = stamp(&self.path);
         if stamp == self.seen || self.n_learnt >= MOST_LEARNT {
             return Vec::new();
         }
-        // Half a file has another stamp when it is whole.
+        // If the agent is still writing, the finished file has another stamp.
         self.seen = stamp;
         let login =
             files::read(&self.path, LARGEST).ok().and_then(|content| Login::parse(&content).ok());
@@ -230,7 +230,7 @@ impl LoginWatch {
     }
 }
 
-/// Other characters could be part of the JSON around a token, which must stay JSON.
+/// Other characters could belong to the JSON around a token, and replacing them would break the JSON.
 fn looks_like_a_token(text: &str) -> bool {
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"._~+/=-|".contains(&byte);
     text.len() >= SHORTEST_TOKEN && text.bytes().all(is_usual)
@@ -245,14 +245,14 @@ fn directory_in(run_dir: &Path) -> PathBuf {
     run_dir.join("login")
 }
 
-/// The two files of one run, and what was said of them.
+/// The two files of one run, and the events about them.
 #[derive(Debug)]
 pub(super) struct Exchange {
     directory: PathBuf,
     state: StateRoot,
     run: RunId,
-    tidings: Tidings,
-    /// Events that could not be passed on.
+    events: LoginEvents,
+    /// Events that did not fit into the channel.
     unsent: Vec<RunEvent>,
     n_carried: u32,
 }
@@ -263,29 +263,29 @@ impl Exchange {
             directory: directory_in(&state.run_dir(&run)),
             state: state.clone(),
             run,
-            tidings: Tidings::default(),
+            events: LoginEvents::default(),
             unsent: Vec::new(),
             n_carried: 0,
         }
     }
 
-    /// The run's own part: it is gone when the run is.
+    /// The run's directory for the copy. It is gone after the run.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The user's file that the copy was taken from.
+    /// The user's file.
     pub(super) fn host_file(&self) -> io::Result<PathBuf> {
         let name = files::read(&self.directory.join("host-file"), LARGEST)?;
         Ok(PathBuf::from(OsString::from_vec(name)))
     }
 
-    /// Makes both the same again where that may be, and says what came of it.
+    /// Makes both files the same if that is allowed, and returns the events about it.
     pub(super) fn look(&mut self, look: Look) -> Vec<RunEvent> {
         let exchanged = match self.exchange(look) {
             Ok(exchanged) => exchanged,
             Err(error) => {
-                tracing::warn!(%error, "the login could not be kept the same");
+                tracing::warn!(%error, "could not compare the logins");
                 return Vec::new();
             }
         };
@@ -299,11 +299,11 @@ impl Exchange {
                 tracing::warn!(?reason, "the agent changed its login; the user's stays");
             }
         }
-        self.tidings.event_of(&exchanged).into_iter().collect()
+        self.events.event_of(&exchanged).into_iter().collect()
     }
 
-    /// Passes events on, or holds them for the end.
-    pub(super) fn tell(&mut self, events: Vec<RunEvent>, to: &mpsc::Sender<RunEvent>) {
+    /// Sends events, or holds them until the end.
+    pub(super) fn send(&mut self, events: Vec<RunEvent>, to: &mpsc::Sender<RunEvent>) {
         for event in events {
             if let Err(error) = to.try_send(event) {
                 self.unsent.push(error.into_inner());
@@ -313,17 +313,17 @@ impl Exchange {
 
     fn rest(&mut self) -> Vec<RunEvent> {
         let mut rest = std::mem::take(&mut self.unsent);
-        rest.extend(self.tidings.rest());
+        rest.extend(self.events.rest());
         rest
     }
 
     fn exchange(&mut self, look: Look) -> io::Result<Exchanged> {
-        let _lock = kept::lock(&self.state)?;
+        let _lock = history::lock(&self.state)?;
         let host_file = self.host_file()?;
         files::remove_left_overs(&host_file);
         let taken = files::read(&self.taken_file(), LARGEST)?;
         let Ok(own) = Login::parse(&taken) else { return Ok(Exchanged::Nothing) };
-        // A user who logged out stays logged out, and a run that is under way keeps what it has.
+        // A user who logged out stays logged out, and a running agent keeps its login.
         let host = files::read(&host_file, LARGEST).ok();
         let (verdict, inside) = self.judge(&own, &host_file);
         if host.as_deref() != Some(&taken[..]) {
@@ -348,7 +348,7 @@ impl Exchange {
         Ok(Exchanged::dropped(dropped, inside))
     }
 
-    /// The user's file changed. It stays, and the agent gets it unless its own is another and later.
+    /// The user's file changed and stays. The agent gets it, unless the agent changed its own copy later.
     fn hand_in(
         &self,
         host_file: &Path,
@@ -360,7 +360,7 @@ impl Exchange {
         let inside_file = self.inside_file();
         let is_agents_other = match verdict {
             Verdict::Nothing => false,
-            // The agent is better off with the user's.
+            // The user's login serves the agent better than a broken one.
             Verdict::Drop(LoginDrop::Malformed | LoginDrop::Oversized) => false,
             Verdict::Drop(_) | Verdict::Carry(_) => true,
         };
@@ -368,7 +368,7 @@ impl Exchange {
         if let (Some(newer), Some(inside)) = (newer, &inside)
             && !(is_agents_other && is_later(&inside_file, host_file))
         {
-            // If the agent writes just now, the next look finds what it wrote.
+            // If the agent writes at this moment, the next look finds the new content.
             if !replace(&inside_file, &newer, inside)? {
                 return Ok(Exchanged::Nothing);
             }
@@ -391,11 +391,11 @@ impl Exchange {
         self.directory.join("inside/auth.json")
     }
 
-    /// What is to be done with the agent's copy, and what is in it where that can be read.
+    /// Returns the verdict about the agent's copy, and its content if it is readable.
     fn judge(&self, own: &Login, host_file: &Path) -> (Verdict, Option<Vec<u8>>) {
         let inside = match files::read(&self.inside_file(), LARGEST) {
             Ok(inside) => inside,
-            // An agent that logs out does so for itself.
+            // An agent that logs out does not log the user out.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return (Verdict::Nothing, None);
             }
@@ -404,25 +404,25 @@ impl Exchange {
             }
             Err(_) => return (Verdict::Drop(LoginDrop::Malformed), None),
         };
-        let shelf = Shelf::read(&self.state);
+        let history = LoginHistory::read(&self.state);
         let was_before =
-            |token: &str| shelf.as_ref().is_ok_and(|shelf| shelf.has_token(host_file, token));
+            |token: &str| history.as_ref().is_ok_and(|history| history.has_token(host_file, token));
         let verdict = verdict::judge(own, &inside, was_before, now_ms() / 1000);
         (verdict, Some(inside))
     }
 
-    /// Keeps the user's login and puts the renewed one in its place; `None` if the user's file is another by then.
+    /// Keeps the user's login and replaces it with the renewed one. Returns `None` if the user's file has changed.
     fn carry(
         &mut self,
         host_file: &Path,
         taken: &[u8],
         renewed: &[u8],
     ) -> io::Result<Option<String>> {
-        let before = Shelf::read(&self.state)?;
-        let mut shelf = before.clone();
-        let kept = shelf.keep(host_file, taken, Some(self.run));
-        shelf.note_carried(host_file, renewed);
-        shelf.write(&self.state)?;
+        let before = LoginHistory::read(&self.state)?;
+        let mut history = before.clone();
+        let kept = history.keep(host_file, taken, Some(self.run));
+        history.note_carried(host_file, renewed);
+        history.write(&self.state)?;
         match replace(host_file, renewed, taken) {
             Ok(true) => {}
             not_replaced => {
@@ -438,7 +438,7 @@ impl Exchange {
     }
 }
 
-/// Puts new content in the place of a file, unless the file is no longer what it was.
+/// Replaces a file, unless its content is no longer `was`.
 fn replace(file: &Path, content: &[u8], was: &[u8]) -> io::Result<bool> {
     files::replace(file, content, || files::read(file, LARGEST).ok().as_deref() == Some(was))
 }

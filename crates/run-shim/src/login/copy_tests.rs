@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Opaque tokens: whatever is of the same length and agrees in every other field is carried back.
+/// Opaque tokens. The verdict accepts any of the same length if all other fields agree.
 fn access(mark: &str) -> String {
     format!("opaque-0123456789-{mark}")
 }
@@ -55,7 +55,7 @@ impl Scene {
         fs::write(self.inside(), self.login("a2").to_string()).unwrap();
     }
 
-    /// Makes a file look as if it had been written long ago.
+    /// Makes a file look old.
     fn older(&self, file: &Path) {
         let file = fs::File::options().write(true).open(file).unwrap();
         file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
@@ -69,7 +69,7 @@ impl Scene {
         serde_json::from_slice(&fs::read(self.inside()).unwrap()).unwrap()
     }
 
-    /// Nothing but the user's file is left of the copy.
+    /// Only the user's file is left.
     fn check_clean(&self) {
         assert_eq!(fs::read_dir(self.run()).unwrap().count(), 0);
         let beside = fs::read_dir(self.root.path()).unwrap();
@@ -117,7 +117,7 @@ fn renewed_tokens_reach_the_users_file_and_the_login_before_is_kept() {
     let copy = LoginCopy::make(&scene.state(), scene.run, &link).unwrap();
     scene.refresh();
     let events = copy.give_back();
-    let kept = kept::kept_logins(&scene.state()).unwrap();
+    let kept = history::kept_logins(&scene.state()).unwrap();
     assert_eq!(events, [RunEvent::LoginCarriedBack { kept: kept[0].id.clone() }]);
     assert_eq!((kept.len(), kept[0].replaced_by), (1, Some(scene.run)));
     assert_eq!(scene.host(), scene.login("a2"));

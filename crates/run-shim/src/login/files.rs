@@ -1,41 +1,29 @@
-//! Reading and replacing the files that logins are in.
+//! Reads and replaces login files.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use ground::plain_file::read_whole;
+use ground::plain_file;
+pub(super) use ground::plain_file::read_at_most as read;
 
-/// A real login file has a few hundred bytes.
+/// The largest login file. Real ones have a few hundred bytes.
 pub(super) const LARGEST: u64 = 256 * 1024;
 
-/// Stands between the name of a file and something that cannot be guessed, while it is written.
+/// Separates a file's name from the random part of its temporary name.
 const BESIDE: &str = ".caretaker-";
 
-/// Reads a plain file that is no link and no FIFO. Fails with [`io::ErrorKind::FileTooLarge`] where it is larger than
-/// `largest`, and with [`io::ErrorKind::InvalidData`] where it is not a plain file.
-pub(super) fn read(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
-    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    read_whole(file, largest)
-}
-
-/// Makes a file that only its owner can read.
+/// Creates a file that only its owner can read.
 pub(super) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = plain_file::create_new(path)?;
     file.write_all(content)?;
     file.sync_all()
 }
 
-/// Puts new content in the place of a file, or of nothing, if `may` still agrees once the content is written.
+/// Creates or replaces a file, if `may` still agrees after the content is on disk.
 pub(super) fn replace(file: &Path, content: &[u8], may: impl FnOnce() -> bool) -> io::Result<bool> {
     let mut beside = file.to_owned().into_os_string();
-    // Not to be guessed: the agent can write beside its own copy.
+    // The agent can write in the directory of its copy, so it must not guess the name.
     beside.push(format!("{BESIDE}{}", uuid::Uuid::new_v4()));
     let beside = PathBuf::from(beside);
     let replaced = write_private(&beside, content).and_then(|()| match may() {
@@ -48,7 +36,7 @@ pub(super) fn replace(file: &Path, content: &[u8], may: impl FnOnce() -> bool) -
     replaced
 }
 
-/// Removes what a process that was killed in the middle of [`replace`] left beside a file. The lock must be held.
+/// Removes the temporary files of processes that were killed inside [`replace`]. The caller holds the lock.
 pub(super) fn remove_left_overs(file: &Path) {
     let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else { return };
     let Some(beginning) = name.to_str().map(|name| format!("{name}{BESIDE}")) else { return };

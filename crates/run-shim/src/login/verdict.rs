@@ -1,7 +1,7 @@
-//! Whether what an agent left in its copy of the login may replace the user's own. A pure decision.
+//! Decides whether the tokens in an agent's copy of the login may replace the user's own. A pure function.
 //!
-//! A forged token of the same account cannot be told from a good one here: only Cursor's server can check its signature.
-//! So the rules bound when a login can be replaced and by what, and the login before is kept.
+//! It cannot tell a forged token of the same account from a good one, because only Cursor's server can check the signature.
+//! So the rules limit when a login may be replaced and by what, and Caretaker keeps the login before.
 
 use cursor_home::{LOGIN_TOKENS, LONGEST_TOKEN, Login};
 use run_protocol::LoginDrop;
@@ -18,8 +18,8 @@ pub(super) enum Verdict {
     Drop(LoginDrop),
 }
 
-/// Decides about `offered`, the content of the agent's copy. `own` is the user's login, `was_before` knows tokens that
-/// the user had earlier, `now` is in seconds since 1970.
+/// Decides about `offered`, the content of the agent's copy. `own` is the user's login. `was_before` tells whether the user
+/// had a token earlier. `now` is in seconds since 1970.
 pub(super) fn judge(
     own: &Login,
     offered: &[u8],
@@ -37,7 +37,7 @@ pub(super) fn judge(
     }
 }
 
-/// Whether there are new tokens that may be used.
+/// Returns true if the copy has new tokens and they are acceptable.
 fn renewal(
     own: &Login,
     offered: &[u8],
@@ -68,7 +68,7 @@ fn renewal(
     }
 }
 
-/// A token of the agent's; `None` where there is none.
+/// Reads a token of the agent's copy, if it has one.
 fn token<'a>(offered: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, LoginDrop> {
     let Some(token) = offered.get(name) else { return Ok(None) };
     let token = token.as_str().ok_or(LoginDrop::Malformed)?;
@@ -81,7 +81,7 @@ fn token<'a>(offered: &'a Map<String, Value>, name: &str) -> Result<Option<&'a s
     }
 }
 
-/// A new token in the place of another.
+/// Checks a token that would replace another.
 fn check_token(own: &str, offered: &str, now: u64) -> Result<(), LoginDrop> {
     let (own, offered) = match (Claims::of(own), Claims::of(offered)) {
         (Some(own), Some(offered)) => (own, offered),
@@ -106,8 +106,8 @@ fn are_of_like_length(one: &str, other: &str) -> bool {
     long <= short * 2
 }
 
-/// No other field may differ. Where the tokens themselves say whose they are and when they end, the agent may leave
-/// fields out; the user's file keeps them.
+/// Checks that no other field differs. If the tokens name their account and their end, the agent may leave fields out; the
+/// user's file keeps them.
 fn check_fields(
     own: &Login,
     offered: &Map<String, Value>,

@@ -9,7 +9,7 @@ use super::*;
 const NOW: u64 = 1_790_000_000;
 const DAY: u64 = 86_400;
 
-/// A token that says this of itself.
+/// A token with these claims.
 fn jwt(claims: &Value, signature: &str) -> String {
     let part = |text: String| URL_SAFE_NO_PAD.encode(text);
     format!(
@@ -37,7 +37,7 @@ fn judge_plainly(own: &Value, offered: &Value) -> Verdict {
     judge(&login(own), offered.to_string().as_bytes(), |_| false, NOW)
 }
 
-/// The user's own, an hour before its end.
+/// The user's own login, an hour before its end.
 fn own() -> Value {
     both(&token("me", NOW - DAY, NOW + 3600))
 }
@@ -125,7 +125,7 @@ fn a_token_is_renewed_in_the_last_quarter_of_its_life() {
     let offered = both(&token("me", NOW, NOW + 40 * DAY));
     assert_eq!(judge_plainly(&of_age(29 * DAY), &offered), Verdict::Drop(LoginDrop::NotDue));
     is_carried(&of_age(31 * DAY), &offered);
-    // A token that does not say when its life began: in its last hour.
+    // A token without an issue time, in its last hour.
     let left = |left: u64| both(&jwt(&json!({"sub": "me", "exp": NOW + left}), "s"));
     assert_eq!(judge_plainly(&left(3700), &offered), Verdict::Drop(LoginDrop::NotDue));
     is_carried(&left(3500), &offered);
@@ -145,7 +145,7 @@ fn tokens_that_say_nothing_need_every_other_field_to_agree() {
     ] {
         assert_eq!(judge_plainly(&own, &offered), Verdict::Drop(reason), "{offered}");
     }
-    // A token that says whose it is, but not when it ends.
+    // A token with an account, but without an end.
     let of = |account: &str, mark: &str| login(&jwt(&json!({"sub": account}), mark), "ada");
     is_carried(&of("me", "one"), &of("me", "two"));
     assert_eq!(
@@ -163,7 +163,7 @@ fn a_token_that_the_user_had_before_is_a_replay() {
     assert_eq!(verdict, Verdict::Drop(LoginDrop::Replayed));
 }
 
-/// A token of some account and time, of either kind, or something that is none.
+/// A token of some account and time, of either kind, or a broken one.
 fn any_token() -> impl Strategy<Value = Value> {
     let times = (NOW - 3 * DAY..NOW + DAY, NOW - 2 * DAY..NOW + 3 * DAY);
     prop_oneof![

@@ -1,4 +1,4 @@
-//! Waits, by the kernel's word, for changes of the user's login and of the agent's copy of it.
+//! Waits, with inotify, for changes to the user's login and to the agent's copy of it.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::copy::{Exchange, Look, lock};
 
-/// Starts a thread that keeps both the same. It ends when the copy is gone; the run's own end does not wait for it.
+/// Starts a thread that keeps both files the same. It ends when the copy is gone. The run's end does not wait for it.
 pub(super) fn start(exchange: Arc<Mutex<Exchange>>, events: mpsc::Sender<RunEvent>) {
     let watch = Watch::of(&lock(&exchange));
     let started = watch.and_then(|watch| {
@@ -18,8 +18,8 @@ pub(super) fn start(exchange: Arc<Mutex<Exchange>>, events: mpsc::Sender<RunEven
         thread.spawn(move || watch.keep_the_same(&exchange, &events))
     });
     if let Err(error) = started {
-        // The agent's renewal is then given back when the agent ends, as it would be anyway.
-        tracing::warn!(%error, "the login is not watched");
+        // Then the shim looks at the agent's copy only after the agent's end.
+        tracing::warn!(%error, "cannot watch the login");
     }
 }
 
@@ -30,7 +30,7 @@ struct Watch {
 }
 
 impl Watch {
-    // Directories, for both files are replaced by renaming as often as they are written.
+    // It watches the directories, because programs replace both files by renaming as often as they write them.
     fn of(exchange: &Exchange) -> io::Result<Self> {
         let host_file = exchange.host_file()?;
         let parent = host_file.parent().unwrap_or(Path::new("/"));
@@ -44,7 +44,7 @@ impl Watch {
     }
 
     fn keep_the_same(&self, exchange: &Mutex<Exchange>, events: &mpsc::Sender<RunEvent>) {
-        // The agent may have been quicker than we were.
+        // The agent may have written before the watch began.
         let mut look = Look::AnyTime;
         loop {
             {
@@ -52,8 +52,8 @@ impl Watch {
                 if !exchange.directory().exists() {
                     return;
                 }
-                let tidings = exchange.look(look);
-                exchange.tell(tidings, events);
+                let new_events = exchange.look(look);
+                exchange.send(new_events, events);
             }
             look = match self.next_change() {
                 Some(look) => look,
@@ -62,7 +62,7 @@ impl Watch {
         }
     }
 
-    /// Waits for a change of one of the two files; `None` when nothing can be seen any more.
+    /// Waits for a change of one of the two files. `None` if the watch failed.
     fn next_change(&self) -> Option<Look> {
         loop {
             let events = self.inotify.wait(None).and_then(|_| self.inotify.read()).ok()?;

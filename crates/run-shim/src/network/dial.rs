@@ -1,4 +1,4 @@
-//! The way out: a name that is allowed becomes an address that is checked, and that address is dialled.
+//! Dials an allowed host: resolves its name, checks the address, and connects to that address.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,28 +8,31 @@ use egress::{ConnectTarget, check_address};
 use run_protocol::NetRefusal;
 use tokio::net::TcpStream;
 
-use super::desk::{Desk, Refused};
-use super::upstream::UpstreamProxy;
+use super::egress_control::{EgressControl, Refused};
+use super::upstream_proxy::UpstreamProxy;
 
-/// For the host's resolver.
+/// The time for the host's resolver.
 const LOOKUP_PATIENCE: Duration = Duration::from_secs(15);
-/// For one address, while there is another to try.
+/// The time for one address, if there is another one to try.
 const ADDRESS_PATIENCE: Duration = Duration::from_secs(5);
-/// For the last.
+/// The time for the last address.
 const LAST_PATIENCE: Duration = Duration::from_secs(20);
-/// Addresses of one name that are tried.
+/// The most addresses of one name to try.
 const MOST_ADDRESSES: usize = 8;
 
 /// Connects to a host that is on the list.
-pub(super) async fn dial(target: &ConnectTarget, desk: &Desk) -> Result<TcpStream, Refused> {
-    match &desk.policy.upstream {
+pub(super) async fn dial(
+    target: &ConnectTarget,
+    control: &EgressControl,
+) -> Result<TcpStream, Refused> {
+    match &control.policy.upstream {
         Some(proxy) => through(proxy, target).await,
-        None => directly(target, desk).await,
+        None => directly(target, control).await,
     }
 }
 
-async fn directly(target: &ConnectTarget, desk: &Desk) -> Result<TcpStream, Refused> {
-    let addresses = resolve(target, desk).await?;
+async fn directly(target: &ConnectTarget, control: &EgressControl) -> Result<TcpStream, Refused> {
+    let addresses = resolve(target, control).await?;
     let addresses = checked(addresses, &own_addresses()?)?;
     let unreachable = |error: io::Error| Refused::because(NetRefusal::Unreachable, error);
     let (last, others) =
@@ -46,14 +49,17 @@ async fn connect(address: SocketAddr, patience: Duration) -> io::Result<TcpStrea
     let stream = tokio::time::timeout(patience, TcpStream::connect(address))
         .await
         .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-    // What is small is often what somebody waits for.
+    // Small packets are often urgent.
     stream.set_nodelay(true).ok();
     Ok(stream)
 }
 
-async fn resolve(target: &ConnectTarget, desk: &Desk) -> Result<Vec<SocketAddr>, Refused> {
+async fn resolve(
+    target: &ConnectTarget,
+    control: &EgressControl,
+) -> Result<Vec<SocketAddr>, Refused> {
     let unresolved = |detail: String| Refused::because(NetRefusal::Unresolved, detail);
-    let _turn = desk.lookups.acquire().await.map_err(|error| unresolved(error.to_string()))?;
+    let _turn = control.lookups.acquire().await.map_err(|error| unresolved(error.to_string()))?;
     let lookup = tokio::net::lookup_host((target.host.as_str(), target.port));
     match tokio::time::timeout(LOOKUP_PATIENCE, lookup).await {
         Ok(Ok(addresses)) => Ok(addresses.take(MOST_ADDRESSES).collect()),
@@ -62,7 +68,7 @@ async fn resolve(target: &ConnectTarget, desk: &Desk) -> Result<Vec<SocketAddr>,
     }
 }
 
-/// Those that may be dialled; if none may, why not.
+/// Returns the addresses that the shim may dial, or the reason why it may dial none.
 fn checked(addresses: Vec<SocketAddr>, own: &[IpAddr]) -> Result<Vec<SocketAddr>, Refused> {
     let mut refused = Refused::plainly(NetRefusal::Unresolved);
     let mut good = Vec::new();
@@ -78,9 +84,9 @@ fn checked(addresses: Vec<SocketAddr>, own: &[IpAddr]) -> Result<Vec<SocketAddr>
     if good.is_empty() { Err(refused) } else { Ok(good) }
 }
 
-/// The addresses of this machine's interfaces, as they are now.
+/// The current addresses of this machine's interfaces.
 fn own_addresses() -> Result<Vec<IpAddr>, Refused> {
-    // Without them nothing can be checked, so nothing is dialled.
+    // Without them the shim cannot check any address, so it dials none.
     let interfaces = nix::ifaddrs::getifaddrs()
         .map_err(|errno| Refused::because(NetRefusal::ForbiddenAddress, errno))?;
     Ok(interfaces
@@ -92,10 +98,13 @@ fn own_addresses() -> Result<Vec<IpAddr>, Refused> {
         .collect())
 }
 
-/// The host's own proxy is the user's choice and may be anywhere; where the name leads is for the proxy to find out.
+/// Connects through the machine's own proxy. The user chose it, so it may be anywhere. The proxy resolves the name.
 async fn through(proxy: &UpstreamProxy, target: &ConnectTarget) -> Result<TcpStream, Refused> {
     let unreachable = |error: io::Error| {
-        Refused::because(NetRefusal::Unreachable, format!("by the proxy of this machine: {error}"))
+        Refused::because(
+            NetRefusal::Unreachable,
+            format!("through the proxy of this machine: {error}"),
+        )
     };
     let work = async {
         let stream = TcpStream::connect((proxy.host(), proxy.port())).await?;

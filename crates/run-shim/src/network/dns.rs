@@ -1,4 +1,4 @@
-//! Names: those of the list lead to us, and there are no others.
+//! Answers questions for names. Listed names lead to the shim, and all others do not exist.
 
 use std::io;
 use std::sync::Arc;
@@ -8,36 +8,39 @@ use run_protocol::{NetRefusal, NetVia};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-use super::desk::{Asked, Desk, Refused};
+use super::egress_control::{Asked, EgressControl, Refused};
 
-/// Questions on one connection.
+/// The most questions on one connection.
 const MOST_QUESTIONS: usize = 100;
 
-/// Answers questions for ever.
-pub(super) async fn answer(socket: UdpSocket, desk: Arc<Desk>) {
-    // One more than a question may have, so that a longer one shows.
+/// Answers questions over UDP, until it is dropped.
+pub(super) async fn answer(socket: UdpSocket, control: Arc<EgressControl>) {
+    // One byte more than the longest question, to recognise longer ones.
     let mut message = [0; LONGEST_UDP_QUERY + 1];
     loop {
         match socket.recv_from(&mut message).await {
             Ok((length, asker)) if length <= LONGEST_UDP_QUERY => {
-                if let Some(answer) = answer_to(&message[..length], &desk) {
-                    // Who does not take the answer has not got one.
+                if let Some(answer) = answer_to(&message[..length], &control) {
+                    // If the client does not take the answer, it goes without.
                     socket.send_to(&answer, asker).await.ok();
                 }
             }
             Ok(_) => {}
-            // An answer that could not be delivered is reported here; whatever else it is, it must not make us spin.
+            // The kernel reports undeliverable answers here. The pause keeps any other error from becoming a busy loop.
             Err(_) => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
         }
     }
 }
 
 /// Answers the questions of one connection.
-pub(super) async fn answer_over_tcp(mut client: TcpStream, desk: &Desk) -> io::Result<()> {
+pub(super) async fn answer_over_tcp(
+    mut client: TcpStream,
+    control: &EgressControl,
+) -> io::Result<()> {
     for _ in 0..MOST_QUESTIONS {
-        let question = tokio::time::timeout(desk.policy.limits.handshake, question(&mut client));
+        let question = tokio::time::timeout(control.policy.limits.handshake, question(&mut client));
         let Ok(Ok(question)) = question.await else { return Ok(()) };
-        let Some(answer) = answer_to(&question, desk) else { return Ok(()) };
+        let Some(answer) = answer_to(&question, control) else { return Ok(()) };
         let length = u16::try_from(answer.len()).unwrap_or(0).to_be_bytes();
         client.write_all(&[&length, answer.as_slice()].concat()).await?;
     }
@@ -54,21 +57,21 @@ async fn question(client: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(question)
 }
 
-fn answer_to(message: &[u8], desk: &Desk) -> Option<Vec<u8>> {
+fn answer_to(message: &[u8], control: &EgressControl) -> Option<Vec<u8>> {
     let query = DnsQuery::read(message)?;
     let (asked, known) = match &query.name {
-        Ok(name) => (Asked::host(name), desk.knows(name)),
+        Ok(name) => (Asked::host(name), control.knows(name)),
         Err((text, reason)) => {
             (Asked::host(text), Err(Refused::because(NetRefusal::BadName, reason)))
         }
     };
     Some(match known {
         Ok(()) => {
-            desk.allowed(NetVia::Dns, asked);
+            control.allowed(NetVia::Dns, asked);
             query.answer(DnsReply::Known)
         }
         Err(refused) => {
-            desk.denied(NetVia::Dns, asked, refused);
+            control.denied(NetVia::Dns, asked, refused);
             query.answer(DnsReply::Unknown)
         }
     })

@@ -1,4 +1,4 @@
-//! The listening sockets inside the sandbox's network. `entry` makes them there, and the shim takes them in.
+//! The listening sockets inside the sandbox's network. `sandbox::entry` opens them there and passes them to the shim.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -10,10 +10,9 @@ use tokio::net::{TcpListener, UdpSocket};
 
 use super::{CONNECT_PORT, DNS_PORT, INSIDE, TLS_PORT};
 
-/// How many sockets there are.
 const N_DOORS: usize = 4;
 
-/// Connections that wait to be accepted; a burst of an installer's.
+/// The most connections that may wait. Installers open many at once.
 const BACKLOG: i32 = 1024;
 
 /// Sockets that listen inside the sandbox.
@@ -26,12 +25,12 @@ pub(crate) struct Doors {
 }
 
 impl Doors {
-    /// Takes what [`open_doors`] made elsewhere, in its order.
+    /// Takes the sockets of [`open_doors`], in its order.
     pub(crate) fn from_sockets(sockets: impl Iterator<Item = OwnedFd>) -> io::Result<Self> {
         let sockets: [OwnedFd; N_DOORS] = sockets
             .collect::<Vec<_>>()
             .try_into()
-            .map_err(|_| io::Error::other("there are not four sockets"))?;
+            .map_err(|_| io::Error::other("expected four sockets"))?;
         let [names, names_over_tcp, tls, connect] = sockets;
         let listener = |socket: OwnedFd| TcpListener::from_std(socket.into());
         Ok(Self {
@@ -43,7 +42,7 @@ impl Doors {
     }
 }
 
-/// Listens in the network that this process is in; an error says at which step.
+/// Opens the sockets in the network of this process. An error names the step that failed.
 pub(crate) fn open_doors() -> Result<[OwnedFd; N_DOORS], (&'static str, io::Error)> {
     let at = |step: &'static str| move |error| (step, error);
     Ok([

@@ -1,51 +1,50 @@
-//! The network of a run in the mode `allowlist`: the supervisor listens inside the sandbox's own network namespace, and
-//! dials outside from its own.
+//! The network of a run in the mode `allowlist`. The shim listens inside the sandbox's network namespace, and dials from its
+//! own.
 //!
 //! ```text
-//!   inside (nothing but a loopback)                  the shim                              outside
-//!   127.0.0.1:53    names ───────────────► desk: is it on the list? ──► 127.0.0.1, or no such name
-//!   127.0.0.1:443   TLS, by its server name ──► desk ──► dial: resolve, check the address ──► relay, bytes as they are
-//!   127.0.0.1:3128  CONNECT host:port ────────► desk ──► dial                             ──► relay
-//!                                              └──► ledger ──► net.allowed, net.denied
+//!   inside (only a loopback)          the shim                                              outside
+//!   127.0.0.1:53    names ──────────► EgressControl: is it on the list? ──► 127.0.0.1, or no such name
+//!   127.0.0.1:443   TLS server name ► EgressControl ──► dial: resolve, check the address ──► relay, bytes unchanged
+//!   127.0.0.1:3128  CONNECT host ───► EgressControl ──► dial                             ──► relay
+//!                                       └──► DecisionLog ──► net.allowed, net.denied
 //! ```
 //!
-//! No process of ours is inside. The listening sockets are made there by a helper that enters the namespace while the
-//! sandbox is held at the gate, and hands them out: see `entry`.
+//! No process of Caretaker is inside. While the gate holds the sandbox, a helper enters its namespace, opens the listening
+//! sockets there and hands them out: see `sandbox::entry`.
 //!
-//! **Invariant:** what is dialled is an address that was checked, for a name that was read once and is on the list.
+//! **Invariant:** the shim dials only an address that it checked, for a name that it read once and that is on the list.
 //!
-//! **Invariant:** whatever happens inside, memory, connections, time and the journal stay within their limits.
+//! **Invariant:** no behaviour of the agent takes more memory, connections, time or journal than the limits allow.
 
-mod desk;
+mod connection;
 mod dial;
 mod dns;
 mod doors;
-mod passage;
+mod egress_control;
 mod relay;
-mod upstream;
+mod upstream_proxy;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use egress::AllowList;
-use run_protocol::{LimitKind, RunEvent};
+use run_protocol::{LimitKind, NetVia, RunEvent};
 use sandbox_plan::NetworkLimits;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use desk::Desk;
-use passage::Door;
+use egress_control::EgressControl;
 
 pub(crate) use doors::{Doors, open_doors};
-pub use upstream::{UpstreamProxy, UpstreamProxyError};
+pub use upstream_proxy::{UpstreamProxy, UpstreamProxyError};
 
-/// Where we listen inside.
+/// The address inside where the shim listens.
 const INSIDE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const DNS_PORT: u16 = 53;
 const TLS_PORT: u16 = 443;
 const CONNECT_PORT: u16 = 3128;
 
-/// What the agent's programs are told about the way out.
+/// The variables that tell the agent's programs to use the shim as their proxy.
 pub(crate) fn proxy_variables() -> [(&'static str, String); 4] {
     let proxy = format!("http://{INSIDE}:{CONNECT_PORT}");
     let not_for = "localhost,127.0.0.1,::1,0.0.0.0".to_owned();
@@ -57,47 +56,47 @@ pub(crate) fn proxy_variables() -> [(&'static str, String); 4] {
     ]
 }
 
-/// What a run may reach, and how.
+/// The hosts that a run may reach, and how.
 #[derive(Debug)]
 pub(crate) struct NetworkPolicy {
     pub(crate) allow: AllowList,
     pub(crate) limits: NetworkLimits,
-    /// The proxy that the host itself needs to get out.
+    /// The proxy that the machine itself uses.
     pub(crate) upstream: Option<UpstreamProxy>,
 }
 
-/// The network of a run under way. Dropping it closes every connection.
+/// The network of a running agent. Dropping it closes every connection.
 pub(crate) struct Network {
-    desk: Arc<Desk>,
+    control: Arc<EgressControl>,
     _tasks: JoinSet<()>,
 }
 
 impl Network {
-    /// Begins to serve. Events are sent when there is room for them; nothing but their telling waits for it.
+    /// Starts to serve. If the channel of events is full, only the events wait, not the connections.
     pub(crate) fn open(
         doors: Doors,
         policy: NetworkPolicy,
         events: mpsc::Sender<RunEvent>,
         exceeded: mpsc::Sender<LimitKind>,
     ) -> Self {
-        let desk = Arc::new(Desk::new(policy, exceeded));
+        let control = Arc::new(EgressControl::new(policy, exceeded));
         let mut tasks = JoinSet::new();
-        tasks.spawn(desk::tell(desk.clone(), events));
-        tasks.spawn(dns::answer(doors.names, desk.clone()));
+        tasks.spawn(egress_control::report_decisions(control.clone(), events));
+        tasks.spawn(dns::answer(doors.names, control.clone()));
         let listeners = [
-            (doors.names_over_tcp, Door::Names),
-            (doors.tls, Door::Tls),
-            (doors.connect, Door::Connect),
+            (doors.names_over_tcp, NetVia::Dns),
+            (doors.tls, NetVia::Tls),
+            (doors.connect, NetVia::Connect),
         ];
-        for (listener, door) in listeners {
-            tasks.spawn(passage::accept(listener, door, desk.clone()));
+        for (listener, via) in listeners {
+            tasks.spawn(connection::serve_all(listener, via, control.clone()));
         }
-        Self { desk, _tasks: tasks }
+        Self { control, _tasks: tasks }
     }
 
-    /// Ends every connection, and returns what was not told yet.
+    /// Ends every connection, and returns the events that were not sent yet.
     pub(crate) fn close(self) -> Vec<RunEvent> {
-        self.desk.untold()
+        self.control.unreported()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The doors on an ordinary loopback. What is dialled outside is tested in a namespace of its own, by the suite.
+//! The listeners on an ordinary loopback. The suite tests the connections to the outside, in a network namespace.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -54,9 +54,9 @@ async fn open(limits: NetworkLimits) -> Inside {
     }
 }
 
-/// What a door says to these bytes until it hangs up.
-async fn say(door: SocketAddr, bytes: &[u8]) -> Vec<u8> {
-    let mut client = TcpStream::connect(door).await.unwrap();
+/// Sends bytes to a listener, and returns its answer up to the end.
+async fn say(listener: SocketAddr, bytes: &[u8]) -> Vec<u8> {
+    let mut client = TcpStream::connect(listener).await.unwrap();
     client.write_all(bytes).await.unwrap();
     let mut answer = Vec::new();
     client.read_to_end(&mut answer).await.unwrap();
@@ -117,7 +117,7 @@ async fn names_are_answered_over_udp_and_tcp() {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let mut answer = [0; 512];
     for (name, code) in [("api2.cursor.sh", 0x80), ("secret.evil.test", 0x83)] {
-        // What is no question is passed over.
+        // The shim skips messages that are not questions.
         socket.send_to(b"nonsense", inside.names).await.unwrap();
         socket.send_to(&query(name), inside.names).await.unwrap();
         let (length, _) = socket.recv_from(&mut answer).await.unwrap();
@@ -183,16 +183,16 @@ async fn pair() -> (TcpStream, TcpStream) {
     (near, listener.accept().await.unwrap().0)
 }
 
-fn desk(limits: NetworkLimits) -> Desk {
+fn control(limits: NetworkLimits) -> EgressControl {
     let policy = NetworkPolicy { allow: AllowList::default(), limits, upstream: None };
-    Desk::new(policy, mpsc::channel(1).0)
+    EgressControl::new(policy, mpsc::channel(1).0)
 }
 
 #[tokio::test]
 async fn a_side_that_has_said_all_still_hears_the_other() {
     let ((mut client, inside), (outside, mut host)) = (pair().await, pair().await);
     let relaying = tokio::spawn(async move {
-        relay::relay(inside, outside, b"first ", &desk(limits()), NetVia::Tls).await
+        relay::relay(inside, outside, b"first ", &control(limits()), NetVia::Tls).await
     });
     client.write_all(b"question").await.unwrap();
     client.shutdown().await.unwrap();
@@ -210,10 +210,10 @@ async fn a_side_that_has_said_all_still_hears_the_other() {
 #[tokio::test]
 async fn a_run_moves_no_more_than_it_may() {
     let ((mut client, inside), (outside, mut host)) = (pair().await, pair().await);
-    let desk = Arc::new(desk(NetworkLimits { transfer: 100_000, ..limits() }));
+    let control = Arc::new(control(NetworkLimits { transfer: 100_000, ..limits() }));
     let relaying = tokio::spawn({
-        let desk = desk.clone();
-        async move { relay::relay(inside, outside, b"", &desk, NetVia::Tls).await }
+        let control = control.clone();
+        async move { relay::relay(inside, outside, b"", &control, NetVia::Tls).await }
     });
     let sending = tokio::spawn(async move { client.write_all(&[0; 1_000_000]).await });
     let mut heard = Vec::new();
@@ -221,18 +221,20 @@ async fn a_run_moves_no_more_than_it_may() {
     assert!(heard.len() <= 100_000, "{}", heard.len());
     relaying.await.unwrap().unwrap_err();
     sending.await.unwrap().ok();
-    let told = desk.untold();
+    let told = control.unreported();
     assert_eq!(denial(told[0].clone()).2, NetRefusal::TooMuchData);
     let target = egress::ConnectTarget { host: "api2.cursor.sh".parse().unwrap(), port: 443 };
-    assert!(desk.admits(&target).is_err());
+    assert!(control.admits(&target).is_err());
 }
 
 #[tokio::test]
 async fn a_silent_connection_ends() {
     let ((mut client, inside), (outside, _host)) = (pair().await, pair().await);
-    let desk = desk(NetworkLimits { idle: Duration::from_millis(20), ..limits() });
+    let control = control(NetworkLimits { idle: Duration::from_millis(20), ..limits() });
     let relaying =
-        tokio::spawn(async move { relay::relay(inside, outside, b"", &desk, NetVia::Tls).await });
+        tokio::spawn(
+            async move { relay::relay(inside, outside, b"", &control, NetVia::Tls).await },
+        );
     assert_eq!(client.read(&mut [0; 1]).await.unwrap(), 0);
     relaying.await.unwrap().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Bytes from one side to the other, as they are, until both have said all or nobody says anything.
+//! Copies bytes in both directions, unchanged, until both sides are done or silent for too long.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,30 +9,30 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::desk::{Asked, Desk, Refused};
+use super::egress_control::{Asked, EgressControl, Refused};
 
-/// What is held of one direction; whoever sends faster than the other side reads has to wait.
+/// The buffer of one direction. A side that sends faster than the other reads has to wait.
 const BUFFER: usize = 16 * 1024;
 
-/// Moves bytes both ways, after those of the client that were read already.
+/// Copies in both directions. First sends the bytes of the client that were read already.
 pub(super) async fn relay(
     inside: TcpStream,
     outside: TcpStream,
     sent: &[u8],
-    desk: &Desk,
+    control: &EgressControl,
     via: NetVia,
 ) -> io::Result<()> {
     inside.set_nodelay(true).ok();
     let (mut from_inside, mut to_inside) = inside.into_split();
     let (mut from_outside, mut to_outside) = outside.into_split();
     let signs = SignsOfLife::new();
-    let limits = &desk.policy.limits;
+    let limits = &control.policy.limits;
     let both = async {
         let up = async {
             to_outside.write_all(sent).await?;
-            pump(&mut from_inside, &mut to_outside, &signs, desk).await
+            pump(&mut from_inside, &mut to_outside, &signs, control).await
         };
-        let down = pump(&mut from_outside, &mut to_inside, &signs, desk);
+        let down = pump(&mut from_outside, &mut to_inside, &signs, control);
         tokio::try_join!(up, down)
     };
     let ended = tokio::select! {
@@ -42,17 +42,17 @@ pub(super) async fn relay(
     if let Err(error) = &ended
         && error.kind() == io::ErrorKind::QuotaExceeded
     {
-        desk.denied(via, Asked::nothing(), Refused::plainly(NetRefusal::TooMuchData));
+        control.denied(via, Asked::nothing(), Refused::plainly(NetRefusal::TooMuchData));
     }
     ended
 }
 
-/// Moves bytes one way to their end, and passes the end on: the other direction may go on.
+/// Copies one direction to its end, and passes the end on. The other direction may go on.
 async fn pump(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     signs: &SignsOfLife,
-    desk: &Desk,
+    control: &EgressControl,
 ) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER];
     loop {
@@ -61,7 +61,7 @@ async fn pump(
         if length == 0 {
             return to.shutdown().await;
         }
-        if !desk.spend(length) {
+        if !control.spend(length) {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
         to.write_all(&buffer[..length]).await?;
@@ -69,7 +69,7 @@ async fn pump(
     }
 }
 
-/// When something was last moved.
+/// The time of the last transfer.
 struct SignsOfLife {
     began: Instant,
     last_ms: AtomicU64,
@@ -85,7 +85,7 @@ impl SignsOfLife {
         self.last_ms.store(now, Ordering::Relaxed);
     }
 
-    /// Ends when nothing was moved for so long.
+    /// Returns after so much time without a transfer.
     async fn silence(&self, allowed: Duration) {
         loop {
             let last = Duration::from_millis(self.last_ms.load(Ordering::Relaxed));

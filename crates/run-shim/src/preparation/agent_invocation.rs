@@ -1,21 +1,21 @@
-//! With what arguments and variables the agent is started.
+//! The agent's arguments and variables.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use cursor_home::{
-    AgentCommand, AgentEnvironment, AgentMode, ExtraFlags, ModelSlug, PartialOutput,
-    ServerApproval, ToolApproval, WorkspacePath,
+    AgentCommand, AgentEnvironment, ExtraFlags, ModelSlug, PartialOutput, ServerApproval,
+    WorkspacePath,
 };
 use run_protocol::{NetworkMode, RunSpec};
 use sandbox_plan::{Confinement, EnvVariable, Secrecy, VariableSource};
 
 use crate::preparation::error::PrepareError;
 
-/// Where programs are when the host does not say.
+/// The `PATH` if the host sets none.
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The agent's own arguments, after what its program needs before them.
+/// The agent's own arguments, after those that its program needs first.
 pub(crate) fn arguments(
     spec: &RunSpec,
     workspace: &WorkspacePath,
@@ -25,17 +25,10 @@ pub(crate) fn arguments(
         workspace: workspace.clone(),
         session: spec.session,
         model: spec.model.as_deref().map(ModelSlug::parse).transpose()?,
-        mode: match spec.mode {
-            None => AgentMode::Work,
-            Some(run_protocol::AgentMode::Plan) => AgentMode::Plan,
-            Some(run_protocol::AgentMode::Ask) => AgentMode::Ask,
-        },
-        tool_approval: match spec.tool_approval {
-            run_protocol::ToolApproval::Force => ToolApproval::Force,
-            run_protocol::ToolApproval::AllowList => ToolApproval::PermissionsOnly,
-        },
+        mode: spec.mode,
+        tool_approval: spec.tool_approval,
         partial_output: if spec.partial_output { PartialOutput::On } else { PartialOutput::Off },
-        // Without a sandbox the servers are the user's and the repository's own.
+        // Without a sandbox, the servers are the user's and the repository's own.
         server_approval: match confinement {
             Confinement::Bubblewrap => ServerApproval::All,
             Confinement::None => ServerApproval::UsersOwn,
@@ -48,7 +41,7 @@ pub(crate) fn arguments(
     Ok(words)
 }
 
-/// Its variables, and where each is from.
+/// The agent's variables, with their sources.
 pub(crate) fn environment(
     spec: &RunSpec,
     home: &Path,
@@ -71,7 +64,7 @@ pub(crate) fn environment(
         let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
         EnvVariable { name: name.into(), value: value.into(), source, secrecy }
     });
-    // What of the host may enter was decided by the profile when the run was accepted.
+    // Admission has already applied the profile to the host's variables.
     let asked_for = spec.env.iter().filter(|(name, _)| *name != "PATH").map(|(name, value)| {
         let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
         EnvVariable { name: name.into(), value: value.into(), source, secrecy }

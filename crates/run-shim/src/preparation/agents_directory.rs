@@ -1,7 +1,7 @@
-//! A directory that an agent could write, and in which we write before the next one runs.
+//! Writes into a directory that an earlier agent could write, before the next agent runs.
 //!
-//! **Invariant:** nothing that an agent left there leads a write of ours elsewhere: no link is followed, and no file that is
-//! there already is written into.
+//! **Invariant:** nothing that an agent left there redirects a write. This code follows no link, and never writes into an
+//! existing file.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,14 +12,14 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, open, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
-/// How many names are tried for a new file.
+/// The most names to try for a new file.
 const MOST_NAMES: u32 = 100;
 
 #[derive(Debug)]
 pub(crate) struct AgentsDirectory(OwnedFd);
 
 impl AgentsDirectory {
-    /// Opens a directory of an agent's by its name in `parent`, whose own path is ours. What is no directory gives way.
+    /// Opens a directory of an agent by its name in `parent`, a directory of Caretaker. Replaces anything but a directory.
     pub(crate) fn open(parent: &Path, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let parent = open(parent, flags, Mode::empty())?;
@@ -39,7 +39,7 @@ impl AgentsDirectory {
         Ok(Self(directory))
     }
 
-    /// Writes a file as a whole, in the place of whatever had its name.
+    /// Writes a whole file, and replaces anything of that name.
     pub(crate) fn write(&self, name: &OsStr, content: &[u8]) -> io::Result<()> {
         let (beside, mut file) = self.new_file()?;
         let written = file.write_all(content).and_then(|()| {
@@ -52,7 +52,7 @@ impl AgentsDirectory {
         written
     }
 
-    /// A file that was not there before, whatever names an agent has guessed and taken.
+    /// Creates a new file, even if an agent guessed and took some names.
     fn new_file(&self) -> io::Result<(String, File)> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         for number in 0..MOST_NAMES {

@@ -1,4 +1,4 @@
-//! Why a run cannot be prepared, and what that means for it.
+//! The reasons why the shim cannot prepare a run, with their exit codes, outcomes and hints.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::limits::LimitsNotHeld;
 use crate::login::LoginCopyError;
 use crate::preparation::private_roots::PrivateRootsError;
 
-/// Why a run cannot be prepared.
+/// The reason why the shim cannot prepare a run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrepareError {
@@ -43,11 +43,11 @@ pub enum PrepareError {
     Prompt { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Limits(#[from] LimitsNotHeld),
-    #[error("our own program cannot be found")]
+    #[error("Caretaker cannot find its own program")]
     OwnProgram(#[source] std::io::Error),
 }
 
-/// The files of the agent could not be written. Holds text, because what exactly failed is of use to people only.
+/// The agent's files could not be written. It has a text, because only people read the details.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PrivateRootsErrorText(String);
@@ -76,7 +76,7 @@ impl PrepareError {
         }
     }
 
-    /// What a run comes to that fails with this after it has waited.
+    /// The outcome of a run that fails with this after it has waited.
     pub(crate) fn outcome(&self) -> RunOutcome {
         match self.exit_code() {
             ExitCode::SupervisorFailed => RunOutcome::SupervisorFailed,
@@ -95,13 +95,13 @@ impl PrepareError {
             ),
             Self::Plan(PlanError::Workspace(
                 WorkspaceError::ProtectedSymlink(_) | WorkspaceError::CommonDir(_),
-            )) => Some("look at what is there, and remove it if it is not yours".to_owned()),
+            )) => Some("look at it, and remove it if it is not yours".to_owned()),
             Self::Plan(PlanError::Unprotected { what, .. }) => Some(
                 match what {
                     PlanWarning::NestedUnseen { .. } => {
                         "run it in a smaller directory, or beside the checkout: --worktree"
                     }
-                    _ => "look at what is there, and make it a plain file or directory of its own",
+                    _ => "look at it, and replace it by a plain file or directory",
                 }
                 .to_owned(),
             ),

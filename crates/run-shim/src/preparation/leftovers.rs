@@ -1,4 +1,4 @@
-//! What a run leaves outside of its journal, and how it goes: in good order, or by the next run after a shim that died.
+//! Removes the files of a run outside its journal: at its end, or by the next run if its shim died.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use crate::preparation::private_roots::mcp_json_in;
 use crate::sandbox;
 use crate::session::session_bucket::SessionBucket;
 
-/// In the run's directory: the mount points that we made in the workspace.
+/// The file in the run's directory that lists the run's mount points in the workspace.
 pub(crate) const MOUNT_POINTS_FILE: &str = "mount-points.json";
 
-/// Ends what a run that died may have left alive, removes what it left in its workspace, and ends what it had of the
-/// login. The workspace's lock must be held. `Err`: something of it lives.
+/// Cleans up after a dead run: ends its processes, removes its mount points and its copy of the login. The caller holds the
+/// workspace's lock. It fails if a process of the run still lives.
 pub(crate) fn clean_up_after(run: &RunId, state: &StateRoot) -> std::io::Result<()> {
     let run_dir = &state.run_dir(run);
     sandbox::end_sandbox(run_dir)?;
@@ -34,7 +34,7 @@ pub(crate) fn clean_up_after(run: &RunId, state: &StateRoot) -> std::io::Result<
     Ok(())
 }
 
-/// Whether a run that is dead has left something that [`clean_up_after`] takes away.
+/// Tells whether a dead run has left something for [`clean_up_after`].
 pub(crate) fn has_left_something(run: &RunId, state: &StateRoot) -> bool {
     let run_dir = &state.run_dir(run);
     sandbox::has_sandbox(run_dir)
@@ -42,7 +42,7 @@ pub(crate) fn has_left_something(run: &RunId, state: &StateRoot) -> bool {
         || LoginCopy::mounted_in(run_dir).exists()
 }
 
-/// The session's bucket of a run, whatever else of the run cannot be made any more.
+/// Returns the session's bucket of a run from its spec alone.
 fn bucket_of(state: &StateRoot, spec: &RunSpec) -> Option<SessionBucket> {
     let workspace = WorkspacePath::new(Path::new(&spec.workspace)).ok()?;
     let on_host = spec.host_config_root.0.join("chats").join(workspace.bucket());
@@ -50,7 +50,7 @@ fn bucket_of(state: &StateRoot, spec: &RunSpec) -> Option<SessionBucket> {
     Some(SessionBucket::new(&session_dir, on_host, &spec.session.to_string()))
 }
 
-/// The file may hold keys of the user's servers, and nobody reads it any more.
+/// Removes `mcp.json`, which may have keys of the user's servers.
 pub(crate) fn forget_servers(run_dir: &Path) {
     match std::fs::remove_file(mcp_json_in(run_dir)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

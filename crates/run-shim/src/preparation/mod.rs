@@ -1,9 +1,9 @@
-//! From the spec of a run to a sandbox that is planned, with everything in place that it is made of.
+//! Turns the spec of a run into a planned sandbox with all its files.
 //!
 //! ```text
-//!   spec ─► outline: profile, servers, arguments ─► plan of the sandbox          nothing is created
-//!        ─► prepared: files, login, session's bucket, mount points, plan         taken back when the run is over
-//!        ─► leftovers: the same for a run whose shim died
+//!   spec ─► outline: profile, servers, arguments ─► plan of the sandbox          creates nothing
+//!        ─► prepared: files, login, session's bucket, mount points, plan         removes them when the run is over
+//!        ─► leftovers: removes them after a run whose shim died
 //! ```
 
 mod agent_invocation;
@@ -22,9 +22,9 @@ use error::PrepareError;
 use outline::Outline;
 pub(crate) use prepared::Prepared;
 
-/// Checks, before anything is created, what a stranger or a typing error could have made wrong: the profile, the flags,
-/// the workspace and what is in it, what is to be shown. The shim makes the whole plan, and a run that it refuses for
-/// another reason leaves nothing behind either; making the plan twice would double what a launch costs us.
+/// Checks the profile, the flags, the workspace and the exposed paths before anything is created. These are the usual mistakes
+/// and attacks. The shim makes the whole plan, and a run that it refuses leaves nothing behind either. Making the plan twice
+/// would double the cost of a launch.
 pub fn check_run(state: &StateRoot, spec: &RunSpec) -> Result<(), PrepareError> {
     let outline = Outline::new(state, spec)?;
     let uid = nix::unistd::geteuid().as_raw();
@@ -45,7 +45,7 @@ pub fn check_run(state: &StateRoot, spec: &RunSpec) -> Result<(), PrepareError> 
     Ok(())
 }
 
-/// Plans the sandbox of a run without creating anything, to be explained.
+/// Plans the sandbox of a run for an explanation. Creates nothing.
 pub fn plan_run(state: &StateRoot, spec: &RunSpec) -> Result<SandboxPlan, PrepareError> {
     let outline = Outline::new(state, spec)?;
     let expected = outline.expected_roots();

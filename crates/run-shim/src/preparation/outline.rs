@@ -1,4 +1,4 @@
-//! What is decided about a run before anything is created for it, and the sandbox's plan that follows from that.
+//! The decisions about a run before anything is created, and the sandbox's plan that follows from them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::preparation::error::PrepareError;
 use crate::preparation::private_roots::PrivateRoots;
 use crate::session::session_bucket::SessionBucket;
 
-/// What is decided about a run before anything is created for it.
+/// The decisions about a run before anything is created.
 pub(crate) struct Outline {
     pub(crate) profile: Profile,
     pub(crate) workspace: WorkspacePath,
@@ -76,7 +76,7 @@ impl Outline {
         SessionBucket::new(&self.mcp.session_dir, on_host, &spec.session.to_string())
     }
 
-    /// The private roots as they will be, for a plan that creates nothing.
+    /// The private roots as `build` will make them, for a plan that creates nothing.
     pub(crate) fn expected_roots(&self) -> PrivateRoots {
         self.mcp.expected_roots()
     }
@@ -110,7 +110,7 @@ impl Outline {
             user: sandbox_user(),
             ours: self.ours.clone(),
             run_directories,
-            nothing: roots.nothing,
+            placeholders: roots.placeholders,
             dot_cursor: roots.dot_cursor,
             inside_sockets: self.sockets.inside(),
             data_root: roots.projects,
@@ -147,7 +147,7 @@ fn sandbox_user() -> SandboxUser {
     }
 }
 
-/// The program that we are: also the relay, the gate and the guard.
+/// Caretaker's own program. It is also the relay and the gate.
 fn own_program() -> std::io::Result<PathBuf> {
     std::env::current_exe()?.canonicalize()
 }

@@ -1,4 +1,4 @@
-//! Everything that the agent's sandbox is made of, in its place: what the phases after `prepare` ask for, and take back.
+//! The prepared files of the agent's sandbox. The phases after `prepare` use them and remove them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,19 +20,19 @@ use crate::sandbox::Launchable;
 use crate::sandbox::unconfined::UnconfinedPlan;
 use crate::session::session_bucket::SessionBucket;
 
-/// A run that is ready to be launched.
+/// A run that is ready for its launch.
 pub(crate) struct Prepared {
     pub(crate) launchable: Launchable,
     pub(crate) profile: String,
-    /// Read before anything is started: an agent without its prompt would be asked nothing.
+    /// The prompt, read before anything starts, because an agent without a prompt is useless.
     pub(crate) prompt: Vec<u8>,
     login: Option<LoginCopy>,
-    /// Of a login that is used where it is.
+    /// The tokens of a login that the agent uses in place.
     tokens: Vec<String>,
     bucket: SessionBucket,
-    /// Where Cursor keeps the session on the host.
+    /// Cursor's store of the session on the host.
     pub(crate) store_db: PathBuf,
-    /// The record of the mount points that we made in the workspace.
+    /// The record of the run's mount points in the workspace.
     mount_points: PathBuf,
     mcp: ServerFiles,
     reach: Reach,
@@ -63,7 +63,7 @@ impl Prepared {
             plan.mount_points_to_create().create(&mount_points)?;
             Ok(plan)
         });
-        // A run that is refused leaves no empty session behind.
+        // A refused run leaves no empty session behind.
         let plan = planned.inspect_err(|_| bucket.settle())?;
         Ok(Self {
             launchable: Launchable::Sandbox { plan: Arc::new(plan), bwrap: spec.bwrap.0.clone() },
@@ -79,7 +79,7 @@ impl Prepared {
         })
     }
 
-    /// A run without a sandbox: the agent finds everything where the user's own would, and nothing of ours but its gate.
+    /// Prepares a run without a sandbox. The agent uses the user's own files. Only the gate is Caretaker's.
     fn unconfined(
         outline: Outline,
         run: &RunDirectory,
@@ -96,7 +96,7 @@ impl Prepared {
             directory: outline.workspace.as_path().to_owned(),
             environment: environment(spec, &outline.mcp.home, NetworkMode::Host, secrets)
                 .into_iter()
-                // There may be a keychain, and the user's own agent knows.
+                // The user's own agent may use a keychain.
                 .filter(|variable| variable.name != "AGENT_CLI_CREDENTIAL_STORE")
                 .map(|variable| match variable.name.to_str() {
                     Some("CURSOR_CONFIG_DIR") => {
@@ -120,20 +120,20 @@ impl Prepared {
         }
     }
 
-    /// Leaves nothing of a run that does not happen.
+    /// Removes everything of a run that does not happen.
     pub(crate) fn take_back(&self) {
         self.remove_mount_points();
         self.settle_session();
     }
 
-    /// Puts the session in order once the agent is dead.
+    /// Settles the session's bucket. The agent must be dead.
     pub(crate) fn settle_session(&self) {
         if matches!(self.launchable, Launchable::Sandbox { .. }) {
             self.bucket.settle();
         }
     }
 
-    /// What the user should know.
+    /// The warnings for the user.
     pub(crate) fn warnings(&self) -> Vec<String> {
         match &self.launchable {
             Launchable::Sandbox { plan, .. } => {
@@ -147,12 +147,12 @@ impl Prepared {
         &self.mcp.run_dir
     }
 
-    /// The home directory, which has the same path inside.
+    /// The home directory. It has the same path inside.
     pub(crate) fn home(&self) -> &Path {
         &self.mcp.home
     }
 
-    /// Where the agent can write; `None` if that is wherever the user can, which nobody could watch.
+    /// The directories that the agent can write. `None` without a sandbox, because the shim cannot watch everything.
     pub(crate) fn writable_on_host(&self) -> Option<Vec<PathBuf>> {
         match &self.launchable {
             Launchable::Sandbox { plan, .. } => {
@@ -162,19 +162,19 @@ impl Prepared {
         }
     }
 
-    /// Ends what an agent without a sandbox left behind, should it have got rid of its keeper. The keeper must be gone.
+    /// Ends the processes of an agent without a sandbox that killed its keeper. The keeper must be gone.
     pub(crate) fn end_what_is_left(&self) {
         if matches!(self.launchable, Launchable::Unconfined(_)) {
             crate::sandbox::descendants::end_all();
         }
     }
 
-    /// From now on the agent's copy of the login and the user's own are kept the same.
+    /// Starts to keep the agent's copy of the login and the user's own the same.
     pub(crate) fn keep_logins_the_same(&self, events: &mpsc::Sender<RunEvent>) {
         self.login.iter().for_each(|login| login.keep_the_same(events.clone()));
     }
 
-    /// What the run may reach by way of us, and how much of it; `None` where nothing goes by way of us.
+    /// The hosts and limits of the network through the shim. `None` in other network modes.
     pub(crate) fn network_policy(&self, upstream: Option<UpstreamProxy>) -> Option<NetworkPolicy> {
         let Launchable::Sandbox { plan, .. } = &self.launchable else { return None };
         let network = plan.network();
@@ -189,7 +189,7 @@ impl Prepared {
         }
     }
 
-    /// What we made in the workspace, to be taken away again.
+    /// The run's own mount points in the workspace.
     pub(crate) fn own_mount_points(&self) -> Vec<PathBuf> {
         match &self.launchable {
             Launchable::Sandbox { plan, .. } => {
@@ -199,34 +199,34 @@ impl Prepared {
         }
     }
 
-    /// What of the login and of the user's MCP servers must not be written down.
+    /// The secrets of the login and of the user's MCP servers. Caretaker must not record them.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         let of_servers = self.mcp.servers.secrets();
         let of_login = self.login.iter().flat_map(LoginCopy::tokens);
         of_login.chain(self.tokens.iter().map(String::as_str)).chain(of_servers)
     }
 
-    /// Takes what the user's own servers know out of the run's directory. The agent must be gone.
+    /// Removes the `mcp.json` with the keys of the user's servers. The agent must be gone.
     pub(crate) fn forget_servers(&self) {
         forget_servers(&self.mcp.run_dir);
     }
 
-    /// Sees what the agent puts into its copy of the login.
+    /// Watches for new tokens in the agent's copy of the login.
     pub(crate) fn login_watch(&self) -> Option<LoginWatch> {
         self.login.as_ref().map(LoginCopy::watch)
     }
 
-    /// Gives the user what the agent renewed of the login, and says what came of it. The agent must be gone.
+    /// Writes renewed tokens to the user's login if allowed, and returns the events about it. The agent must be gone.
     pub(crate) fn give_login_back(&mut self) -> Vec<RunEvent> {
         self.login.take().map(LoginCopy::give_back).unwrap_or_default()
     }
 
-    /// Takes our mount points out of the workspace again, if they are still ours.
+    /// Removes the run's mount points from the workspace, if they are unchanged.
     pub(crate) fn remove_mount_points(&self) {
         remove_recorded(&self.mount_points);
     }
 
-    /// What changes the agent's servers while it runs. `None` without a sandbox, where it finds the user's own files.
+    /// Changes the agent's servers while it runs. `None` without a sandbox, because the agent then uses the user's own files.
     pub(crate) fn live_servers(&self, state: &StateRoot, spec: &RunSpec) -> Option<LiveServers> {
         match &self.launchable {
             Launchable::Sandbox { .. } => Some(LiveServers {
@@ -239,7 +239,7 @@ impl Prepared {
         }
     }
 
-    /// Says how the servers differ from what the run asked for, where the user changed that for the session.
+    /// The event for servers that the user changed for the session before this run.
     pub(crate) fn changed_servers(&self) -> Option<RunEvent> {
         self.mcp.changed_before()
     }

@@ -1,7 +1,7 @@
-//! The files that the agent finds inside its sandbox: our `.cursor`, its data root, its private home.
+//! The files that the agent finds inside its sandbox: the run's `.cursor`, its data root, its private home.
 //!
-//! What is on disk lies in the run's directory and in the session's; what is only for this run is handed to the sandbox
-//! as bytes and never touches a disk.
+//! Files on disk are in the run's directory and in the session's. The sandbox gets the files of the private home as bytes, and
+//! they never touch a disk.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self};
@@ -13,38 +13,38 @@ use cursor_home::{
     agent_cli_state_json, approvals_json, trust_marker_json,
 };
 use ground::{Durable, replace_file};
-use sandbox_plan::{Nothing, OWN_COMMON_DIR};
+use sandbox_plan::{OWN_COMMON_DIR, Placeholders};
 
 use crate::preparation::agents_directory::AgentsDirectory;
 
-/// Where the run's sockets are mounted inside.
+/// The path of the run's sockets inside.
 pub(crate) const SOCKETS_INSIDE: &str = "/run/caretaker";
-/// The variable that tells our relay its socket.
+/// The variable with the path of the relay's socket.
 pub(crate) const SOCKET_VARIABLE: &str = "CARETAKER_SOCKET";
-/// Our server's name in `mcp.json`: short, because names of server and tool together are limited.
+/// The name of the shim's server in `mcp.json`. It is short, because the names of server and tool together have a limit.
 pub(crate) const SERVER: &str = "caretaker";
-/// A file of the private home: where, what, and for whom.
+/// A file of the private home.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HomeFile {
-    /// Below the home directory.
+    /// Relative to the home directory.
     pub(crate) path: PathBuf,
     pub(crate) content: Vec<u8>,
     pub(crate) mode: u32,
 }
 
-/// What the sandbox is made of, apart from the machine itself.
+/// The run's own directories and files in the sandbox.
 #[derive(Debug)]
 pub(crate) struct PrivateRoots {
     /// Becomes `<workspace>/.cursor`.
     pub(crate) dot_cursor: PathBuf,
     /// Becomes `$HOME/.cursor/projects`.
     pub(crate) projects: PathBuf,
-    /// This workspace's bucket of chats on the host, and where the agent looks for it.
+    /// This workspace's bucket of chats on the host, and its path inside.
     pub(crate) chats_on_host: PathBuf,
     pub(crate) chats_inside: PathBuf,
     pub(crate) home_files: Vec<HomeFile>,
-    /// A directory and a file with nothing in them.
-    pub(crate) nothing: Nothing,
+    /// Harmless files for paths where the agent must not create anything.
+    pub(crate) placeholders: Placeholders,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -55,22 +55,22 @@ pub(crate) enum PrivateRootsError {
     Workspace(#[from] WorkspacePathError),
 }
 
-/// What goes into the private roots.
+/// The content of the private roots.
 #[derive(Debug)]
 pub(crate) struct RootsRequest<'a> {
     pub(crate) run_dir: &'a Path,
-    /// Kept from run to run of a session: approvals, trust, transcripts.
+    /// All runs of a session share it: approvals, trust, transcripts.
     pub(crate) session_dir: &'a Path,
     pub(crate) workspace: &'a WorkspacePath,
     pub(crate) home: &'a Path,
     pub(crate) host_config_root: &'a Path,
-    /// Ours, and the user's own where they asked for them.
+    /// The shim's own server, and those that the user chose.
     pub(crate) servers: &'a McpServers,
     pub(crate) now_ms: u64,
 }
 
 impl RootsRequest<'_> {
-    /// What `build` will make, without making it.
+    /// Returns the paths that `build` will make. Creates nothing.
     pub(crate) fn expected(&self) -> PrivateRoots {
         let inside = CursorRoots::in_sandbox(self.home);
         PrivateRoots {
@@ -79,7 +79,7 @@ impl RootsRequest<'_> {
             chats_on_host: self.host_config_root.join("chats").join(self.workspace.bucket()),
             chats_inside: inside.chats_of(self.workspace),
             home_files: self.home_files(),
-            nothing: Nothing {
+            placeholders: Placeholders {
                 directory: self.run_dir.join("nothing").join("directory"),
                 file: self.run_dir.join("nothing").join("file"),
                 common_dir: self.run_dir.join("nothing").join("commondir"),
@@ -91,7 +91,7 @@ impl RootsRequest<'_> {
         let roots = self.expected();
         make_dir(&roots.dot_cursor)?;
         make_dir(&roots.projects)?;
-        // Approved before they can be read.
+        // The approvals first, so that the agent never sees an unapproved server.
         self.write_approvals()?;
         self.write_mcp_json()?;
         let project = ProjectDir::at(roots.projects.join(self.workspace.slug()));
@@ -100,23 +100,23 @@ impl RootsRequest<'_> {
         Ok(roots)
     }
 
-    /// Makes what is shown where nothing is to be created.
-    pub(crate) fn make_nothing(&self) -> Result<(), PrivateRootsError> {
-        let nothing = self.expected().nothing;
-        make_dir(&nothing.directory)?;
-        write(&nothing.file, b"")?;
-        write(&nothing.common_dir, OWN_COMMON_DIR)
+    /// Creates the files that the sandbox shows at paths where the agent must not create anything.
+    pub(crate) fn make_placeholders(&self) -> Result<(), PrivateRootsError> {
+        let placeholders = self.expected().placeholders;
+        make_dir(&placeholders.directory)?;
+        write(&placeholders.file, b"")?;
+        write(&placeholders.common_dir, OWN_COMMON_DIR)
     }
 
-    /// Says that the servers are approved, in a directory that the agent can write.
+    /// Writes the approvals of the servers, into a directory that the agent can write.
     pub(crate) fn write_approvals(&self) -> Result<(), PrivateRootsError> {
         let project = ProjectDir::at(self.expected().projects.join(self.workspace.slug()));
         let approvals = approvals_json(self.workspace.as_utf8()?, self.servers);
         write_for_agent(&project.approvals(), &approvals)
     }
 
-    /// Says which servers there are. The file takes its place by a rename, and the sandbox mounts its directory: an agent
-    /// that runs sees the new file at once, and never half of one.
+    /// Writes the list of servers, with a rename. The sandbox mounts the directory, so a running agent sees the new file at
+    /// once, and never half of it.
     pub(crate) fn write_mcp_json(&self) -> Result<(), PrivateRootsError> {
         write(&mcp_json_in(self.run_dir), &self.servers.mcp_json())
     }
@@ -130,23 +130,23 @@ impl RootsRequest<'_> {
             file(".cursor/cli-config.json", config.to_json()),
             file(".cursor/agent-cli-state.json", agent_cli_state_json()),
             file(".gitconfig", git_config(self.home).into_bytes()),
-            // Where git looks by itself: `git add -A` must not commit what is ours.
+            // Git reads this file by default, so `git add -A` does not commit the run's own files.
             file(".config/git/ignore", b"/.cursor/mcp.json\n".to_vec()),
         ]
     }
 }
 
-/// The generated file, in the run's directory.
+/// The generated `mcp.json` in the run's directory.
 pub(crate) fn mcp_json_in(run_dir: &Path) -> PathBuf {
     run_dir.join("dotcursor").join("mcp.json")
 }
 
-/// An identity to commit with: the user's own, as far as their `.gitconfig` says it plainly.
+/// The identity for commits: the user's own, if their `.gitconfig` has it in a simple form.
 fn git_config(home: &Path) -> String {
     let own = fs::read_to_string(home.join(".gitconfig")).unwrap_or_default();
     let name = git_user_value(&own, "name").unwrap_or("Cursor Agent");
     let email = git_user_value(&own, "email").unwrap_or("agent@localhost");
-    // Inside, the workspace may seem to belong to somebody else; it was checked to be ours before.
+    // Inside, the workspace may seem to belong to another user. Admission has checked its real owner.
     format!(
         "[user]\n\tname = {}\n\temail = {}\n[safe]\n\tdirectory = *\n",
         git_quoted(name),

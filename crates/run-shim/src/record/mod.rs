@@ -1,4 +1,4 @@
-//! What the shim writes down: the journal, the agent's stderr, its own log, and none of it with secrets.
+//! The shim's records: the journal, the agent's stderr and the shim's own log, all without secrets.
 
 pub(crate) mod redaction;
 pub(crate) mod run_record;

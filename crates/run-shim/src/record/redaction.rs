@@ -1,19 +1,19 @@
-//! Known secret values, replaced wherever they would be written down.
+//! Replaces known secret values in everything that the shim records.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use memchr::memmem;
 
-/// What stands where a secret stood. Fits into a JSON string as it is.
+/// The replacement of a secret. It is valid inside a JSON string.
 const STAND_IN: &[u8] = b"[redacted]";
-/// Shorter values are words that occur by chance; no real key is as short.
+/// The shortest secret. Shorter values occur by chance, and no real key is that short.
 const SHORTEST: usize = 8;
 
-/// A shorter line of a secret may be a word.
+/// The shortest line of a secret. A shorter line may be an ordinary word.
 const SHORTEST_LINE: usize = 16;
 
-/// Replaces known values. What one clone learns, all know.
+/// Replaces known values. All clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Redactor {
     secrets: Arc<RwLock<Vec<memmem::Finder<'static>>>>,
@@ -26,7 +26,7 @@ impl Redactor {
         redactor
     }
 
-    /// Replaces these values too from now on.
+    /// Adds values to replace.
     pub(crate) fn learn<'s>(&self, secrets: impl IntoIterator<Item = &'s str>) {
         let secrets = secrets
             .into_iter()
@@ -38,11 +38,11 @@ impl Redactor {
             .map(|secret| memmem::Finder::new(secret.as_bytes()).into_owned());
         let mut known = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
         known.extend(secrets);
-        // One secret may begin with another: were the shorter replaced first, the rest of the longer would stay.
+        // Longer secrets first. Otherwise, if one secret begins with another, the rest of the longer one would stay.
         known.sort_by_key(|secret| std::cmp::Reverse(secret.needle().len()));
     }
 
-    /// The bytes without the secrets; borrowed where there is none, so that a clean line costs a search only.
+    /// Returns the bytes without secrets. It borrows bytes without secrets, so a clean line costs only a search.
     pub(crate) fn clean<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let mut cleaned = Cow::Borrowed(bytes);
         for secret in self.secrets.read().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -54,7 +54,8 @@ impl Redactor {
     }
 }
 
-/// The secret, and its lines: a key of several lines is often printed line by line. Lines that frame it are no secret.
+/// Returns the secret and its lines, because programs often print a long key line by line. The lines that frame a key are not
+/// secret.
 fn with_long_lines(secret: &str) -> impl Iterator<Item = &str> {
     let is_telling = |line: &&str| line.len() >= SHORTEST_LINE && !line.starts_with("-----");
     let lines =
@@ -62,7 +63,7 @@ fn with_long_lines(secret: &str) -> impl Iterator<Item = &str> {
     std::iter::once(secret).chain(lines)
 }
 
-/// How the secret stands in a JSON string, if that is not as it is.
+/// Returns the form of the secret in a JSON string, if it differs.
 fn as_in_json(secret: &str) -> Option<String> {
     let json = serde_json::to_string(secret).ok()?;
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;

@@ -1,12 +1,12 @@
-//! What the shim writes down: the journal, with secrets replaced, and word to everybody who watches it.
+//! Writes the journal, replaces secrets in it, and notifies everything that watches it.
 //!
-//! **Invariant:** nothing of the agent's is appended by a run that has lost its session's lease; only how the run ended is.
+//! **Invariant:** a run that lost its session's lease appends no line of the agent, only the run's end.
 
 use std::borrow::Cow;
 
 use agent_stream::{EventKind, RawLine, Repair, StreamLine};
 use ground::now_ms;
-use run_journal::{AgentLine, JournalError, JournalWriter, Redaction};
+use run_journal::{AgentLine, JournalError, JournalWriter, LineEnding, Redaction};
 use run_protocol::{RunEvent, RunOutcome};
 use tokio::sync::watch;
 
@@ -17,33 +17,33 @@ use crate::record::redaction::Redactor;
 use crate::session::lease_watch::LeaseWatch;
 use crate::supervise::run_state::Input;
 
-/// The journal of a run that is under way.
+/// The journal of a run that has not ended.
 pub(crate) struct RunRecord {
     writer: JournalWriter,
     redactor: Redactor,
     written: watch::Sender<Written>,
-    /// The session's lease, once it is taken.
+    /// The session's lease, once the run has it.
     lease: Option<LeaseWatch>,
-    /// The agent's copy of the login, in which it may put new tokens.
+    /// The agent's copy of the login. The agent may write new tokens into it.
     login: Option<LoginWatch>,
-    /// Where the length of the journal is counted.
+    /// Counts the length of the journal.
     account: DiskAccount,
-    /// Whether nothing can be appended, or nothing may be. From then on the agent's lines are let go, so that the room
-    /// that was kept is there for the end.
+    /// True once the run cannot or must not append. From then on the shim drops the agent's lines, and the reserved space
+    /// stays free for the end.
     is_broken: bool,
 }
 
-/// Why nothing more is appended.
+/// The reason why the run appends nothing more.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AppendError {
     #[error(transparent)]
     Journal(#[from] JournalError),
-    #[error("the session's lease is not this run's any more")]
+    #[error("this run no longer has the session's lease")]
     LeaseLost,
 }
 
 impl AppendError {
-    /// What it means for the course of the run.
+    /// The input for the state machine.
     pub(crate) fn as_input(&self) -> Input {
         match self {
             Self::Journal(_) => Input::JournalFailed,
@@ -62,27 +62,27 @@ impl RunRecord {
         Self { writer, redactor, written, lease: None, login: None, account, is_broken: false }
     }
 
-    /// The account that everything goes on which is written to a disk for the run.
+    /// The account of everything that the run's record takes on disk.
     pub(crate) fn account(&self) -> &DiskAccount {
         &self.account
     }
 
-    /// From now on nothing is appended unless the session is still ours.
+    /// From now on, the run appends only while it has the session's lease.
     pub(crate) fn stand_on(&mut self, lease: LeaseWatch) {
         self.lease = Some(lease);
     }
 
-    /// Whether the session is ours.
+    /// Tells whether the run has a lease.
     pub(crate) fn has_lease(&self) -> bool {
         self.lease.is_some()
     }
 
-    /// Keeps what the agent puts into its login out of everything, too.
+    /// From now on, also redacts the tokens that the agent writes into its login.
     pub(crate) fn watch_login(&mut self, login: Option<LoginWatch>) {
         self.login = login;
     }
 
-    /// Learns what the agent has put into its login since the last time. To be called before its words are written.
+    /// Learns the tokens that the agent wrote into its login since the last call. Call it before recording the agent's text.
     pub(crate) fn learn_new_tokens(&mut self) {
         if let Some(login) = &mut self.login {
             let tokens = login.new_tokens();
@@ -90,17 +90,17 @@ impl RunRecord {
         }
     }
 
-    /// What replaces secrets here, for others who write down the agent's words.
+    /// The redactor, for other code that records the agent's text.
     pub(crate) fn redactor(&self) -> Redactor {
         self.redactor.clone()
     }
 
-    /// Keeps these values out of everything that is written from now on.
+    /// Redacts these values from now on.
     pub(crate) fn keep_secret<'s>(&self, secrets: impl IntoIterator<Item = &'s str>) {
         self.redactor.learn(secrets);
     }
 
-    /// Adds a line of the agent's to the batch, exactly as it was printed.
+    /// Adds a line of the agent to the batch, exactly as printed.
     pub(crate) fn agent_line(&mut self, line: &StreamLine<'_>) {
         if self.is_broken {
             return;
@@ -113,30 +113,29 @@ impl RunRecord {
             Cow::Owned(_) => Redaction::Redacted,
         };
         let form = form_of(line, &cleaned);
-        match line.raw {
-            RawLine::Unterminated(_) => self.writer.unterminated_agent_line(now, form, redaction),
-            RawLine::Whole(_) | RawLine::Oversized { .. } => {
-                self.writer.agent_line(now, form, redaction)
-            }
+        let ending = match line.raw {
+            RawLine::Unterminated(_) => LineEnding::Missing,
+            RawLine::Whole(_) | RawLine::Oversized { .. } => LineEnding::LineFeed,
         };
+        self.writer.agent_line(now, form, ending, redaction);
     }
 
     pub(crate) fn event(&mut self, event: &RunEvent) {
-        // An agent may put into our words what it knows, by its tools or by the names it gives.
+        // The agent may put a secret into an event, through its tools or through names.
         match self.cleaned(event) {
-            Some(cleaned) => self.writer.redacted_event(now_ms(), &cleaned),
-            None => self.writer.event(now_ms(), event),
+            Some(cleaned) => self.writer.event(now_ms(), &cleaned, Redaction::Redacted),
+            None => self.writer.event(now_ms(), event, Redaction::Untouched),
         };
     }
 
-    /// Adds an event that the agent caused, by a tool of ours.
+    /// Adds an event that the agent caused with one of the shim's tools.
     pub(crate) fn event_of_agent(&mut self, event: &RunEvent) {
         if !self.is_broken {
             self.event(event);
         }
     }
 
-    /// The event without secrets; `None` where there are none.
+    /// Returns the event without secrets, or `None` if it has none.
     fn cleaned(&self, event: &RunEvent) -> Option<RunEvent> {
         let json = serde_json::to_vec(event).ok()?;
         match self.redactor.clean(&json) {
@@ -145,8 +144,7 @@ impl RunRecord {
         }
     }
 
-    /// What could not be written is let go. Says whether this is the first time; a full disk is noted in the room that
-    /// was kept for the end.
+    /// Drops what could not be written. Returns true the first time. A full disk becomes an event in the reserved space.
     pub(crate) fn break_off(&mut self, why: &AppendError) -> bool {
         if std::mem::replace(&mut self.is_broken, true) {
             self.writer.discard_pending();
@@ -159,8 +157,8 @@ impl RunRecord {
         true
     }
 
-    /// Makes sure that the session is still ours and the journal where others look for it. Once it was not, what is left
-    /// to be said is how the run ended, wherever that goes.
+    /// Checks that the run still has its lease, and that the journal is still at its path. After a failed check, the run only
+    /// records its end.
     pub(crate) fn check(&mut self) -> Result<(), AppendError> {
         if self.is_broken {
             return Ok(());
@@ -171,7 +169,7 @@ impl RunRecord {
         Ok(self.writer.check_place()?)
     }
 
-    /// Hands the batch to the kernel, then tells the watchers.
+    /// Passes the batch to the kernel, then notifies the watchers.
     pub(crate) fn flush(&mut self) -> Result<(), AppendError> {
         self.check()?;
         let flushed = self.writer.flush();
@@ -182,7 +180,7 @@ impl RunRecord {
         Ok(())
     }
 
-    /// Begins to make everything durable.
+    /// Starts to make everything durable.
     pub(crate) fn begin_sync(&mut self) -> Result<(), AppendError> {
         self.flush()?;
         self.writer.begin_sync();
@@ -195,7 +193,7 @@ impl RunRecord {
         Ok(self.writer.sync_now()?)
     }
 
-    /// The disk is full: what could not be written is let go, and the room kept for the end is used from now on.
+    /// Drops what could not be written, and uses the reserved space from now on.
     fn fall_back_to_reserve(&mut self) {
         self.writer.discard_pending();
         self.writer.use_reserve();
@@ -205,10 +203,10 @@ impl RunRecord {
         self.redactor.clean(text)
     }
 
-    /// Writes the last event and closes the journal for good. If that fails, the run did not succeed, whatever the
-    /// event says: what is written instead, from the reserve, is that the journal failed.
+    /// Writes the last event and closes the journal. If that fails, the run did not succeed: the reserved space gets an event
+    /// that says that the journal failed.
     pub(crate) fn finish(mut self, ended: RunEvent) {
-        // Whoever calls this has looked after the lease: what comes now is how the run ended.
+        // The caller has checked the lease. Only the run's end follows.
         self.lease = None;
         self.event(&ended);
         if self.sync().is_err() {
@@ -239,7 +237,7 @@ fn journal_failed(ended: RunEvent) -> RunEvent {
     }
 }
 
-/// In which form a line is kept: as JSON only where it is JSON as it stands.
+/// Returns the form in which the journal keeps a line. It is JSON only if its bytes are valid JSON.
 fn form_of<'b>(line: &StreamLine<'_>, bytes: &'b [u8]) -> AgentLine<'b> {
     if let RawLine::Oversized { length, sha256, .. } = line.raw {
         return AgentLine::Cut { head: bytes, length, sha256 };
@@ -247,11 +245,11 @@ fn form_of<'b>(line: &StreamLine<'_>, bytes: &'b [u8]) -> AgentLine<'b> {
     let is_json = match (&line.event.kind, line.event.repaired) {
         (EventKind::Noise { .. } | EventKind::Blank | EventKind::Oversized(_), _) => false,
         (_, Some(Repair::InvalidUtf8)) => false,
-        // A byte order mark is skipped in reading, and is no JSON.
+        // The parser skips a byte order mark, but JSON does not allow it.
         _ => !bytes.starts_with(b"\xEF\xBB\xBF"),
     };
     if is_json {
-        // The journal's writer makes sure itself that it is UTF-8.
+        // The journal's writer checks that it is UTF-8.
         return AgentLine::Json(bytes);
     }
     match std::str::from_utf8(bytes) {

@@ -1,16 +1,16 @@
-//! The supervisor's own log, `shim.log`: its stderr, and no more of it than anybody reads.
+//! The shim's own log, `shim.log`. It is the shim's stderr, with a limit.
 //!
-//! An agent can make us say the same thing again and again, by what it does to its login for instance.
+//! An agent can make the shim log the same thing again and again, for example by changing its login.
 
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What the log may grow to.
+/// The largest log.
 const MOST_BYTES: usize = 4 << 20;
 const LAST_WORD: &[u8] = b"[caretaker: the rest was not kept]\n";
 
-/// Begins to log.
+/// Starts to log.
 pub(crate) fn start() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,rmcp=off"));
@@ -18,17 +18,17 @@ pub(crate) fn start() {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
-        // A log that cannot be written, on a full disk for instance, must not take the run along.
+        // An error of the log, for example on a full disk, must not end the run.
         .log_internal_errors(false)
         .with_writer(move || Bounded { inner: io::stderr(), room: Arc::clone(&room) })
         .try_init()
         .ok();
 }
 
-/// Writes as long as there is room, and then nothing more.
+/// Writes while there is room.
 struct Bounded<W> {
     inner: W,
-    /// Shared by all who write.
+    /// All writers share it.
     room: Arc<AtomicUsize>,
 }
 

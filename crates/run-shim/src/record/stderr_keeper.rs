@@ -1,4 +1,4 @@
-//! The agent's stderr: drained always, kept in bounds, its end at hand to say why a run failed.
+//! Reads the agent's stderr to the end, keeps a bounded part of it, and remembers its tail to explain a failure.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -10,21 +10,21 @@ use agent_stream::LineSplitter;
 
 use crate::limits::DiskAccount;
 
-/// What `stderr.log` may grow to.
+/// The largest `stderr.log`.
 const FILE_BYTES: usize = 4 << 20;
-/// The end that is kept in memory.
+/// The length of the tail in memory.
 const TAIL_BYTES: usize = 16 * 1024;
 /// A longer line is cut.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// Keeps what the agent says on stderr.
+/// Keeps the agent's stderr.
 pub(crate) struct StderrKeeper {
     splitter: LineSplitter,
-    /// `None` where the log could not be made; the tail serves without it.
+    /// `None` if the log could not be created. The tail works without it.
     file: Option<File>,
     file_room: usize,
     tail: VecDeque<u8>,
-    /// What is written to the file is counted here.
+    /// Counts the file's bytes.
     account: DiskAccount,
 }
 
@@ -40,21 +40,21 @@ impl StderrKeeper {
         }
     }
 
-    /// Takes the next chunk; `clean` removes secrets from a line.
+    /// Takes the next chunk. `clean` removes secrets from a line.
     pub(crate) fn take(&mut self, chunk: &[u8], clean: &dyn Fn(&[u8]) -> Vec<u8>) {
         let mut lines = Vec::new();
         self.splitter.feed(chunk, |line| lines.push(clean(line.bytes())));
         lines.iter().for_each(|line| self.keep(line));
     }
 
-    /// The last line, if it was not ended.
+    /// Takes the last line, if it has no end.
     pub(crate) fn finish(&mut self, clean: &dyn Fn(&[u8]) -> Vec<u8>) {
         let mut lines = Vec::new();
         self.splitter.finish(|line| lines.push(clean(line.bytes())));
         lines.iter().for_each(|line| self.keep(line));
     }
 
-    /// The end of what was said.
+    /// The end of stderr.
     pub(crate) fn tail(&self) -> String {
         let bytes: Vec<u8> = self.tail.iter().copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -70,7 +70,7 @@ impl StderrKeeper {
         if line.len() < self.file_room {
             self.file_room -= line.len() + 1;
             self.account.add(line.len() as u64 + 1);
-            // The log is a convenience: on a full disk the journal's own error ends the run.
+            // The log is only a convenience. On a full disk, the journal's error ends the run.
             file.write_all(&[line, b"\n"].concat()).ok();
         } else {
             file.write_all(b"[caretaker: the rest was not kept]\n").ok();

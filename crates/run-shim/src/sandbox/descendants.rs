@@ -1,7 +1,6 @@
-//! All processes below one, found and ended: for runs without a process namespace of their own.
+//! Finds and ends all processes below this one, for runs without a process namespace.
 //!
-//! Whoever looks must be the one that orphans below it are given to (`PR_SET_CHILD_SUBREAPER`), or a process that lost its
-//! parent would be missed.
+//! The calling process must adopt orphans (`PR_SET_CHILD_SUBREAPER`). Otherwise it would miss a process that lost its parent.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,14 +10,14 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, getpid};
 
-/// Processes that make others faster than we can look are stopped first; so many looks, and then they are killed anyway.
+/// Some processes start others faster than this code can look, so it stops them first. After so many looks it kills them.
 const MOST_LOOKS: usize = 50;
 
-/// Who cannot be killed, such as a program that became another user, is not waited for longer.
+/// The longest wait for a process that cannot be killed, such as a program that became another user.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Ends every process below us, and returns when there is none, or none that we may end.
+/// Ends every process below this one. Returns when there is none left that it may end.
 pub(crate) fn end_all() {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
@@ -30,7 +29,7 @@ pub(crate) fn end_all() {
         for pid in found {
             kill(pid, Signal::SIGKILL).ok();
         }
-        // What is below one that died is ours then.
+        // The children of a dead process now belong to this one.
         while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             if status.pid().is_none() {
                 break;
@@ -54,7 +53,7 @@ fn stop_all() {
     }
 }
 
-/// All processes below one, as far as the kernel tells.
+/// Returns all processes below one, as far as the kernel shows them.
 pub(crate) fn below(root: Pid) -> Vec<Pid> {
     let mut found = Vec::new();
     let mut next = children(root);
@@ -65,7 +64,7 @@ pub(crate) fn below(root: Pid) -> Vec<Pid> {
     found
 }
 
-/// The children of a process, of all its threads.
+/// Returns the children of all threads of a process.
 pub(crate) fn children(pid: Pid) -> Vec<Pid> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());

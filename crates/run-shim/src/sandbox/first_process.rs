@@ -1,7 +1,7 @@
-//! The first process of a sandbox: with it everything in its namespace dies, and nothing of it lives once it is dead.
+//! The first process of a sandbox. When it dies, everything in its namespace dies.
 //!
-//! bubblewrap binds that process to its own life only at the end of its set-up. Should bubblewrap die before, the kernel
-//! gives the process to us, because we adopt orphans (`PR_SET_CHILD_SUBREAPER`), and we end it.
+//! bubblewrap binds that process to its own life only at the end of its set-up. If bubblewrap dies before that, the kernel
+//! gives the process to the shim, which adopts orphans (`PR_SET_CHILD_SUBREAPER`), and the shim ends it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +16,7 @@ use tokio::io::unix::AsyncFd;
 
 use crate::sandbox::descendants;
 
-/// A process that cannot be mistaken for a later one of the same number.
+/// A process that cannot be confused with a later one of the same id.
 #[derive(Debug)]
 pub(super) struct FirstProcess {
     pub(super) pid: Pid,
@@ -33,7 +33,7 @@ impl FirstProcess {
         Ok(Self { pid, fd: AsyncFd::with_interest(fd, Interest::READABLE)? })
     }
 
-    /// The same for one that must be the first of a namespace: the number that we heard may be another's by now.
+    /// As above, for a process that must be the first of a namespace. Its id may belong to another process by now.
     pub(super) fn open_in_namespace(pid: Pid) -> io::Result<Self> {
         let first = Self::open(pid)?;
         if is_first_of_namespace(&pid.as_raw_nonzero().to_string()) {
@@ -44,37 +44,37 @@ impl FirstProcess {
 
     pub(super) fn is_alive(&self) -> bool {
         let mut fds = [PollFd::new(self.fd.get_ref(), PollFlags::IN)];
-        // Where it cannot be told, nothing may be built on it.
+        // If this is unknown, the shim must not rely on it.
         poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n_ended| n_ended == 0)
     }
 
-    /// A process that is gone needs no signal.
+    /// Sends a signal. A process that is gone needs none.
     pub(super) fn signal(&self, signal: Signal) {
         pidfd_send_signal(self.fd.get_ref(), signal).ok();
     }
 
-    /// Waits until nothing of its namespace lives. Cancel safe.
+    /// Waits until no process of its namespace lives. Cancel safe.
     pub(super) async fn ended(&self) {
-        // Readable once and for ever. A descriptor that cannot be waited for is one that the runtime has given up.
+        // Once readable, it stays readable. An error means that the runtime is shutting down.
         if let Ok(mut ready) = self.fd.readable().await {
             ready.retain_ready();
         }
     }
 
-    /// Takes note of the end of one that was given to us. Not for a child that the runtime started and waits for itself: its
-    /// number would be another's by the time the runtime looks.
+    /// Reaps a process that the kernel gave to the shim. Not for a child that the runtime started: the runtime reaps it, and by
+    /// then its id would belong to another process.
     pub(super) fn reap(&self) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         waitid(WaitId::PidFd(self.fd.get_ref().as_fd()), options).ok();
     }
 }
 
-/// Ends every sandbox that bubblewrap left to us, and returns when they are dead. bubblewrap itself must be dead.
+/// Ends every sandbox that a dead bubblewrap left to the shim, and returns when they are dead.
 pub(super) async fn end_adopted() {
-    // What is dead is not found again.
+    // The search does not find a dead process again.
     while let Some(first) = adopted() {
         let Ok(first) = FirstProcess::open(first) else {
-            // Where descriptors have run out, others must have the time to close theirs.
+            // If there are no more descriptors, other code needs time to close some.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
@@ -85,20 +85,20 @@ pub(super) async fn end_adopted() {
     }
 }
 
-/// A child of ours that is the first of a process namespace. We make none ourselves, so bubblewrap made it.
+/// Finds a child that is the first of a process namespace. The shim makes no namespaces, so bubblewrap made it.
 fn adopted() -> Option<Pid> {
     let mut children = descendants::children(nix::unistd::getpid()).into_iter();
     let found = children.find(|pid| is_first_of_namespace(&pid.to_string()));
     found.and_then(|pid| Pid::from_raw(pid.as_raw()))
 }
 
-/// Whether a process is the first of a namespace that was made in ours.
+/// Tells whether a process is the first of a namespace directly below the shim's own.
 fn is_first_of_namespace(pid: &str) -> bool {
     let (ours, theirs) = (numbers_in_namespaces("self"), numbers_in_namespaces(pid));
     theirs.len() == ours.len() + 1 && theirs.last().is_some_and(|last| last == "1")
 }
 
-/// A process's number in each process namespace that it is in, outermost first.
+/// Returns a process's id in each of its process namespaces, outermost first.
 fn numbers_in_namespaces(pid: &str) -> Vec<String> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));

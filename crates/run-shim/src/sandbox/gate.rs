@@ -1,14 +1,14 @@
-//! The first program inside a sandbox: says that it is there, waits for the word, and becomes the agent.
+//! The first program inside a sandbox: it reports that it is there, waits for the release, and becomes the agent.
 //!
-//! bubblewrap can hold a sandbox back by itself (`--block-fd`), but it takes the end of that pipe for the word to go, and
-//! while it waits it does not yet die with its parent. So it is this gate that waits, on the agent's own stdin, when the
-//! sandbox is complete and bound to our life:
+//! bubblewrap can hold a sandbox itself (`--block-fd`). But it takes the end of that pipe for the release, and while it waits
+//! it does not yet die with its parent. So this gate waits instead, on the agent's own stdin, once the sandbox is complete and
+//! bound to the shim's life:
 //!
 //! ```text
-//!   gate ──► stdout: one byte, the first of all          "the sandbox is up"
-//!   stdin ──► gate: one byte and a line of limits,       "it was verified: go"    ──► exec of the agent, so limited
+//!   gate ──► stdout: its first byte                      "the sandbox is up"
+//!   stdin ──► gate: one byte and a line of limits,       "verified: go"           ──► sets the limits, becomes the agent
 //!             before the prompt
-//!             end of file                                "the shim is dead"       ──► exit, nothing ran
+//!             end of file                                "the shim is dead"       ──► exits, nothing ran
 //! ```
 
 use std::ffi::OsString;
@@ -19,13 +19,13 @@ use std::process::{Command, ExitCode};
 
 use crate::limits::ProcessLimits;
 
-/// What the gate says when it is reached.
+/// The gate's report that it is there.
 pub(crate) const HERE: u8 = 0x06;
-/// What it waits for.
+/// The release.
 const GO: u8 = 0x11;
-/// More than any line of limits has.
+/// The longest line of limits.
 const LONGEST_LINE: usize = 512;
-/// Begins the line on stderr that tells why the agent could not be started.
+/// The beginning of the line on stderr that says why the agent could not be started.
 pub(crate) const COMPLAINT: &str = "caretaker gate: ";
 
 /// Exit codes of a shell that cannot start a program.
@@ -44,9 +44,9 @@ pub fn gate_main(command: &[OsString]) -> ExitCode {
         writeln!(io::stderr(), "{COMPLAINT}the limits of the run cannot be set: {error}").ok();
         return ExitCode::from(NOT_EXECUTABLE);
     }
-    // Whoever started us may have blocked signals for its own use, and a child inherits that.
+    // The parent may have blocked signals, and a child inherits that.
     nix::sys::signal::SigSet::all().thread_unblock().ok();
-    // What bubblewrap was given for its own use is none of the agent's.
+    // The agent must not inherit bubblewrap's descriptors.
     close_fds::set_fds_cloexec(3, &[]);
     let error = Command::new(program).args(arguments).exec();
     writeln!(io::stderr(), "{COMPLAINT}`{}` cannot be started: {error}", program.display()).ok();
@@ -56,12 +56,12 @@ pub fn gate_main(command: &[OsString]) -> ExitCode {
     })
 }
 
-/// What the shim says to the gate to let the agent go.
+/// The bytes that release the agent.
 pub(crate) fn word(limits: &ProcessLimits) -> Vec<u8> {
     [&[GO], limits.words().as_bytes()].concat()
 }
 
-/// Waits for the word. `None`: it was not said, and the agent must not run.
+/// Waits for the release. `None` if it does not come, and then the agent must not run.
 fn the_word() -> Option<ProcessLimits> {
     if next_byte()? != GO {
         return None;
@@ -76,7 +76,7 @@ fn the_word() -> Option<ProcessLimits> {
     None
 }
 
-/// Exactly one byte, and none into a buffer of ours: what follows is the agent's prompt.
+/// Reads exactly one byte, without a buffer, because the agent's prompt follows.
 fn next_byte() -> Option<u8> {
     let mut byte = [0];
     match nix::unistd::read(io::stdin().as_fd(), &mut byte) {

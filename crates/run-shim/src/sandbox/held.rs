@@ -1,13 +1,13 @@
-//! Starts a sandbox, has its mounts verified while our gate holds it, and lets the agent go.
+//! Starts a sandbox, verifies its mounts while the gate holds it, and releases the agent.
 //!
 //! ```text
-//!   start ──► bwrap makes namespaces and mounts, says its child's pid, and starts the gate
-//!   verify ─► the gate is there: what is mounted inside is what was planned, by device and inode
-//!   release ► the word to the gate: it becomes the agent
+//!   start ──► bwrap makes namespaces and mounts, reports its child's pid, and starts the gate
+//!   verify ─► the gate is there: the mounts inside are those of the plan, by device and inode
+//!   release ► a byte to the gate: it becomes the agent
 //! ```
 //!
-//! Whatever happens to us before the release, the gate finds the end of its stdin and the agent never runs. Whatever
-//! happens to bwrap, a sandbox is called ended only when its first process is dead.
+//! If the shim dies before the release, the gate finds the end of its stdin, and the agent never runs. Even if bwrap dies, a
+//! sandbox has ended only when its first process is dead.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -30,25 +30,25 @@ use tokio::process::{Child, Command};
 
 use super::process::{self, SandboxProcess, StatusLines, pid_number};
 use super::record::Ends;
-use crate::limits::{Confined, PreparedLimits, Room};
+use crate::limits::{Confined, Entrance, PreparedLimits, Room};
 use crate::network::Doors;
 use crate::sandbox::entry::{EntryError, Namespaces};
 use crate::sandbox::gate;
 use crate::sandbox::keeper;
 use crate::sandbox::unconfined::UnconfinedPlan;
 
-/// How long setting up may take before it counts as failed.
+/// The longest time for the set-up.
 const SETUP_LIMIT: Duration = Duration::from_secs(10);
-/// Room in the pipe of the agent's output, so that a burst does not make it wait for us.
+/// The room in the pipe of the agent's output, so that a burst does not make the agent wait.
 const STDOUT_PIPE_BYTES: usize = 1 << 20;
-/// What is kept of bwrap's own complaint.
+/// The longest error message of bwrap.
 const COMPLAINT_BYTES: u64 = 8 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LaunchError {
     #[error("`{}` could not be started", program.display())]
     Spawn { program: PathBuf, source: io::Error },
-    #[error("the guard of the launch could not be posted")]
+    #[error("the launch guard could not be started")]
     Guard(#[source] io::Error),
     #[error("the descriptors for the sandbox could not be made")]
     Descriptors(#[source] io::Error),
@@ -56,29 +56,29 @@ pub(crate) enum LaunchError {
     Setup { complaint: String },
     #[error("the sandbox was not ready within {} s", SETUP_LIMIT.as_secs())]
     TooSlow,
-    #[error("the sandbox is not as planned")]
+    #[error("the sandbox differs from its plan")]
     Mismatch(#[source] Mismatch),
-    #[error("which process the sandbox begins with could not be written down")]
+    #[error("the sandbox's first process could not be recorded")]
     Record(#[source] io::Error),
-    #[error("the sandbox could not be put under its limits")]
+    #[error("the limits of the sandbox could not be set")]
     Limits(#[source] io::Error),
-    #[error("the sandbox could not be entered to make it ready")]
+    #[error("the sandbox could not be entered to prepare it")]
     Entry(#[from] EntryError),
-    #[error("the sandbox could not be let go")]
+    #[error("the agent could not be released")]
     Release(#[source] io::Error),
 }
 
-/// What is launched.
+/// The thing to launch.
 pub(crate) enum Launchable {
     Sandbox {
         plan: Arc<SandboxPlan>,
         bwrap: PathBuf,
     },
-    /// The same pipes and the same gate, and nothing around them.
+    /// The same pipes and the same gate, without a sandbox.
     Unconfined(UnconfinedPlan),
 }
 
-/// A sandbox that is held by our gate. Dropping it ends it unrun.
+/// A sandbox that the gate holds. Dropping it ends it, and the agent never runs.
 pub(crate) struct HeldSandbox {
     sandbox: Sandbox,
 }
@@ -89,25 +89,28 @@ pub(crate) struct Sandbox {
     pub(crate) stdin: Option<tokio::process::ChildStdin>,
     pub(crate) stdout: pipe::Receiver,
     pub(crate) stderr: pipe::Receiver,
-    /// What listens inside for us; `None` where the network is the host's, or none.
+    /// The sockets that listen inside. `None` if the network is the host's, or none.
     pub(crate) doors: Option<Doors>,
-    /// What it is held by. Last, because what is dropped before takes everything along that is held.
+    /// Its limits. The last field, because dropping the others ends everything that is limited.
     pub(crate) limits: Option<Confined>,
 }
 
 impl HeldSandbox {
-    /// Starts bwrap and returns when its child exists. Must be called on a thread that lives as long as the run:
-    /// `--die-with-parent` is about the thread.
-    pub(crate) async fn start(launchable: &Launchable) -> Result<Self, LaunchError> {
-        // Should bubblewrap die before its sandbox, or a keeper before its agent, what is left is ours to end.
+    /// Starts bwrap and returns when its child exists. Call it on a thread that lives as long as the run, because
+    /// `--die-with-parent` follows the thread.
+    pub(crate) async fn start(
+        launchable: &Launchable,
+        entrance: Entrance,
+    ) -> Result<Self, LaunchError> {
+        // If bubblewrap dies before its sandbox, or a keeper before its agent, the shim adopts the rest and ends it.
         nix::sys::prctl::set_child_subreaper(true)
             .map_err(|errno| LaunchError::Descriptors(errno.into()))?;
         let ends = match launchable {
             Launchable::Sandbox { .. } => Ends::WithItsFirst,
             Launchable::Unconfined(_) => Ends::WhenAsked,
         };
-        let (mut child, pipes) = spawn(launchable)?;
-        // Not the child's own any more, which closes it when it is waited for.
+        let (mut child, pipes) = spawn(launchable, entrance)?;
+        // Take the pipe from the child, because waiting for the child would close it.
         let stdin = child.stdin.take();
         let mut status = StatusLines::new(pipes.status);
         let mut stderr = pipes.stderr;
@@ -121,7 +124,7 @@ impl HeldSandbox {
         let said = tokio::time::timeout(SETUP_LIMIT, said).await;
         let first = said.as_ref().ok().copied().flatten().and_then(Pid::from_raw);
         let Some(first) = first else {
-            // The gate finds the end of its stdin.
+            // The gate then finds the end of its stdin.
             drop(stdin);
             process::end_unheard(child).await;
             return Err(match said {
@@ -137,12 +140,12 @@ impl HeldSandbox {
         Ok(Self { sandbox })
     }
 
-    /// Writes down in the run's directory which process ends it, for those who must do without us.
+    /// Records the process to kill in the run's directory, for commands that must end the sandbox without the shim.
     pub(crate) fn write_down(&self, run_dir: &Path) -> Result<(), LaunchError> {
         self.sandbox.process.record().write(run_dir).map_err(LaunchError::Record)
     }
 
-    /// Waits for the gate, and returns how many mounts were compared with the plan.
+    /// Waits for the gate, and returns the number of mounts that it compared with the plan.
     pub(crate) async fn verify(&mut self, launchable: &Launchable) -> Result<u32, LaunchError> {
         let mut first = [0];
         let at_the_gate = async {
@@ -156,7 +159,7 @@ impl HeldSandbox {
             Err(_) => return Err(LaunchError::TooSlow),
             Ok(true) if first == [gate::HERE] => {}
             Ok(_) => {
-                // What is left holds the pipe of the complaint open.
+                // Remaining processes hold the pipe of the error message open.
                 self.kill_and_wait().await;
                 let complaint = complaint(&mut self.sandbox.stderr).await;
                 return Err(LaunchError::Setup { complaint });
@@ -170,7 +173,7 @@ impl HeldSandbox {
         }
     }
 
-    /// Puts what is there of a sandbox under its limits while the rest of it is made.
+    /// Applies the limits to the processes so far, while bubblewrap makes the rest of the sandbox.
     pub(crate) fn begin_to_confine(
         &self,
         limits: PreparedLimits,
@@ -178,7 +181,7 @@ impl HeldSandbox {
         let processes = self.sandbox.process.all();
         // Moving a process between groups waits for every processor of the machine.
         let moving = tokio::task::spawn_blocking(move || {
-            // What is missed here, or fails, comes once more when all is there.
+            // Errors do not matter here, because `confine` does it again for all processes.
             if let Ok(processes) = processes {
                 limits.begin(&processes);
             }
@@ -187,7 +190,7 @@ impl HeldSandbox {
         async move { moving.await.map_err(|error| LaunchError::Limits(io::Error::other(error))) }
     }
 
-    /// Puts everything that is there under its limits. The agent must be at the gate.
+    /// Applies the limits to all processes. The agent must be at the gate.
     pub(crate) async fn confine(
         &mut self,
         limits: PreparedLimits,
@@ -203,12 +206,12 @@ impl HeldSandbox {
             let rooms = rooms(plan, self.sandbox.process.first(), home);
             confined.hold_memory(rooms.map_err(LaunchError::Limits)?, segments);
         }
-        tracing::debug!("the limits hold");
+        tracing::debug!("the limits are in force");
         self.sandbox.limits = Some(confined);
         Ok(())
     }
 
-    /// The namespaces that bubblewrap made for it, and no others. Its network only where it is to be entered.
+    /// Returns the namespaces that bubblewrap made. The network only if the helper must enter it.
     pub(crate) fn namespaces(&self, with_network: bool) -> Result<Namespaces, EntryError> {
         let ipc = self.own_namespace("ipc").map_err(EntryError::Namespace)?;
         if !with_network {
@@ -218,11 +221,11 @@ impl HeldSandbox {
         Ok(Namespaces { ipc, network: Some(network.ok_or(EntryError::NotOwn)?) })
     }
 
-    /// A namespace of its; `None` where it is ours.
+    /// Returns one of its namespaces, or `None` if it shares the shim's.
     fn own_namespace(&self, kind: &str) -> io::Result<Option<OwnedFd>> {
         let init = self.sandbox.process.first().as_raw_nonzero();
         let namespace = File::open(format!("/proc/{init}/ns/{kind}"))?;
-        // The number may be somebody else's by now, unless its owner still lives.
+        // Unless the process still lives, its id may belong to another one by now.
         if !self.sandbox.process.is_alive() {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -232,32 +235,32 @@ impl HeldSandbox {
         Ok((ours != theirs).then(|| namespace.into()))
     }
 
-    /// Keeps what listens inside with the sandbox.
+    /// Keeps the sockets that listen inside.
     pub(crate) fn keep_doors(&mut self, doors: Option<Doors>) {
         self.sandbox.doors = doors;
     }
 
-    /// The namespace's pid 1, as the host sees it.
+    /// The host's id of the namespace's first process.
     pub(crate) fn pid(&self) -> u32 {
         pid_number(self.sandbox.process.first())
     }
 
-    /// What it is held by, once nothing is missing. A sandbox whose bubblewrap is gone is not let go: if we died, nobody
-    /// would end it.
+    /// Returns its limits, once nothing is missing. Without bubblewrap there is no release, because the sandbox would survive
+    /// the shim's death.
     pub(crate) fn check_held(&mut self) -> Result<&Confined, LaunchError> {
         let is_held = self.sandbox.process.is_held();
         let missing = |what: &str| LaunchError::Setup { complaint: what.to_owned() };
         let confined = self.sandbox.limits.as_ref().filter(|_| is_held);
-        confined.ok_or_else(|| missing("bubblewrap ended before its sandbox was let go"))
+        confined.ok_or_else(|| missing("bubblewrap ended before the release"))
     }
 
-    /// Ends it unrun, and returns when nothing of it is left.
+    /// Ends the sandbox before the release, and returns when nothing of it is left.
     pub(crate) async fn end(mut self) {
         self.kill_and_wait().await;
     }
 
     async fn kill_and_wait(&mut self) {
-        // The gate finds the end of its stdin, should it be faster.
+        // The gate may find the end of its stdin first.
         self.sandbox.stdin = None;
         self.sandbox.process.kill();
         self.sandbox.process.wait().await.ok();
@@ -277,13 +280,13 @@ impl HeldSandbox {
     async fn say_the_word(&mut self) -> io::Result<()> {
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         let stdin = self.sandbox.stdin.as_mut().ok_or_else(gone)?;
-        // What was never put under limits is not let go.
+        // Without limits there is no release.
         let limits = self.sandbox.limits.as_ref().ok_or_else(gone)?;
         stdin.write_all(&gate::word(&limits.process_limits)).await
     }
 }
 
-/// The complaint with what it means, and what to do about it where something can be done.
+/// The error message with its meaning, and what the user can do about it.
 fn in_words(complaint: &str) -> String {
     let problem = BwrapProblem::classify(complaint);
     match problem.hint() {
@@ -296,7 +299,7 @@ async fn complaint(stderr: &mut pipe::Receiver) -> String {
     let mut text = Vec::new();
     let mut stderr = stderr.take(COMPLAINT_BYTES);
     let read = stderr.read_to_end(&mut text);
-    // A payload that holds the pipe must not hold us.
+    // A process that holds the pipe open must not block the shim.
     tokio::time::timeout(Duration::from_millis(500), read).await.ok();
     let text = String::from_utf8_lossy(&text).trim().to_owned();
     if text.is_empty() { "it gave no reason".to_owned() } else { text }
@@ -328,8 +331,8 @@ const ARGS_FD: i32 = 3;
 const STATUS_FD: i32 = 4;
 const FIRST_DATA_FD: i32 = 5;
 
-/// Starts bubblewrap, or the keeper in its place, with the child's ends of our pipes.
-fn spawn(launchable: &Launchable) -> Result<(Child, Pipes), LaunchError> {
+/// Starts bubblewrap, or the keeper in its place, with the child's ends of the pipes.
+fn spawn(launchable: &Launchable, entrance: Entrance) -> Result<(Child, Pipes), LaunchError> {
     let (program, arguments, pipes) = match launchable {
         Launchable::Sandbox { plan, bwrap } => {
             (bwrap.as_path(), plan.command_line(ARGS_FD), Pipes::for_bwrap(plan))
@@ -350,24 +353,25 @@ fn spawn(launchable: &Launchable) -> Result<(Child, Pipes), LaunchError> {
         .stdout(ends.stdout)
         .stderr(ends.stderr)
         .kill_on_drop(true);
+    entrance.enter_first(&mut command);
     command
         .fd_mappings(ends.mappings)
         .map_err(|error| LaunchError::Descriptors(io::Error::other(error)))?;
-    // With the command our copies of what the child got go, or its ends would never close.
+    // Dropping the command closes the shim's copies of the child's descriptors. Otherwise the pipes would never end.
     let child = command
         .spawn()
         .map_err(|source| LaunchError::Spawn { program: program.to_owned(), source })?;
     Ok((child, pipes))
 }
 
-/// Our ends of everything that bwrap and we share.
+/// The shim's ends of the pipes to bwrap.
 struct Pipes {
     status: pipe::Receiver,
     stdout: pipe::Receiver,
     stderr: pipe::Receiver,
 }
 
-/// The ends of the same that the child gets, with whatever else it is handed.
+/// The child's ends of the pipes, and its other descriptors.
 struct ChildEnds {
     mappings: Vec<FdMapping>,
     stdout: Stdio,
@@ -395,7 +399,7 @@ impl Pipes {
         let (status, status_for_child) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stdout, stdout_for_child) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, stderr_for_child) = pipe_with(PipeFlags::CLOEXEC)?;
-        // An ordinary user may be past a system-wide limit on such room; the usual 64 KiB serve too.
+        // This fails if the user is over a system-wide limit. The usual 64 KiB are enough too.
         rustix::pipe::fcntl_setpipe_size(&stdout, STDOUT_PIPE_BYTES).ok();
 
         let ends = ChildEnds {
@@ -412,7 +416,7 @@ impl Pipes {
     }
 }
 
-/// What bubblewrap reads its plan from.
+/// The descriptors from which bubblewrap reads its plan.
 fn sandbox_mappings(plan: &SandboxPlan, status: OwnedFd) -> io::Result<Vec<FdMapping>> {
     let contents = plan.data_files().iter().map(|file| &file.contents);
     let programs = plan.seccomp_programs().iter().map(|program| &program.bytes);
@@ -437,7 +441,7 @@ fn sandbox_mappings(plan: &SandboxPlan, status: OwnedFd) -> io::Result<Vec<FdMap
     Ok(mappings)
 }
 
-/// A file that exists in memory alone, at its beginning.
+/// A file in memory, positioned at its beginning.
 fn memory_file(content: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("caretaker", MemfdFlags::CLOEXEC)?);
     file.write_all(content)?;

@@ -1,17 +1,18 @@
-//! What stands in for bubblewrap when a run has no sandbox: the parent of the agent, which lets nothing of it live on.
+//! The keeper replaces bubblewrap in a run without a sandbox. It is the agent's parent, and ends everything that the agent
+//! started.
 //!
-//! A sandbox has a process namespace, and the kernel ends all of it at once. Without one, this process adopts every orphan
-//! below it and ends them all when the agent ends, when the shim says so, and when the shim dies:
+//! A sandbox has a process namespace, and the kernel ends all of it at once. Without one, the keeper adopts every orphan
+//! below it. It ends them all when the agent ends, when the shim says so, and when the shim dies:
 //!
 //! ```text
-//!   shim ──► keeper ──► gate, which becomes the agent ──► whatever it starts; orphans become the keeper's
+//!   shim ──► keeper ──► gate, which becomes the agent ──► its processes; the keeper adopts their orphans
 //!              ├─ the agent ends       ─┐
-//!              ├─ SIGTERM from the shim ├─► every process below is killed, the agent's exit code is told
+//!              ├─ SIGTERM from the shim ├─► kills every process below, reports the agent's exit code
 //!              └─ the shim dies        ─┘
 //! ```
 //!
-//! It is no guard against an agent that wants to escape it: without a sandbox an agent may kill its keeper. Then what is
-//! left becomes the shim's, which ends it; only a process that began a session of its own may get away.
+//! It does not stop an agent that wants to escape: without a sandbox, an agent may kill its keeper. Then the shim adopts the
+//! rest and ends it. Only a process that started its own session may get away.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};
@@ -26,11 +27,11 @@ use nix::unistd::{Pid, getpid, getppid, setsid};
 
 use crate::sandbox::descendants;
 
-/// Where the keeper finds the agent's variables, and where it says what it started.
+/// The descriptors of the agent's variables, and of the keeper's report.
 pub(crate) const ENVIRONMENT_FD: i32 = 3;
 pub(crate) const STATUS_FD: i32 = 4;
 
-/// Variables as the keeper reads them: `NAME=VALUE`, each followed by NUL.
+/// Variables as the keeper reads them: `NAME=VALUE`, with a NUL after each.
 pub(crate) fn environment_bytes(variables: &[(OsString, OsString)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in variables {
@@ -57,7 +58,7 @@ fn keep(arguments: &[OsString]) -> io::Result<ExitCode> {
     let [shim, program, rest @ ..] = arguments else {
         return Err(io::Error::other("it needs the pid of its shim and a program"));
     };
-    // Signals are taken one by one, in the loop below. The agent starts with none blocked: its gate sees to it.
+    // The loop below handles signals one by one. The gate unblocks them for the agent.
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         signals.add(signal);
@@ -66,7 +67,7 @@ fn keep(arguments: &[OsString]) -> io::Result<ExitCode> {
     setsid().ok();
     prctl::set_child_subreaper(true)?;
     prctl::set_pdeathsig(Signal::SIGTERM)?;
-    // A shim that died before we asked for the signal sends none.
+    // If the shim died before this process asked for the signal, no signal comes.
     if shim.to_str().and_then(|pid| pid.parse().ok()) != Some(getppid().as_raw()) {
         return Err(io::Error::other("its shim is gone"));
     }
@@ -88,7 +89,7 @@ fn keep(arguments: &[OsString]) -> io::Result<ExitCode> {
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Returns how the agent ended; `None` if it is to be ended.
+/// Returns the agent's exit code, or `None` if the keeper must end it.
 fn wait_for_end(signals: &SigSet, payload: Pid) -> Option<i32> {
     loop {
         match signals.wait() {
@@ -99,7 +100,7 @@ fn wait_for_end(signals: &SigSet, payload: Pid) -> Option<i32> {
         while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             match status {
                 WaitStatus::Exited(pid, code) if pid == payload => return Some(code),
-                // As a shell, and bubblewrap, would say it.
+                // The same code as from a shell or bubblewrap.
                 WaitStatus::Signaled(pid, signal, _) if pid == payload => {
                     return Some(128 + signal as i32);
                 }

@@ -1,112 +1,90 @@
-//! Ends what we are starting if we die while we start it.
+//! Ends an unfinished sandbox if the shim dies during the launch.
 //!
-//! bubblewrap binds itself to its parent's life, and the first process of its sandbox to its own, but not at once: if we
-//! die in between, that first process waits for ever for somebody who is gone. Nothing of the agent's runs in it, but it
-//! stays. So for the time of a launch a second process of ours stands by. Everything that is being started is in our
-//! process group until the agent gets a session of its own:
+//! bubblewrap binds itself to its parent's life, and the first process of its sandbox to its own life, but not at once. If the
+//! shim dies in between, that first process waits for ever. No agent runs in it, but it stays. So a second process, the guard,
+//! watches each launch. All processes of the launch are in the shim's process group until the agent gets its own session:
 //!
 //! ```text
-//!   shim ──► guard's stdin: one byte            "the agent is at the gate"  ──► the guard goes home
+//!   shim ──► guard's stdin: one byte            "the agent is at the gate"  ──► the guard exits
 //!            end of file                        "the shim is dead"          ──► SIGKILL to the shim's process group
 //! ```
 
-use std::ffi::OsString;
-use std::io;
+use std::io::{self, PipeWriter, Write};
 use std::os::fd::AsFd;
-use std::process::{ExitCode, Stdio};
 
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
-use nix::unistd::{Pid, getpgrp, getpid};
-use tokio::io::AsyncWriteExt;
-use tokio::process::{Child, Command};
-use tokio::task::JoinHandle;
+use nix::unistd::{Pid, getpgrp, getpid, setpgid};
 
-/// The guard of a launch: on its way, at its post, sent home.
-#[derive(Debug)]
-pub(crate) enum PostedGuard {
-    OnItsWay(JoinHandle<io::Result<LaunchGuard>>),
-    Stands(LaunchGuard),
-    Home,
-}
+use super::forked::Forked;
 
-impl PostedGuard {
-    /// Sends a guard to its post, in a thread of its own.
-    pub(crate) fn post() -> Self {
-        Self::OnItsWay(tokio::task::spawn_blocking(LaunchGuard::post))
-    }
-
-    /// Waits until the guard stands by. Nothing may be started before.
-    pub(crate) async fn stands(&mut self) -> io::Result<()> {
-        if let Self::OnItsWay(posted) = self {
-            let posted = posted.await.map_err(io::Error::other).flatten();
-            *self = Self::Home;
-            *self = Self::Stands(posted?);
-        }
-        match self {
-            Self::Stands(_) => Ok(()),
-            _ => Err(io::Error::other("it was sent home")),
-        }
-    }
-
-    /// Sends the guard home, wherever it is: the sandbox is bound to our life by the kernel, or there is none.
-    pub(crate) async fn dismiss(&mut self) {
-        self.stands().await.ok();
-        if let Self::Stands(guard) = std::mem::replace(self, Self::Home) {
-            guard.dismiss().await;
-        }
-    }
-}
-
-/// A guard that stands by. Dropping it without [`LaunchGuard::dismiss`] means the same as our death.
+/// The guard of a launch. Dropping it without [`LaunchGuard::dismiss`] has the same effect as the shim's death.
 #[derive(Debug)]
 pub(crate) struct LaunchGuard {
-    process: Option<Child>,
+    post: io::Result<Post>,
+}
+
+#[derive(Debug)]
+enum Post {
+    Stands {
+        word: PipeWriter,
+        process: Forked,
+    },
+    /// The shim shares its process group, for example because a user started it by hand.
+    NotNeeded,
+    /// The guard has exited.
+    Left,
 }
 
 impl LaunchGuard {
-    /// Posts a guard; `None` in it where our process group is not ours alone, as when a person started us by hand.
-    fn post() -> io::Result<Self> {
+    /// Starts a guard. Call it before this process has a second thread.
+    pub(crate) fn post() -> Self {
         if getpgrp() != getpid() {
-            return Ok(Self { process: None });
+            return Self { post: Ok(Post::NotNeeded) };
         }
-        let process = Command::new(std::env::current_exe()?)
-            .arg("launch-guard")
-            .arg(getpid().to_string())
-            .env_clear()
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        Ok(Self { process: Some(process) })
+        let group = getpgrp();
+        let post = io::pipe().and_then(|(reader, word)| {
+            let process = Forked::begin(reader.into(), || guard(group))?;
+            Ok(Post::Stands { word, process })
+        });
+        Self { post }
     }
 
-    async fn dismiss(mut self) {
-        if let Some(mut stdin) = self.process.as_mut().and_then(|process| process.stdin.take()) {
-            stdin.write_all(b"!").await.ok();
+    /// Checks that the guard is there. The launch must not begin without it.
+    pub(crate) fn check(&mut self) -> io::Result<()> {
+        match &self.post {
+            Ok(Post::Stands { .. } | Post::NotNeeded) => Ok(()),
+            Ok(Post::Left) => Err(io::Error::other("it was sent home")),
+            Err(_) => std::mem::replace(&mut self.post, Ok(Post::Left)).map(drop),
         }
-        if let Some(mut process) = self.process.take() {
-            // Nobody waits for it, but somebody must take note of its end.
-            tokio::spawn(async move { process.wait().await.ok() });
+    }
+
+    /// Dismisses the guard. By now the kernel binds the sandbox to the shim's life, or there is no sandbox.
+    pub(crate) fn dismiss(&mut self) {
+        if let Ok(Post::Stands { mut word, process }) =
+            std::mem::replace(&mut self.post, Ok(Post::Left))
+        {
+            // A guard that is gone needs no message.
+            word.write_all(b"!").ok();
+            process.reap_when_ended();
         }
     }
 }
 
-/// The whole life of a guard: `caretaker launch-guard <process group>`.
-pub fn launch_guard_main(arguments: &[OsString]) -> ExitCode {
-    let group =
-        arguments.first().and_then(|group| group.to_str()).and_then(|group| group.parse().ok());
-    let Some(group) = group.filter(|group: &i32| *group > 1) else { return ExitCode::FAILURE };
+/// The whole life of a guard.
+fn guard(group: Pid) {
+    // The guard must survive the signal that it sends.
+    if setpgid(Pid::from_raw(0), Pid::from_raw(0)).is_err() {
+        return;
+    }
     let mut word = [0];
     loop {
         match nix::unistd::read(io::stdin().as_fd(), &mut word) {
             Ok(0) => break,
-            Ok(_) => return ExitCode::SUCCESS,
-            Err(nix::errno::Errno::EINTR) => {}
-            Err(_) => return ExitCode::FAILURE,
+            Err(Errno::EINTR) => {}
+            Ok(_) | Err(_) => return,
         }
     }
-    // A group that is gone needs no signal.
-    killpg(Pid::from_raw(group), Signal::SIGKILL).ok();
-    ExitCode::SUCCESS
+    // An empty group needs no signal.
+    killpg(group, Signal::SIGKILL).ok();
 }

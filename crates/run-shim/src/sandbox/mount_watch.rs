@@ -1,10 +1,9 @@
-//! Sees that what was mounted to protect the workspace stays mounted.
+//! Watches the mounts that protect the workspace.
 //!
-//! Nobody inside can unmount anything. But whoever removes or replaces on the host what something is mounted over, in the
-//! workspace or in its repository, takes the mount away with it: the kernel does that to all namespaces but the one in which
-//! it is done. `rmdir .cursor` does it, and so does `git config`, which writes a new file and puts it in the place of the
-//! old. From then on the agent could write there. The kernel wakes whoever waits for changes of a namespace's mounts, so
-//! nothing is polled.
+//! No process inside the sandbox can unmount anything. But a process on the host can remove or replace the file below
+//! a mount, in the workspace or in its repository. Then the kernel removes the mount in all other namespaces.
+//! `rmdir .cursor` does this, and so does `git config`, which replaces the file with a new one. From then on, the
+//! agent could write there. The kernel reports changes of a namespace's mounts, so the shim does not poll.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -15,7 +14,7 @@ use sandbox_plan::SandboxPlan;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
 
-/// The mounts of one sandbox. Holds on to them, so it must go before anything is cleaned up.
+/// The mounts of one sandbox. It keeps them alive, so it must be dropped before the clean-up.
 pub(crate) struct MountWatch {
     mountinfo: AsyncFd<File>,
     plan: Arc<SandboxPlan>,
@@ -23,7 +22,7 @@ pub(crate) struct MountWatch {
 }
 
 impl MountWatch {
-    /// `init` is the first process of the sandbox, as we see it.
+    /// `init` is the host's id of the sandbox's first process.
     #[expect(
         deprecated,
         reason = "its successor is unsafe for types that may name another descriptor later; an open file cannot"
@@ -34,14 +33,14 @@ impl MountWatch {
         Ok(Self { mountinfo, plan, has_looked: false })
     }
 
-    /// Waits until a mount is gone that was planned, and says which. Cancel safe.
+    /// Waits until a mount of the plan is gone, and returns its path. Cancel safe.
     pub(crate) async fn lost(&mut self) -> PathBuf {
         loop {
-            // What went between the verification and now is seen at once.
+            // The first look notices a loss since the verification.
             if self.has_looked {
                 match self.mountinfo.ready(Interest::PRIORITY | Interest::ERROR).await {
                     Ok(mut changed) => changed.clear_ready_matching(Ready::ALL),
-                    // Only when the runtime ends.
+                    // This happens only when the runtime ends.
                     Err(_) => std::future::pending().await,
                 }
             }
@@ -59,14 +58,14 @@ impl MountWatch {
         match read {
             Ok(_) => self.plan.lost(&text).map(ToOwned::to_owned),
             Err(error) => {
-                tracing::warn!(%error, "the mounts of the sandbox cannot be looked at");
+                tracing::warn!(%error, "cannot read the mounts of the sandbox");
                 None
             }
         }
     }
 }
 
-/// The next loss of a watch, if there is a watch.
+/// Waits for the next lost mount, if there is a watch.
 pub(crate) async fn lost(watch: &mut Option<MountWatch>) -> PathBuf {
     match watch {
         Some(watch) => watch.lost().await,

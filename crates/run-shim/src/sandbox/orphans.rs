@@ -1,6 +1,6 @@
-//! What a dead keeper kept: the processes of the session that it began, and everything below them.
+//! Finds the processes that a dead keeper left: those of its session, and everything below them.
 //!
-//! A process that began a session of its own and then lost its parent too is not found.
+//! It cannot find a process that started its own session and then lost its parent too.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use crate::sandbox::descendants;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Kills all that is left of a keeper's session, and returns when nothing of it lives. Says whether anything did.
+/// Kills the rest of a keeper's session, and returns when it is dead. The result is true if any process lived.
 pub(super) fn end(keeper: u32, started: u64, patience: Duration) -> io::Result<bool> {
     let deadline = Instant::now() + patience;
     let mut had_any = false;
@@ -35,9 +35,9 @@ pub(super) fn end(keeper: u32, started: u64, patience: Duration) -> io::Result<b
     }
 }
 
-/// The living processes of the session and those below them, with their starts.
+/// The living processes of the session and those below them, with their start times.
 fn find(keeper: u32, started: u64) -> BTreeMap<u32, u64> {
-    // The kernel gives the number of a session to no process while one of the session lives.
+    // While a process of the session lives, the kernel gives the session's id to no other process.
     if process_started(keeper).is_some_and(|now| now != started) {
         return BTreeMap::new();
     }
@@ -51,7 +51,7 @@ fn find(keeper: u32, started: u64) -> BTreeMap<u32, u64> {
         let below = descendants::below(nix::unistd::Pid::from_raw(pid.cast_signed()));
         below.into_iter().map(|pid| pid.as_raw().unsigned_abs()).chain([pid])
     });
-    // A caretaker that the agent itself called finishes its work.
+    // If the agent called `caretaker` itself, that process may finish its work.
     let others = with_descendants.filter(|pid| *pid != std::process::id());
     let living = others.filter_map(|pid| Some((pid, Stat::of(pid).filter(|stat| !stat.is_dead)?)));
     living.map(|(pid, stat)| (pid, stat.started)).collect()
@@ -67,7 +67,7 @@ struct Stat {
 impl Stat {
     fn of(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name may hold anything, closing brackets too; behind the last one stand the state and then numbers.
+        // The name may have any characters, even closing brackets. The state and the numbers follow the last bracket.
         let (_, behind_name) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = behind_name.split_ascii_whitespace().collect();
         Some(Self {

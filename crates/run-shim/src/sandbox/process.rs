@@ -1,4 +1,4 @@
-//! bubblewrap, or a keeper, and the processes that it holds for us.
+//! bubblewrap or a keeper, and the processes below it.
 
 use std::io;
 use std::process::ExitStatus;
@@ -19,28 +19,28 @@ use super::record::{Ends, SandboxRecord};
 use crate::limits::HeldProcesses;
 use crate::sandbox::mount_watch::MountWatch;
 
-/// How long bubblewrap has to say how the agent ended, once everything in its sandbox is dead.
+/// The time for bubblewrap to report the agent's exit code after its sandbox is dead.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// bwrap, and the namespace it keeps.
+/// bwrap and its namespace.
 ///
 /// **Invariant:** [`SandboxProcess::wait`] returns only when the first process of the namespace is dead, and with it all
-/// that is in there.
+/// others.
 pub(crate) struct SandboxProcess {
     bwrap: Child,
     status: StatusLines,
     first: FirstProcess,
     record: SandboxRecord,
-    /// Ends what a keeper left that died before its agent.
+    /// Ends the agent of a keeper that died first.
     ends_kept: Option<JoinHandle<()>>,
-    /// When the namespace was seen to be dead.
+    /// The time when the shim saw that the namespace is dead.
     dead_since: Option<Instant>,
 }
 
-/// What bubblewrap says on `--json-status-fd`.
+/// bubblewrap's reports on `--json-status-fd`.
 pub(super) struct StatusLines(Lines<BufReader<pipe::Receiver>>);
 
-/// One line of it.
+/// One line of the reports.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Status {
@@ -60,7 +60,7 @@ impl StatusLines {
 }
 
 impl SandboxProcess {
-    /// Takes over a bubblewrap that has said which process is the first of its namespace.
+    /// Takes a bubblewrap that has reported the first process of its namespace.
     pub(super) async fn new(
         bwrap: Child,
         status: StatusLines,
@@ -83,7 +83,7 @@ impl SandboxProcess {
         }
     }
 
-    /// The namespace's pid 1, as we see it.
+    /// The host's id of the namespace's first process.
     pub(super) fn first(&self) -> Pid {
         self.first.pid
     }
@@ -92,17 +92,17 @@ impl SandboxProcess {
         &self.record
     }
 
-    /// Whether anything of the namespace lives.
+    /// Tells whether the namespace lives.
     pub(super) fn is_alive(&self) -> bool {
         self.first.is_alive()
     }
 
-    /// Whether bubblewrap is there to take its sandbox along, should we die.
+    /// Tells whether bubblewrap lives. If the shim dies, bubblewrap ends the sandbox.
     pub(super) fn is_held(&mut self) -> bool {
         matches!(self.bwrap.try_wait(), Ok(None))
     }
 
-    /// bwrap and everything below it, as it is now.
+    /// Returns bwrap and all current processes below it.
     pub(super) fn all(&self) -> io::Result<HeldProcesses> {
         let bwrap = self.bwrap.id().ok_or(io::ErrorKind::NotFound)?;
         let mut all = vec![bwrap];
@@ -117,16 +117,16 @@ impl SandboxProcess {
         Ok(HeldProcesses { all, init: pid_number(self.first.pid) })
     }
 
-    /// Sees that everything which the plan says stays mounted.
+    /// Watches the mounts of the plan.
     pub(crate) fn watch_mounts(&self, plan: &Arc<SandboxPlan>) -> io::Result<MountWatch> {
         MountWatch::new(Arc::clone(plan), pid_number(self.first.pid))
     }
 
-    /// Signals the payload: neither bwrap, which would kill everything at once, nor pid 1, which would ignore it.
+    /// Signals the agent. bwrap would kill everything at once, and the namespace's first process would ignore the signal.
     pub(crate) fn signal_agent(&self, signal: Signal) -> io::Result<()> {
         let first = self.first.pid.as_raw_nonzero();
         let children = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children"))?;
-        // The first child is the payload; later ones are orphans that pid 1 took in.
+        // The first child is the agent. Later ones are orphans that the first process adopted.
         let payload = children
             .split_whitespace()
             .find_map(|pid| pid.parse().ok().and_then(Pid::from_raw))
@@ -135,14 +135,14 @@ impl SandboxProcess {
         Ok(pidfd_send_signal(&payload, signal)?)
     }
 
-    /// Ends the whole namespace, and everything in it.
+    /// Kills the whole namespace.
     pub(crate) fn kill(&mut self) {
         self.first.signal(self.record.ends.signal());
-        // A keeper that the agent has stopped hears nothing until it goes on.
+        // The agent may have stopped its keeper, which then gets no signal until it continues.
         self.first.signal(Signal::CONT);
     }
 
-    /// Waits for the end of the sandbox, and sees to it when bubblewrap ends first. Cancel safe.
+    /// Waits for the end of the sandbox. If bubblewrap ends first, it ends the sandbox. Cancel safe.
     pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
         if self.dead_since.is_none() {
             tokio::select! {
@@ -157,7 +157,7 @@ impl SandboxProcess {
             if let Some(ends_kept) = &mut self.ends_kept {
                 ends_kept.await.ok();
             }
-            // A keeper is the child that the runtime waits for. The first of a namespace is bubblewrap's, or was left to us.
+            // The runtime reaps a keeper. The first process of a namespace is bubblewrap's child, or the shim adopted it.
             if self.record.ends == Ends::WithItsFirst {
                 self.first.reap();
             }
@@ -170,15 +170,15 @@ impl SandboxProcess {
         self.bwrap.wait().await
     }
 
-    /// Ends what bubblewrap or a keeper left, if it is gone. For those whom an agent that never stops printing keeps from
-    /// waiting for the end.
+    /// If bubblewrap or the keeper is gone, ends what it left. For a loop that never reaches the wait, because the agent prints
+    /// without end.
     pub(crate) fn end_if_unheld(&mut self) {
         if !self.is_held() {
             self.end_what_is_left();
         }
     }
 
-    /// Bubblewrap may have died before its sandbox was bound to its life, and a keeper before its agent.
+    /// Ends what is left if bubblewrap died before it bound the sandbox to its life, or a keeper died before its agent.
     fn end_what_is_left(&mut self) {
         match self.record.ends {
             Ends::WithItsFirst => self.first.signal(Signal::KILL),
@@ -196,7 +196,7 @@ impl SandboxProcess {
         }
     }
 
-    /// Waits until bubblewrap or the first process of its sandbox is gone, whatever is left of the other. Cancel safe.
+    /// Waits until bubblewrap or the first process of its sandbox is gone. Cancel safe.
     pub(super) async fn lost(&mut self) {
         tokio::select! {
             _ = self.bwrap.wait() => {}
@@ -204,7 +204,7 @@ impl SandboxProcess {
         }
     }
 
-    /// The agent's own exit code, once the sandbox is gone. `None`: it never ran, or was killed from outside.
+    /// Returns the agent's exit code after the sandbox's end. `None` if the agent never ran, or was killed from outside.
     pub(crate) async fn exit_code(&mut self) -> Option<i32> {
         let mut exit_code = None;
         while let Some(status) = self.status.next().await {
@@ -215,13 +215,13 @@ impl SandboxProcess {
 }
 
 impl Drop for SandboxProcess {
-    /// Whoever drops it without waiting for its end must not leave it to run.
+    /// Kills a sandbox whose end was not awaited.
     fn drop(&mut self) {
         self.first.signal(self.record.ends.signal());
     }
 }
 
-/// Ends a bubblewrap that never said which process is the first of its namespace, and that process too.
+/// Ends a bubblewrap that never reported the first process of its namespace, and that process too.
 pub(super) async fn end_unheard(mut bwrap: Child) {
     bwrap.kill().await.ok();
     end_adopted().await;

@@ -1,5 +1,5 @@
-//! Which process is the first of a run's sandbox, in a file of the run: for those who must end the sandbox without the
-//! run's shim, because the shim is dead or does not answer.
+//! Records the first process of a run's sandbox in the run's directory. Other commands use it to end the sandbox if the shim
+//! is dead or does not answer.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,23 +16,23 @@ use super::orphans;
 use super::process::pid_number;
 
 const FILE: &str = "sandbox.json";
-/// Says that somebody ordered the end of the sandbox, and did not need the shim for it.
+/// The file that notes an order to kill the sandbox without the shim.
 const ORDER_FILE: &str = "killed-on-order";
-/// A process that is killed and not dead after so long hangs in the kernel.
+/// The longest time for a killed process to die. After that it hangs in the kernel.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is written down.
+/// The content of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SandboxRecord {
     pid: u32,
-    /// When the process was started, in the kernel's own count, and since which start of the machine: a number that is
-    /// given again does not look like the same process.
+    /// The process's start time in the kernel's count, and the machine's boot. Together they tell it from a later process of
+    /// the same id.
     started: Option<u64>,
     boot: Option<String>,
     pub(super) ends: Ends,
 }
 
-/// How all of it is ended.
+/// The way to end the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ends {
@@ -59,12 +59,12 @@ impl SandboxRecord {
 
     pub(super) fn write(&self, run_dir: &Path) -> io::Result<()> {
         let path = path_in(run_dir);
-        // An order is about the sandbox that it was given for.
+        // An earlier order does not count for this sandbox.
         forget_order(run_dir)?;
         replace_file(&path, &serde_json::to_vec(self)?, Durable::No)
     }
 
-    /// `None`: there never was a sandbox, or its run has seen its end.
+    /// `None` if there never was a sandbox, or its shim has seen its end.
     fn read(run_dir: &Path) -> io::Result<Option<Self>> {
         match std::fs::read(path_in(run_dir)) {
             Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
@@ -73,7 +73,7 @@ impl SandboxRecord {
         }
     }
 
-    /// Ends what a keeper kept that died before it, and returns when nothing of it lives. Says whether anything did.
+    /// Ends the processes that a dead keeper left, and returns when they are dead. The result is true if any lived.
     pub(super) fn end_kept(&self) -> io::Result<bool> {
         match (self.ends, self.started) {
             (Ends::WhenAsked, Some(started)) if self.boot == boot_id() => {
@@ -83,24 +83,24 @@ impl SandboxRecord {
         }
     }
 
-    /// The process, if it lives and is the one that was written down.
+    /// Returns the process, if it lives and is the recorded one.
     fn living(&self) -> Option<OwnedFd> {
         living(self.pid, || self.boot == boot_id() && self.started == process_started(self.pid))
     }
 }
 
-/// Forgets the sandbox of a run, which is dead.
+/// Removes the record of a dead sandbox.
 pub(crate) fn forget_sandbox(run_dir: &Path) {
     std::fs::remove_file(path_in(run_dir)).ok();
     forget_order(run_dir).ok();
 }
 
-/// Notes, for the shim, that the sandbox is about to be killed because somebody ordered it.
+/// Notes for the shim that a user ordered the kill of its sandbox.
 pub(super) fn note_order(run_dir: &Path) -> io::Result<()> {
     std::fs::write(run_dir.join(ORDER_FILE), "")
 }
 
-/// Whether the sandbox was killed past its shim because somebody ordered it.
+/// Tells whether a command killed the sandbox without the shim.
 pub(crate) fn was_killed_on_order(run_dir: &Path) -> bool {
     run_dir.join(ORDER_FILE).exists()
 }
@@ -116,7 +116,7 @@ pub(crate) fn has_sandbox(run_dir: &Path) -> bool {
     path_in(run_dir).exists()
 }
 
-/// Ends the sandbox of a run without its shim, and returns when nothing of it lives. Says whether anything did.
+/// Ends the sandbox of a run without its shim, and returns when it is dead. The result is true if any process lived.
 pub(crate) fn end_sandbox(run_dir: &Path) -> io::Result<bool> {
     let Some(record) = SandboxRecord::read(run_dir)? else { return Ok(false) };
     let had_first = end_first(&record)?;
@@ -127,7 +127,7 @@ pub(crate) fn end_sandbox(run_dir: &Path) -> io::Result<bool> {
 fn end_first(record: &SandboxRecord) -> io::Result<bool> {
     let Some(first) = record.living() else { return Ok(false) };
     pidfd_send_signal(&first, record.ends.signal()).ok();
-    // A keeper that is stopped hears nothing until it goes on.
+    // A stopped keeper gets no signal until it continues.
     pidfd_send_signal(&first, Signal::CONT).ok();
     let limit = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
     match poll(&mut [PollFd::new(&first, PollFlags::IN)], Some(&limit))? {
@@ -139,14 +139,15 @@ fn end_first(record: &SandboxRecord) -> io::Result<bool> {
     }
 }
 
-/// Lets a shim that somebody stopped go on.
+/// Continues a stopped shim.
 pub(super) fn wake(shim: &LockHolder) {
     if let Some(process) = living(shim.pid, || shim.is_process(shim.pid)) {
         pidfd_send_signal(&process, Signal::CONT).ok();
     }
 }
 
-/// The process of this number, if it is the one that is meant, which is asked once it cannot become another's.
+/// Opens the process of this id, then asks `is_meant` whether it is the right one. After the opening, the id cannot change its
+/// owner.
 pub(super) fn living(pid: u32, is_it: impl FnOnce() -> bool) -> Option<OwnedFd> {
     let process = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()?;
     is_it().then_some(process)

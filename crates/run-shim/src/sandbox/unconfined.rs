@@ -1,14 +1,14 @@
-//! A run that the user wanted without a sandbox: the agent as the user's own would be, supervised all the same.
+//! A run without a sandbox. The agent runs like the user's own, but supervised.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::sandbox::keeper;
 
-/// What is started for it.
+/// The command to start.
 #[derive(Debug)]
 pub(crate) struct UnconfinedPlan {
-    /// Our own program: the keeper, and the gate below it.
+    /// Caretaker's own program: the keeper, and the gate below it.
     pub(crate) program: PathBuf,
     /// The agent with its arguments.
     pub(crate) agent: Vec<OsString>,
@@ -21,7 +21,7 @@ impl UnconfinedPlan {
         &self.program
     }
 
-    /// Without a secret: everybody can read a command line.
+    /// The command line. It has no secret, because every user can read it.
     pub(crate) fn keeper_arguments(&self) -> Vec<OsString> {
         let pid = std::process::id().to_string();
         let own = self.program.clone().into_os_string();
@@ -37,8 +37,8 @@ impl UnconfinedPlan {
         keeper::environment_bytes(&self.environment)
     }
 
-    /// What the user is told, in the record too.
+    /// The warning for the user. The journal has it too.
     pub(crate) fn warning() -> String {
-        "no sandbox: the agent may do whatever you may do".to_owned()
+        "no sandbox: the agent may do everything that you may do".to_owned()
     }
 }

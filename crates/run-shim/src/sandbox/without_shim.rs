@@ -1,4 +1,4 @@
-//! Runs whose shim does not answer, seen and ended from outside.
+//! Examines and ends runs whose shim does not answer.
 
 use std::io;
 
@@ -6,19 +6,19 @@ use run_journal::{LockHolder, RunDirectory};
 
 use super::record;
 
-/// How the shim of a run stands.
+/// The state of a run's shim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Supervision {
-    /// Somebody stopped it, by a signal or a debugger.
+    /// A signal or a debugger stopped it.
     Stopped,
-    /// It runs, or could.
+    /// It runs, or can run.
     Running,
 }
 
-/// How the process that holds a run's lock stands. One that is gone is not stopped.
+/// Returns the state of the process that holds a run's lock. A process that is gone is not stopped.
 pub(crate) fn supervision(shim: &LockHolder) -> Supervision {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", shim.pid)).unwrap_or_default();
-    // The name may hold anything, closing brackets too; behind the last one stands the state.
+    // The name may have any characters, even closing brackets. The state follows the last bracket.
     let state = stat.rsplit_once(')').and_then(|(_, behind)| behind.trim_start().chars().next());
     match state {
         Some('T' | 't') if shim.is_process(shim.pid) => Supervision::Stopped,
@@ -26,12 +26,11 @@ pub(crate) fn supervision(shim: &LockHolder) -> Supervision {
     }
 }
 
-/// Kills the sandbox of a run whose shim does not answer, and returns when nothing of it lives. The shim is let go on, if
-/// it was stopped: it finds its sandbox dead and the note of the order, and ends the run as cancelled. Says whether there
-/// was a sandbox that lived.
+/// Kills the sandbox of a run whose shim does not answer, and returns when it is dead. Then it continues a stopped shim, which
+/// finds its sandbox dead and the note of the order, and ends the run as cancelled. The result is true if the sandbox lived.
 pub(crate) fn kill_without_shim(run: &RunDirectory, shim: &LockHolder) -> io::Result<bool> {
     if record::has_sandbox(run.path()) {
-        // Before the kill: the shim may run, and see the end at once.
+        // Before the kill, because a running shim sees the end at once.
         record::note_order(run.path())?;
     }
     let killed = record::end_sandbox(run.path())?;

@@ -1,20 +1,18 @@
-//! What Cursor's store holds of a session after a run: where it stands, what was under way, whether it can go on.
-
-mod pending_subject;
+//! Reads the state of a session from Cursor's store after a run: its root, its pending tool calls, and whether it can be
+//! resumed.
 
 use std::path::Path;
 
+use agent_stream::{few_words, tool_subject};
 use cursor_stores::chat::{Depth, PendingMessages, PendingToolCall, resume_point};
 use run_protocol::{Checkpoint, PendingTool, Resumable};
 use uuid::Uuid;
 
-use pending_subject::{few_words, subject};
-
 /// More calls than any model makes in one step.
 const MOST_PENDING: usize = 32;
 
-/// Reads `store.db` and says what became of the session. Never fails: what cannot be read is not resumable. Blocks for
-/// twenty seconds at most, whatever the agent made of its store.
+/// Reads `store.db` and returns the session's checkpoint. It never fails: an unreadable store is not resumable. It blocks for
+/// at most twenty seconds, even for a hostile store.
 pub(crate) fn checkpoint(store_db: &Path, session: Uuid) -> Checkpoint {
     let (root, state, resumable) = match resume_point(store_db, None, Depth::Whole) {
         Ok(point) => (Some(point.state.id), Some(point.state), Resumable::Yes),
@@ -35,7 +33,7 @@ pub(crate) fn checkpoint(store_db: &Path, session: Uuid) -> Checkpoint {
     }
 }
 
-/// The calls that were under way, each in a few words.
+/// The pending tool calls, each in a few words.
 pub fn pending_tools(pending: &PendingMessages) -> Vec<PendingTool> {
     pending.tool_calls.iter().take(MOST_PENDING).map(pending_tool).collect()
 }
@@ -43,9 +41,13 @@ pub fn pending_tools(pending: &PendingMessages) -> Vec<PendingTool> {
 fn pending_tool(call: &PendingToolCall) -> PendingTool {
     let tool = match call.tool_name.as_str() {
         "" => "unnamed".to_owned(),
-        name => few_words(name),
+        name => printable(&few_words(name)),
     };
-    PendingTool { tool, subject: subject(&call.args) }
+    PendingTool { tool, subject: printable(&tool_subject(&call.args)) }
+}
+
+fn printable(words: &str) -> String {
+    words.replace(char::is_control, " ")
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ impl Home {
         checkpoint(&self.store_db(), SESSION)
     }
 
-    /// Puts `with` wherever `what` is in the file, as a bad disk or a bad neighbour might.
+    /// Replaces `what` by `with` in the file, like a bad disk or a hostile program.
     fn damage(&self, what: &[u8], with: &[u8]) {
         assert_eq!(what.len(), with.len());
         let mut bytes = fs::read(self.store_db()).unwrap();
@@ -144,7 +144,7 @@ fn an_agent_killed_in_the_middle_of_its_tools_leaves_them_pending() {
         call("", json!([1, 2])),
     ];
     store.model_step(None, None, &calls).unwrap();
-    // The writer still has it open: everything new is in the log, as after a SIGKILL.
+    // The writer still has it open, so everything new is in the log, as after a SIGKILL.
     let checkpoint = home.checkpoint();
     let pending: Vec<_> =
         checkpoint.pending.iter().map(|call| (call.tool.as_str(), call.subject.as_str())).collect();
@@ -245,7 +245,7 @@ fn a_missing_checkpoint_is_named() {
 #[test]
 fn a_damaged_description_is_named() {
     let home = Home::after_turns(1);
-    // The row holds JSON in hex: this is how it begins.
+    // The beginning of the row's JSON in hex.
     home.damage(b"7b226167656e744964223a", b"0000000000000000000000");
     assert_eq!(reason(&home.checkpoint()), "the session's own description in its store is damaged");
 }

@@ -1,4 +1,4 @@
-//! The files of version 1 that this crate writes, as a binary of version 0.1.0 wrote them. They stay readable for ever.
+//! Files of version 1, as a binary of version 0.1.0 wrote them. They must stay readable.
 
 use format_fixtures::{Layout, check};
 

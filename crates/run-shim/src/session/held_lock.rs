@@ -1,6 +1,6 @@
-//! Kernel locks that say who holds them: one writer per session, one live agent per workspace.
+//! Kernel locks that name their holder: one writer per session, one live agent per workspace.
 //!
-//! The lock is the truth and dies with its holder; the file's content only names the holder, for people.
+//! The kernel's lock decides, and it dies with its holder. The file's content only names the holder, for people.
 
 use std::fs;
 use std::io;
@@ -11,28 +11,28 @@ use run_journal::{KernelLock, LockSight};
 use run_protocol::{BytesPath, RunId};
 use serde::{Deserialize, Serialize};
 
-/// Runs after which nobody has cleaned up, that are remembered in a lock.
+/// The most runs in a lock's note that still need a clean-up.
 const MOST_UNCLEANED: usize = 32;
 
-/// Who holds a lock, or held it last.
+/// The present or last holder of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Holder {
     pub(crate) run: RunId,
     pub(crate) pid: u32,
     pub(crate) since_ms: u64,
-    /// How often the lock has been taken: a stale holder can be told from the present one.
+    /// How often the lock has been taken. It tells a stale holder from the present one.
     #[serde(default)]
     pub(crate) generation: u64,
     /// The workspace, for locks on one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) path: Option<BytesPath>,
-    /// Runs that held it before, and after which nobody has cleaned up yet.
+    /// Earlier holders that still need a clean-up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) uncleaned: Vec<RunId>,
 }
 
 impl Holder {
-    /// Those who may have left something, oldest first: this one, and those before it.
+    /// The holders that may need a clean-up, oldest first: those before it, and this one.
     pub(crate) fn may_have_left(&self) -> impl Iterator<Item = RunId> {
         let before = self.uncleaned.iter().copied().filter(|run| *run != self.run);
         before.chain([self.run])
@@ -44,21 +44,21 @@ impl Holder {
 pub(crate) struct HeldLock {
     lock: KernelLock,
     path: PathBuf,
-    /// What our note says: who we are, and how often the lock has been taken, this time included.
+    /// The note in the file: the holder, and how often the lock has been taken, this time included.
     note: Holder,
-    /// Who held it before, and may have left something behind.
+    /// The earlier holders that may need a clean-up.
     pub(crate) previous: Option<Holder>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LockError {
-    #[error("it is held by another run")]
+    #[error("another run holds it")]
     Held(Option<Holder>),
     #[error("the lock `{}` cannot be used", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Whether to wait for a lock that is held.
+/// Says whether to wait for a held lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
     FailAtOnce,
@@ -66,7 +66,7 @@ pub(crate) enum Patience {
 }
 
 impl HeldLock {
-    /// Takes the lock. With [`Patience::Wait`] this blocks its thread until the holder lets go.
+    /// Takes the lock. With [`Patience::Wait`] it blocks its thread until the holder releases it.
     pub(crate) fn acquire(
         path: &Path,
         holder: &Holder,
@@ -85,7 +85,7 @@ impl HeldLock {
         Ok(Self { lock, path: path.to_owned(), note, previous })
     }
 
-    /// Lets go of it as if it had never been taken: who held it before is still the one who may have left something.
+    /// Releases the lock as if this run had never taken it. The note names the earlier holders again.
     pub(crate) fn give_back(self) -> io::Result<()> {
         match &self.previous {
             Some(previous) => self.lock.set_note(previous),
@@ -93,18 +93,18 @@ impl HeldLock {
         }
     }
 
-    /// The same, but for those before the last holder.
+    /// As [`Self::give_back`], with another list of runs that need a clean-up.
     fn give_back_to(mut self, uncleaned: Vec<RunId>) -> io::Result<()> {
         self.previous.iter_mut().for_each(|previous| previous.uncleaned.clone_from(&uncleaned));
         self.give_back()
     }
 
-    /// Those who held it before and may have left something.
+    /// The earlier holders that may need a clean-up.
     pub(crate) fn uncleaned(&self) -> &[RunId] {
         &self.note.uncleaned
     }
 
-    /// Nothing is left of those who held it before.
+    /// Notes that the clean-up after earlier holders is done.
     pub(crate) fn note_clean(&mut self) -> io::Result<()> {
         self.note.uncleaned.clear();
         self.lock.set_note(&self.note)
@@ -114,14 +114,13 @@ impl HeldLock {
         &self.path
     }
 
-    /// How often the lock has been taken, by us the last time.
+    /// How often the lock has been taken, this time included.
     pub(crate) fn generation(&self) -> u64 {
         self.note.generation
     }
 
-    /// Whether the lock is still worth something. It is not once its file was deleted or replaced, for then others lock
-    /// another; nor where a file system has given it to another, or another has had it since. What cannot be told counts
-    /// as lost.
+    /// Tells whether the lock still protects anything. It does not if its file was deleted or replaced, because other runs then
+    /// lock another file. It does not either if another run has or had it since. If in doubt, the lock counts as lost.
     pub(crate) fn is_current(&self) -> bool {
         self.check_current().unwrap_or(false)
     }
@@ -133,13 +132,13 @@ impl HeldLock {
         match self.lock.own_note::<Holder>()? {
             Some(note) if note == self.note => Ok(true),
             Some(note) if note.generation >= self.note.generation => Ok(false),
-            // The lock is ours, so somebody wrote into its file who has no lock, such as a backup that was restored. The
-            // generation must not fall back.
+            // This run has the lock, so a process without the lock wrote into its file, such as a restored backup. The
+            // generation must not go back.
             _ => self.lock.set_note(&self.note).map(|()| true),
         }
     }
 
-    /// Whether somebody holds the lock at `path`, and who.
+    /// Returns the holder of the lock at `path`, if it is held.
     pub(crate) fn holder_of(path: &Path) -> io::Result<Option<Holder>> {
         Ok(match KernelLock::look(path)? {
             Some(LockSight::Held(holder)) => holder,
@@ -148,16 +147,16 @@ impl HeldLock {
     }
 }
 
-/// Those after whom the next holder has to clean up: in a workspace alone something is left.
+/// Returns the holders after which the next holder must clean up. Only runs in a workspace need that.
 fn uncleaned(previous: &Option<Holder>, next: &Holder) -> Vec<RunId> {
     let previous = previous.iter().filter(|_| next.path.is_some());
     let mut runs: Vec<RunId> = previous.flat_map(Holder::may_have_left).collect();
-    // The note has room for no more. Those that are left out died in a row, before they could do anything.
+    // The note has a limit. The runs beyond it died one after the other, before they could do anything.
     runs.drain(..runs.len().saturating_sub(MOST_UNCLEANED));
     runs
 }
 
-/// The locks on workspaces: a directory with a file for each that was ever used.
+/// The locks of workspaces: a directory with a file for each workspace.
 #[derive(Debug)]
 pub(crate) struct WorkspaceLocks<'a> {
     pub(crate) directory: &'a Path,
@@ -167,15 +166,15 @@ pub(crate) struct WorkspaceLocks<'a> {
 pub(crate) enum WorkspaceLockError {
     #[error("the workspace is in use")]
     Held(Option<Holder>),
-    /// A sandbox on the outer of two nested workspaces could replace the mounts of the inner.
-    #[error("`{}`, which lies inside or around this workspace, is in use", path.display())]
+    /// If two workspaces are nested, a sandbox on the outer one could replace the mounts of the inner one.
+    #[error("`{}`, which is inside or around this workspace, is in use", path.display())]
     Nested { path: PathBuf, holder: Holder },
     #[error("the workspace's lock cannot be used")]
     Io(#[source] io::Error),
 }
 
 impl WorkspaceLocks<'_> {
-    /// Takes the lock of one workspace, and makes sure that no live one lies inside or around it.
+    /// Takes the lock of one workspace, if no workspace in use is inside or around it.
     pub(crate) fn acquire(
         &self,
         workspace: &Path,
@@ -186,7 +185,7 @@ impl WorkspaceLocks<'_> {
         let own = self.directory.join(format!("{}-{}.lock", metadata.dev(), metadata.ino()));
         let holder = Holder { path: Some(BytesPath::from(workspace)), ..holder.clone() };
         loop {
-            // Taken for a moment only, so that two nested workspaces cannot both be found free.
+            // A short lock, so that two runs cannot find two nested workspaces free at the same time.
             let registry = self.registry()?;
             if let Some(Relative { lock, path, holder: nested }) =
                 self.live_relative(workspace, &own)?
@@ -216,7 +215,7 @@ impl WorkspaceLocks<'_> {
         }
     }
 
-    /// The locks that nobody holds, and whose last holders have left something.
+    /// The free locks whose last holders need a clean-up.
     pub(crate) fn of_the_dead(&self, has_left: impl Fn(RunId) -> bool) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(self.directory)? {
@@ -224,7 +223,7 @@ impl WorkspaceLocks<'_> {
             if lock.extension().is_none_or(|extension| extension != "lock") {
                 continue;
             }
-            // The last look is the dearest.
+            // The most expensive check comes last.
             let left = KernelLock::note::<Holder>(&lock).ok().flatten();
             let left = left.is_some_and(|last| last.may_have_left().any(&has_left));
             if left && !KernelLock::is_held(&lock).unwrap_or(true) {
@@ -234,9 +233,9 @@ impl WorkspaceLocks<'_> {
         Ok(found)
     }
 
-    /// Holds a lock for as long as it takes to clean up after those who had it, and says how many they were. The registry
-    /// is held meanwhile: a run that begins just then waits for us instead of being refused. `None`: somebody has it, or
-    /// something of the dead lives.
+    /// Takes a lock for the clean-up after its earlier holders, and returns their number. It holds the registry meanwhile, so
+    /// that a starting run waits instead of being refused. `None` if another run has the lock, or a process of a dead run
+    /// lives.
     pub(crate) fn clean<E>(
         &self,
         lock: &Path,
@@ -275,14 +274,14 @@ impl WorkspaceLocks<'_> {
     }
 }
 
-/// A live workspace inside or around another.
+/// A workspace in use inside or around another.
 struct Relative {
     lock: PathBuf,
     path: PathBuf,
     holder: Holder,
 }
 
-/// Blocks until nobody holds the lock.
+/// Blocks until the lock is free.
 pub(crate) fn wait_until_free(lock: &Path) -> io::Result<()> {
     KernelLock::take_waiting(lock).map(drop)
 }

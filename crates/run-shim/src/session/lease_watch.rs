@@ -1,8 +1,8 @@
-//! Whether a run still has its session: looked at before anything is appended to its journal.
+//! Checks that a run still has its session, before the run appends to its journal.
 //!
-//! No kernel lock can be taken from its holder, but its file can: deleted, moved away with the state directory, replaced by
-//! a backup, or given to another by a network file system that has lost its server. Then somebody else may have the
-//! session by right, and this run is a stale one.
+//! No process can take a kernel lock from its holder. But the lock's file may be deleted, moved with the state directory,
+//! replaced by a backup, or given to another holder by a network file system that lost its server. Then another run may have
+//! the session, and this run is stale.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use crate::session::held_lock::HeldLock;
 
-/// The lease as it was when it was last known to be ours. A `stat` tells whether it may be another by now.
+/// The lease, and its state when the run certainly had it. A `stat` shows whether it may have changed since.
 #[derive(Debug)]
 pub(crate) struct LeaseWatch {
     lease: Arc<HeldLock>,
     seen: Option<Stamp>,
 }
 
-/// Changes whenever the file is another, or has other content.
+/// Differs if the file was replaced or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     identity: (u64, u64),
@@ -32,9 +32,9 @@ impl LeaseWatch {
         Self { lease, seen: None }
     }
 
-    /// Tells whether the session is still the run's.
+    /// Tells whether the run still has the session.
     pub(crate) fn is_ours(&mut self) -> bool {
-        // Taken before the look, so that a change in between is looked at the next time.
+        // First the stamp, then the look: the next call notices a change in between.
         let stamp = Stamp::of(self.lease.path());
         if stamp.is_some() && stamp == self.seen {
             return true;

@@ -33,7 +33,7 @@ impl Scene {
         KernelLock::note(&self.lease()).unwrap().unwrap()
     }
 
-    /// Writes into the file as somebody would who knows of no lock.
+    /// Writes into the file without the lock.
     fn overwrite(&self, note: &Holder) {
         fs::write(self.lease(), serde_json::to_vec(note).unwrap()).unwrap();
     }
@@ -54,7 +54,7 @@ fn a_lease_whose_file_was_deleted_moved_or_replaced_is_lost() {
         |scene| fs::remove_file(scene.lease()).unwrap(),
         |scene| fs::rename(scene.lease(), scene.directory.path().join("moved")).unwrap(),
         |scene| {
-            // As `rsync` and `tar` restore a file: another one, with the very same content.
+            // `rsync` and `tar` restore a file like this: a new file with the same content.
             let copy = scene.directory.path().join("copy");
             fs::copy(scene.lease(), &copy).unwrap();
             fs::rename(copy, scene.lease()).unwrap();

@@ -1,4 +1,4 @@
-//! The two locks of a run: its session's lease and its workspace's.
+//! The two locks of a run: its session's lease and its workspace's lock.
 
 use std::fmt;
 use std::fs::DirBuilder;
@@ -18,7 +18,7 @@ use crate::session::held_lock::{
     HeldLock, Holder, LockError, Patience, WorkspaceLockError, WorkspaceLocks, wait_until_free,
 };
 
-/// What is to be locked, and what is.
+/// The locks that a run needs, and those that it has.
 #[derive(Debug)]
 pub(crate) struct RunLocks {
     wanted: Wanted,
@@ -36,14 +36,14 @@ struct Wanted {
     holder: Holder,
 }
 
-/// Both locks. They are let go when this is dropped.
+/// Both locks. Dropping this releases them.
 #[derive(Debug)]
 pub(crate) struct Taken {
     lease: Arc<HeldLock>,
     workspace: HeldLock,
 }
 
-/// Why a run cannot have its locks, in words that name the holder.
+/// The reason why a run cannot have its locks. The message names the holder.
 #[derive(Debug)]
 pub(crate) enum LockRefusal {
     Session {
@@ -58,7 +58,7 @@ pub(crate) enum LockRefusal {
         path: PathBuf,
         holder: Holder,
     },
-    /// Something lives of a run that had the workspace before.
+    /// A process of an earlier run in the workspace still lives.
     NotDead {
         run: RunId,
         why: String,
@@ -81,13 +81,13 @@ impl fmt::Display for LockRefusal {
             }
             Self::Nested { path, holder } => write!(
                 formatter,
-                "workspace `{}`, which lies inside or around this one, is in use by run {} (pid {})",
+                "workspace `{}`, which is inside or around this one, is in use by run {} (pid {})",
                 path.display(),
                 holder.run,
                 holder.pid
             ),
             Self::NotDead { run, why } => {
-                write!(formatter, "run {run}, which had the workspace before, is not dead: {why}")
+                write!(formatter, "run {run}, which used the workspace before, is not dead: {why}")
             }
             Self::Io(problem) => formatter.write_str(problem),
         }
@@ -138,40 +138,39 @@ impl RunLocks {
         Self { wanted, held: None }
     }
 
-    /// Takes both, or neither.
+    /// Takes both locks, or neither.
     pub(crate) fn try_take(&mut self) -> Result<(), LockRefusal> {
         self.held = Some(self.wanted.take(Patience::FailAtOnce)?);
         Ok(())
     }
 
-    /// Waits for both in a thread of its own.
+    /// Waits for both locks on another thread.
     pub(crate) fn wait_elsewhere(&self) -> JoinHandle<Result<Taken, LockRefusal>> {
         let wanted = self.wanted.clone();
         tokio::task::spawn_blocking(move || wanted.take(Patience::Wait))
     }
 
-    /// Keeps what the wait brought.
+    /// Stores the locks after the wait.
     pub(crate) fn put(&mut self, taken: Taken) {
         self.held = Some(taken);
     }
 
-    /// How often the session's lease has been taken, by us the last time.
+    /// How often runs have taken the session's lease, this run included.
     pub(crate) fn generation(&self) -> u64 {
         self.held.as_ref().map_or(0, |held| held.lease.generation())
     }
 
-    /// The session's lease, once it is taken.
+    /// The session's lease, once the run has it.
     pub(crate) fn lease(&self) -> Option<Arc<HeldLock>> {
         self.held.as_ref().map(|held| Arc::clone(&held.lease))
     }
 
-    /// Whether the lease is still the one we took. If not, the session is not ours to write to.
+    /// Tells whether the run still has the lease. If not, it must not write to the session.
     pub(crate) fn is_current(&self) -> bool {
         self.held.as_ref().is_some_and(|held| held.lease.is_current())
     }
 
-    /// A run that will not happen has no session either: what was made for a new one goes again. One that was minted
-    /// stays: whoever minted it may try again.
+    /// Removes the files of a new session whose run does not happen. A minted session stays, because the user may try again.
     pub(crate) fn forget_new_session(&self) {
         if self.wanted.session_start == SessionStart::New
             && !self.wanted.is_minted
@@ -181,8 +180,7 @@ impl RunLocks {
         }
     }
 
-    /// Removes what the runs that had this workspace before us left, if they died. If something of them lives, the locks are
-    /// given back.
+    /// Cleans up after dead runs in this workspace. If a process of theirs still lives, it releases the locks.
     pub(crate) fn clean_up_after_the_dead(
         &mut self,
         state: &StateRoot,
@@ -202,21 +200,21 @@ impl RunLocks {
     }
 }
 
-/// Removes what those left who had a workspace before, whose lock is held.
+/// Cleans up after earlier runs in a workspace. The caller holds its lock.
 fn clean_up(lock: &mut HeldLock, state: &StateRoot, socket_root: &Path) -> Result<(), LockRefusal> {
     for run in lock.uncleaned() {
         leftovers::clean_up_after(run, state)
             .map_err(|error| LockRefusal::NotDead { run: *run, why: error.to_string() })?;
         sockets::remove_if_over(state, socket_root, *run);
     }
-    // Whoever cannot note it leaves it to the next, who finds nothing any more.
+    // If this fails, the next holder cleans up again and finds nothing.
     lock.note_clean().ok();
     Ok(())
 }
 
 impl Wanted {
-    /// Takes both. Neither is held while the other is waited for: others may work in the workspace meanwhile, and would
-    /// take us for dead if they found our name in its lock.
+    /// Takes both locks. It holds neither while it waits for the other. Otherwise another run that finds this run's name in the
+    /// workspace's lock would think that this run died.
     fn take(&self, patience: Patience) -> Result<Taken, LockRefusal> {
         loop {
             match self.take_at_once(patience) {
@@ -231,7 +229,7 @@ impl Wanted {
         }
     }
 
-    /// The workspace first: a run that is refused for it has left nothing of its session behind.
+    /// Takes the workspace first, so that a refused run leaves nothing of its session behind.
     fn take_at_once(&self, patience: Patience) -> Result<Taken, LockRefusal> {
         let failed = |path: &Path, error: &dyn std::error::Error| {
             let why = ground::with_causes(error);
@@ -266,31 +264,30 @@ impl Wanted {
     }
 }
 
-/// A workspace in which no run begins for as long as this is held.
+/// Keeps runs from starting in a workspace until it is dropped.
 #[derive(Debug)]
 pub struct WorkspaceHold {
     _lock: HeldLock,
 }
 
-/// Why a workspace cannot be had.
+/// The reason why a workspace's lock cannot be taken.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct WorkspaceBusy(LockRefusal);
 
 impl WorkspaceBusy {
-    /// Whether somebody is at work in it; else its lock cannot be used.
+    /// True if a run works in it. False if its lock is unusable.
     pub fn is_held(&self) -> bool {
         !matches!(self.0, LockRefusal::Io(_))
     }
 
-    /// The run that is at work in it.
+    /// The run that works in it.
     pub fn holder(&self) -> Option<RunId> {
         self.0.holder()
     }
 }
 
-/// Keeps runs out of a workspace, and removes what a run that died left in it. `on_behalf_of` is named to those who are
-/// kept out.
+/// Keeps runs out of a workspace, and cleans up after dead runs in it. Refused runs see `on_behalf_of` as the holder.
 pub fn hold_workspace(
     state: &StateRoot,
     socket_root: &Path,
@@ -333,7 +330,7 @@ pub fn hold_workspace(
     }
 }
 
-/// Cleans up after the runs that died, in all workspaces that nobody uses. Says after how many.
+/// Cleans up after dead runs in all unused workspaces. Returns their number.
 pub fn clean_up_after_the_dead(state: &StateRoot, socket_root: &Path) -> usize {
     let directory = state.workspaces();
     let locks = WorkspaceLocks { directory: &directory };
@@ -349,7 +346,7 @@ pub fn clean_up_after_the_dead(state: &StateRoot, socket_root: &Path) -> usize {
     n_dead
 }
 
-/// Removes what counts of tools left that were killed: the places of sessions that no run has.
+/// Removes the places of sessions that no run has, which killed processes left.
 fn sweep_tool_counts(state: &StateRoot) {
     let places = std::fs::read_dir(state.tool_counts()).into_iter().flatten().flatten();
     for place in places {

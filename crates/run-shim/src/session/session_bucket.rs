@@ -1,18 +1,18 @@
-//! What the agent sees of the sessions of its workspace: its own, and nothing of the others.
+//! Shows the agent its own session, and hides the other sessions of the workspace.
 //!
-//! Cursor keeps all sessions of a workspace in one directory, the bucket, and an agent makes the stores of its sub-agents
-//! there too. So the bucket inside is a directory of ours, and the session's own directory is mounted in it. What the
-//! agent makes beside it is moved to the user's bucket when the agent is dead, if it is what it should be:
+//! Cursor keeps all sessions of a workspace in one directory, the bucket. An agent also makes the stores of its sub-agents
+//! there. So the bucket inside is a directory of Caretaker, and the sandbox mounts the session's own directory in it. After
+//! the agent's death, the shim moves the other stores to the user's bucket, if they are plain stores:
 //!
 //! ```text
 //!   <state>/sessions/<id>/chats/   <id>/      empty: the user's <bucket>/<id> is mounted on it
-//!                                  <child>/   empty: one of an earlier run, mounted from the user's bucket too
+//!                                  <child>/   empty: of an earlier run, mounted from the user's bucket too
 //!                                  <child>/   with files: made in this run, moved to the user's bucket after it
-//!   <state>/sessions/<id>/children  the names of those that were moved; the agent cannot write it
+//!   <state>/sessions/<id>/children  the names of the moved stores; the agent cannot write it
 //! ```
 //!
-//! **Invariant:** the agent cannot read or write another session of the workspace, and nothing but plain files of its
-//! making reaches the user's bucket.
+//! **Invariant:** the agent cannot read or write another session of the workspace. Only plain files that it made reach the
+//! user's bucket.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -25,49 +25,50 @@ use std::time::SystemTime;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-/// Each one is a mount, and mounts cost time. The newest are shown.
+/// The most children to show, newest first. Each is a mount, and mounts cost time.
 const MOST_CHILDREN: usize = 16;
-/// A store has three or four files.
+/// The most files of a store. Real ones have three or four.
 const MOST_FILES: usize = 64;
-/// The longest name of a session that is taken over.
+/// The longest name of a session that the shim moves.
 const LONGEST_NAME: usize = 128;
 
 /// The bucket of one session.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionBucket {
-    /// Ours: becomes the bucket inside.
+    /// Caretaker's directory. It becomes the bucket inside.
     private: PathBuf,
-    /// Which sessions beside this one are its own: an empty directory in the bucket is made by anybody in there.
+    /// The names of this session's children. An empty directory in the bucket proves nothing, because any program inside can
+    /// make one.
     record: PathBuf,
-    /// The user's own.
+    /// The user's own bucket.
     on_host: PathBuf,
     session: OsString,
 }
 
-/// Why something that the agent made beside its session is not taken over.
+/// The reason why the shim does not move a store to the user's bucket.
 #[derive(Debug, thiserror::Error)]
 enum NotAdopted {
-    #[error("it is no store: it has more than plain files in it")]
+    #[error("it is not a store: it has more than plain files")]
     NotAStore,
-    #[error("there is one of that name already")]
+    #[error("that name already exists")]
     Taken,
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl SessionBucket {
-    /// Below the session's own directory in our state, beside the user's bucket.
+    /// `session_dir` is the session's directory in Caretaker's state, `on_host` is the user's bucket.
     pub(crate) fn new(session_dir: &Path, on_host: PathBuf, session: &str) -> Self {
         let (private, record) = (session_dir.join("chats"), session_dir.join("children"));
         Self { private, record, on_host, session: session.into() }
     }
 
-    /// What becomes the bucket inside.
+    /// The directory that becomes the bucket inside.
     pub(crate) fn private(&self) -> &Path {
         &self.private
     }
 
-    /// The directories of the user's bucket that are shown in it.
+    /// The directories of the user's bucket that the sandbox shows in it.
     pub(crate) fn shown(&self) -> Vec<PathBuf> {
         let mut shown = vec![self.on_host.join(&self.session)];
         shown.extend(self.children().into_iter().map(|child| self.on_host.join(child)));
@@ -79,7 +80,7 @@ impl SessionBucket {
         self.on_host.join(&self.session).join("store.db")
     }
 
-    /// Makes what must be there before the agent is: Cursor is content with an empty directory, and begins its store in it.
+    /// Makes the directories that the agent needs. Cursor accepts an empty directory and starts its store in it.
     pub(crate) fn prepare(&self) -> io::Result<()> {
         for directory in [self.private.join(&self.session), self.on_host.join(&self.session)] {
             DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
@@ -87,27 +88,27 @@ impl SessionBucket {
         Ok(())
     }
 
-    /// Takes over what the agent made beside its session, and removes the session's directory where nothing was ever
-    /// written to it. The agent must be dead.
+    /// Moves the stores that the agent made beside its session, and removes the session's directory if it is empty. The agent
+    /// must be dead.
     pub(crate) fn settle(&self) {
         for name in names_in(&self.private) {
             if name == self.session || is_empty(&self.private.join(&name)) {
                 continue;
             }
             match self.adopt(&name) {
-                Ok(()) => tracing::info!(?name, "a session that the agent made beside its own"),
+                Ok(()) => tracing::info!(?name, "moved a session that the agent made"),
                 Err(error) => {
-                    tracing::warn!(?name, %error, "what the agent made beside its session stays where it is");
+                    tracing::warn!(?name, %error, "did not move what the agent made beside its session");
                 }
             }
         }
-        // Neither is removed unless it is empty.
+        // This removes only empty directories.
         if fs::remove_dir(self.on_host.join(&self.session)).is_ok() {
             fs::remove_dir(&self.on_host).ok();
         }
     }
 
-    /// Sessions that the agent made beside this one in earlier runs, the newest first.
+    /// The sessions that the agent made beside this one in earlier runs, newest first.
     fn children(&self) -> Vec<OsString> {
         let recorded = fs::read_to_string(&self.record).unwrap_or_default();
         let mut children: Vec<(SystemTime, OsString)> = recorded
@@ -138,14 +139,14 @@ impl SessionBucket {
             }
             moved => moved?,
         }
-        // So that it is shown to the next run.
+        // The next run shows it.
         DirBuilder::new().mode(0o700).create(&made)?;
         let mut record =
             OpenOptions::new().append(true).create(true).mode(0o600).open(&self.record)?;
         Ok(writeln!(record, "{}", name.display())?)
     }
 
-    /// To another file system: beside its place first, so that nobody ever sees half of it.
+    /// Copies to another file system. First under a temporary name, so that no reader sees half of it.
     fn copy(&self, files: &[OsString], made: &Path, place: &Path) -> Result<(), NotAdopted> {
         let beside = self.on_host.join(format!(".caretaker-{}", std::process::id()));
         DirBuilder::new().mode(0o700).create(&beside)?;
@@ -172,7 +173,7 @@ fn rename_to_free(from: &Path, to: &Path) -> Result<(), NotAdopted> {
     }
 }
 
-/// A name that cannot be taken for anything but a session's.
+/// Tells whether a name can only be a session's.
 fn is_plain_name(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -189,7 +190,7 @@ fn is_empty(directory: &Path) -> bool {
     is_directory && fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// The files of a directory; `None` if it is something else, or has something else in it.
+/// Returns the files of a directory. `None` if it is not a directory, or has anything but plain files.
 fn plain_files_in(directory: &Path) -> io::Result<Option<Vec<OsString>>> {
     if !fs::symlink_metadata(directory)?.is_dir() {
         return Ok(None);

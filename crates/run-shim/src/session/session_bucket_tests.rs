@@ -25,7 +25,7 @@ impl Place {
         self.directory.path().join("host/chats/bucket").join(below)
     }
 
-    /// Makes something as the agent would.
+    /// Makes files like an agent.
     fn make(&self, below: &str, content: &str) {
         let path = self.bucket.private().join(below);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -60,7 +60,7 @@ fn a_sub_agent_is_moved_to_the_users_bucket_and_shown_to_the_next_run() {
     assert!(is_empty(&place.bucket.private().join(CHILD)));
     assert_eq!(place.bucket.shown(), [place.on_host(SESSION), place.on_host(CHILD)]);
 
-    // Somebody removed it: there is nothing to show.
+    // The user removed it, so there is nothing to show.
     fs::remove_dir_all(place.on_host(CHILD)).unwrap();
     assert_eq!(place.bucket.shown(), [place.on_host(SESSION)]);
 }
@@ -92,7 +92,7 @@ fn a_store_can_be_copied_to_another_file_system() {
     let files = plain_files_in(&made).unwrap().unwrap();
     place.bucket.copy(&files, &made, &place.on_host(CHILD)).unwrap();
     assert_eq!(fs::read_to_string(place.on_host(CHILD).join("store.db")).unwrap(), "child");
-    // The second time its place is taken, and nothing is left beside it.
+    // The second time its name exists, and no temporary file is left.
     let again = place.bucket.copy(&files, &made, &place.on_host(CHILD));
     assert!(matches!(again, Err(NotAdopted::Taken)));
     let mut names = names_in(&place.on_host(""));
@@ -116,7 +116,7 @@ fn a_directory_in_the_name_of_another_session_shows_nothing_of_it() {
     let another = place.on_host(CHILD);
     fs::create_dir(&another).unwrap();
     fs::write(another.join("store.db"), "the user's").unwrap();
-    // As an agent would, whoever told it the name.
+    // An agent may know the name.
     fs::create_dir(place.bucket.private().join(CHILD)).unwrap();
     place.bucket.settle();
     assert_eq!(place.bucket.shown(), [place.on_host(SESSION)]);

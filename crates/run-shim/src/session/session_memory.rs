@@ -1,10 +1,10 @@
-//! The memory of a session across a run: what it was before, whether the run continues it, and what is done if not.
+//! Checks that a run continues its conversation, and repairs the store if it does not.
 //!
 //! ```text
 //!   under the lease        while the agent runs             when it is dead
 //!   look_before ─────────► watch: the first new root ─────► settle ─► check_after: the last root
-//!   not resumable: the     does not continue: stop          does not continue: the pointer is put back,
-//!   agent is not started                                    the outcome is amnesia
+//!   not resumable: the     does not continue: stop          does not continue: put the pointer back,
+//!   agent does not start                                    the outcome is amnesia
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -22,17 +22,17 @@ use tokio::sync::mpsc;
 
 use crate::session::checkpoint::pending_tools;
 use crate::session::session_record::read_session_record;
-use crate::session::write_lease::is_written_by_nobody;
+use crate::session::write_lease::has_no_writer;
 
-/// How often the store is looked at until the agent has written its first root: a `stat`, mostly.
+/// The interval of looks at the store until the agent has written its first root. Most looks are a `stat`.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Roots are written one after the other, and the pointer may step back for a moment: one look is no look.
+/// The agent writes one root after the other, and the pointer may step back for a moment. So one look is not enough.
 const LOOKS: usize = 2;
-/// How long others may take to let go of a store after the agent is dead.
+/// The time for other processes to close a store after the agent's death.
 const SETTLING: Duration = Duration::from_secs(5);
 const SETTLE_LOOK: Duration = Duration::from_millis(20);
 
-/// Why a session is not resumed although its turn has come.
+/// The reason why the shim does not resume a session.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResumeRefusal {
     #[error("the session cannot be resumed: {0}")]
@@ -48,8 +48,9 @@ pub(crate) fn store_db_of(spec: &RunSpec) -> Option<PathBuf> {
     Some(chats.join(spec.session.to_string()).join("store.db"))
 }
 
-/// Says what a run would find that resumes a session, or why none can: before a run is made, and again by its shim under
-/// the lease. `record` is of the session's last run. A list of many does not look for other processes.
+/// Returns the point at which a run would resume a session, or the reason why it cannot. Admission calls this before it
+/// makes a run, and the shim again under the lease. `record` is the session's record. [`Depth::Glance`] does not search for
+/// other processes.
 pub fn look_at_session(
     record: Option<&SessionRecord>,
     store_db: &Path,
@@ -61,7 +62,7 @@ pub fn look_at_session(
         return resume_point(store_db, recorded, depth);
     }
     let (writers, point) = std::thread::scope(|scope| {
-        // Looking through all processes takes as long as looking at the store.
+        // Searching all processes takes as long as checking the store, so the two run at the same time.
         let writers = std::thread::Builder::new().spawn_scoped(scope, || writers_of(store_db));
         let point = resume_point(store_db, recorded, depth);
         let writers = match writers {
@@ -76,22 +77,22 @@ pub fn look_at_session(
     }
 }
 
-/// What a run that resumes a session will find. `None` for one that begins a session. The lease must be held.
+/// Returns the point at which the run resumes its session. `None` for a new session. The caller holds the lease.
 pub(crate) fn look_before(
     state: &StateRoot,
     spec: &RunSpec,
 ) -> Result<Option<ResumePoint>, ResumeRefusal> {
     let store_db = store_db_of(spec);
-    // Of two runs of a session that was minted, the second continues what the first began.
+    // If a minted session has two runs, the second continues the conversation of the first.
     let is_begun = store_db.as_ref().is_some_and(|store_db| store_db.exists());
     if spec.session_start == SessionStart::New && !is_begun {
         return Ok(None);
     }
     let store_db = store_db.ok_or(ResumeRefusal::Store(NotResumable::NoStore))?;
     let record = read_session_record(state, &spec.session);
-    // The run to continue was chosen without the lease, and another process may have chosen the same. The record names a
-    // run only once that run is about to start its agent. So it may name one older than the run to continue, which then died
-    // early. Ids of runs are in the order of their making.
+    // Admission chose the run to continue without the lease, so another process may have chosen the same. A run is in the
+    // record once it is about to start its agent. The record may name an older run than `continued`, if `continued` died
+    // early. The ids of runs are in the order of their creation.
     if let (Some(continued), Some(record)) = (spec.continues, &record)
         && record.run > continued
     {
@@ -103,7 +104,7 @@ pub(crate) fn look_before(
     }
 }
 
-/// What the journal says of it.
+/// The event for a resumed session.
 pub(crate) fn resuming(point: &ResumePoint) -> RunEvent {
     RunEvent::Resuming {
         root: point.state.id.to_string(),
@@ -112,8 +113,8 @@ pub(crate) fn resuming(point: &ResumePoint) -> RunEvent {
     }
 }
 
-/// Looks for the first root that the agent writes, and says so if it does not continue what was before. Says nothing
-/// about a session that is new.
+/// Watches for the first root that the agent writes, and sends a message if it does not continue the conversation. For a new
+/// session it sends nothing.
 pub(crate) fn watch(store_db: &Path, before: Option<&ResumePoint>) -> mpsc::Receiver<()> {
     let (sender, receiver) = mpsc::channel(1);
     if let Some(before) = before.cloned() {
@@ -122,7 +123,7 @@ pub(crate) fn watch(store_db: &Path, before: Option<&ResumePoint>) -> mpsc::Rece
             if has_forgotten(store_db, before, &sender).await {
                 sender.send(()).await.ok();
             }
-            // A closed channel would be mistaken for news.
+            // The receiver would take a closed channel for a message.
             sender.closed().await;
         });
     }
@@ -161,12 +162,12 @@ async fn has_forgotten(
     false
 }
 
-/// What the store says of the conversation.
+/// The state of the conversation in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Sight {
-    /// It cannot be read, and why.
+    /// The store is unreadable, with the reason.
     Unclear(String),
-    /// Nothing was written yet.
+    /// The agent has not written yet.
     Unchanged,
     Continued,
     Forgotten,
@@ -181,20 +182,20 @@ fn look(store_db: &Path, before: &ResumePoint) -> Sight {
     }
 }
 
-/// What became of a conversation.
+/// The state of a conversation after a run.
 #[derive(Debug)]
 pub(crate) enum Recollection {
     Continued,
-    /// The event says that the pointer was put back, the text why it was not.
+    /// The event if the pointer was put back, or the reason why not.
     Forgotten(Result<RunEvent, String>),
-    /// The agent answered, and nothing of it is in the store: it was another conversation that went on.
+    /// The agent answered, but the store has nothing of it. The agent continued another conversation.
     Elsewhere,
-    /// The store cannot be read any more.
+    /// The store is unreadable now.
     Destroyed(String),
 }
 
-/// Tells whether the store continues what was before the run, and puts its pointer back where it does not. The agent must
-/// be dead and the lease held.
+/// Checks whether the store continues the conversation, and puts its pointer back if not. The agent is dead, and the caller
+/// holds the lease.
 pub(crate) fn check_after(
     store_db: &Path,
     before: &ResumePoint,
@@ -216,12 +217,10 @@ pub(crate) fn check_after(
     })
 }
 
-/// Waits until nobody writes to the store any more. What was in the sandbox is gone, so this is about others.
+/// Waits until no process writes to the store. The sandbox is gone, so only other programs can.
 pub(crate) fn settle(store_db: &Path) {
     let deadline = Instant::now() + SETTLING;
-    while !is_written_by_nobody(store_db)
-        && !writers_of(store_db).is_empty()
-        && Instant::now() < deadline
+    while !has_no_writer(store_db) && !writers_of(store_db).is_empty() && Instant::now() < deadline
     {
         std::thread::sleep(SETTLE_LOOK);
     }

@@ -1,12 +1,9 @@
-//! `session.json`: read by whoever wants to know, written by the holder of the session's lease alone.
+//! Reads and writes `session.json`. Any process may read it; only the holder of the session's lease writes it.
 
-use std::fs::OpenOptions;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 
-use ground::now_ms;
-use ground::{Durable, replace_file};
+use ground::{Durable, now_ms, plain_file, replace_file};
 use run_journal::StateRoot;
 use run_protocol::{Checkpoint, McpChoice, RunId, RunSpec, SessionRecord};
 use uuid::Uuid;
@@ -14,10 +11,10 @@ use uuid::Uuid;
 use crate::session::checkpoint;
 use crate::session::held_lock::HeldLock;
 
-/// A record has a path or two and some pending calls.
+/// The longest record. It has a few paths and some pending calls.
 const LONGEST: u64 = 1 << 20;
 
-/// The run that has a session now.
+/// The run that has a session's lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionHolder {
     pub run: RunId,
@@ -25,7 +22,7 @@ pub struct SessionHolder {
     pub since_ms: u64,
 }
 
-/// Tells whether a run has the session's lease, and which.
+/// Returns the run that has the session's lease, if one has.
 pub fn session_holder(state: &StateRoot, session: &Uuid) -> io::Result<Option<SessionHolder>> {
     let holder = HeldLock::holder_of(&state.session_lease(session))?;
     Ok(holder.map(|holder| SessionHolder {
@@ -35,21 +32,15 @@ pub fn session_holder(state: &StateRoot, session: &Uuid) -> io::Result<Option<Se
     }))
 }
 
-/// What is remembered of a session; `None` if nothing is that can be read.
+/// Returns the record of a session, if there is a readable one.
 pub fn read_session_record(state: &StateRoot, session: &Uuid) -> Option<SessionRecord> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
-        .open(state.session_record(session))
-        .ok()?;
-    let mut text = Vec::new();
-    file.take(LONGEST).read_to_end(&mut text).ok()?;
+    let text = plain_file::read_at_most(&state.session_record(session), LONGEST).ok()?;
     let record: SessionRecord = serde_json::from_slice(&text).ok()?;
     (record.session == *session).then_some(record)
 }
 
-/// Looks at a store that was changed on purpose, and remembers what it holds now; does nothing for a session of which
-/// nothing is remembered. The session's lease must be held.
+/// Updates the record after a deliberate change of the store. Does nothing without a record. The caller holds the session's
+/// lease.
 pub fn renew_session_record(state: &StateRoot, session: &Uuid, store_db: &Path) -> io::Result<()> {
     let Some(mut record) = read_session_record(state, session) else { return Ok(()) };
     record.checkpoint = Some(checkpoint::checkpoint(store_db, *session));
@@ -57,8 +48,8 @@ pub fn renew_session_record(state: &StateRoot, session: &Uuid, store_db: &Path) 
     replace(state, &record)
 }
 
-/// Writes down who has the session, and what its store holds where that was just read. A store without a root has lost it,
-/// and what it was stays known: whoever resumes is to be told.
+/// Records the run that has the session, and its checkpoint if it was just read. If the store lost its root, the record keeps
+/// the earlier checkpoint, so that a later resume notices the loss.
 pub(crate) fn write(
     state: &StateRoot,
     spec: &RunSpec,
@@ -80,7 +71,7 @@ pub(crate) fn write(
     replace(state, &record)
 }
 
-/// Writes down what the user changed about the session's MCP servers. The session's lease must be held.
+/// Records the user's changes of the session's MCP servers. The caller holds the session's lease.
 pub(crate) fn write_choice(state: &StateRoot, session: &Uuid, mcp: McpChoice) -> io::Result<()> {
     let record = read_session_record(state, session).ok_or(io::ErrorKind::NotFound)?;
     replace(state, &SessionRecord { mcp, at: now_ms(), ..record })

@@ -1,4 +1,4 @@
-//! What a line of the agent's means for the course of its run.
+//! Translates a line of the agent into a sign for the state machine.
 
 use agent_stream::{AssistantForm, EventKind, ShellArgs, StreamLine};
 use run_protocol::RunSpec;
@@ -6,10 +6,10 @@ use run_protocol::RunSpec;
 use crate::supervise::run_state::AgentSign;
 use crate::supervise::token_count::all_tokens;
 
-/// What is kept of a name or an id that the agent gives: it may be as long as a line.
+/// The longest name or id to keep. An agent's name may be as long as a line.
 const LONGEST_NAME: usize = 256;
 
-/// What the agent must say in its first line, to be the one that was asked for.
+/// The session and workspace that the agent's first line must name.
 #[derive(Debug, Clone)]
 pub(crate) struct Expected {
     session: String,
@@ -22,7 +22,7 @@ impl Expected {
     }
 }
 
-/// The name of an event that we do not know; `None` for one that we do.
+/// Returns the name of an unknown event.
 pub(crate) fn drift(line: &StreamLine<'_>) -> Option<String> {
     let EventKind::Unknown { kind, subtype, .. } = &line.event.kind else { return None };
     let kind = kept(kind.as_deref().unwrap_or("(no type)"));
@@ -36,7 +36,7 @@ fn kept(name: &str) -> String {
     name.chars().take(LONGEST_NAME).collect()
 }
 
-/// What a line means for the course of the run.
+/// Returns the meaning of a line.
 pub(crate) fn sign_of(line: &StreamLine<'_>, expected: &Expected) -> AgentSign {
     let event = &line.event;
     match &event.kind {
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    /// What the lines mean, one after the other.
+    /// The meaning of each line.
     fn signs(lines: &str) -> Vec<AgentSign> {
         let expected = Expected { session: String::new(), workspace: String::new() };
         let mut signs = Vec::new();

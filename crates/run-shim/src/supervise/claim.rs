@@ -1,8 +1,8 @@
-//! Phase one: the run becomes this shim's. Nobody else writes its journal, its session or its workspace from here on.
+//! Phase one: the shim claims the run. From here on no other process writes its journal, its session or its workspace.
 //!
 //! ```text
-//!   open   directory, run lock, journal, sockets          a failure is the starter's to hear
-//!   take   locks ─► what the dead left ─► the session as it is ─► messages to deliver
+//!   open   directory, run lock, journal, sockets          the starter hears of a failure
+//!   take   locks ─► clean up after dead runs ─► the session's state ─► messages to deliver
 //! ```
 
 use std::path::Path;
@@ -30,19 +30,19 @@ use crate::supervise::refusal::{NotBegun, ShimError};
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::{Environment, QUEUE, outcome_words};
 
-/// A run that is this shim's, and what it holds for it. Everything is let go when this is dropped, the run itself last.
+/// A run that this shim claimed, and its locks. Dropping this releases them, the run's own lock last.
 pub(crate) struct Claim {
     pub(crate) run: RunDirectory,
     pub(crate) state_root: StateRoot,
     pub(crate) spec: RunSpec,
-    /// What the conversation was before the run; `None` for a new one.
+    /// The conversation before the run. `None` for a new one.
     pub(crate) before: Option<ResumePoint>,
-    /// Messages on their way to the agent.
+    /// Delivers messages to the agent.
     pub(crate) handover: Arc<Handover>,
     pub(crate) locks: RunLocks,
     sockets: Sockets,
     _run_lock: RunLock,
-    /// Whether the starter knows that the run goes on, and has gone its way.
+    /// True once the starter has got its report.
     has_reported: bool,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn open(
     let (run, state_root) = open_directory(run_dir)?;
     let spec = run.spec().map_err(unusable)?;
     let run_lock = run.lock().map_err(unusable)?;
-    // Under the lock: another shim may have begun the run or ended it before.
+    // Check under the lock, because another shim may have started or ended the run before.
     if spec.queue.is_some() && !run.is_queued().map_err(unusable)? {
         return Err(ShimError::Begun);
     }
@@ -87,7 +87,7 @@ pub(crate) fn open(
 }
 
 impl Claim {
-    /// Takes the session and the workspace, and looks at the session under its lease.
+    /// Takes the locks of the session and the workspace, and examines the session under its lease.
     pub(crate) async fn take(&mut self, supervisor: &mut Supervisor) -> Result<(), NotBegun> {
         self.take_locks(supervisor).await?;
         tracing::debug!("the locks are taken");
@@ -113,7 +113,7 @@ impl Claim {
         self.wait_for_locks(supervisor).await
     }
 
-    /// Waits in a thread of its own; an order to stop ends the wait, and so does the wall clock.
+    /// Waits on another thread. An order to stop or the wall clock ends the wait.
     async fn wait_for_locks(&mut self, supervisor: &mut Supervisor) -> Result<(), NotBegun> {
         let failed = |why: String| NotBegun::Ended { outcome: RunOutcome::SupervisorFailed, why };
         match supervisor.attend_or_end(self.locks.wait_elsewhere()).await {
@@ -130,7 +130,7 @@ impl Claim {
         }
     }
 
-    /// Takes the messages that are the run's prompt. What was passed on meanwhile is not passed on again.
+    /// Takes the messages that are the run's prompt. It does not deliver a message twice.
     fn take_messages(&mut self) -> Result<(), NotBegun> {
         if self.spec.delivers.is_empty() {
             return Ok(());
@@ -140,24 +140,24 @@ impl Claim {
             Ok(false) => "its messages were delivered before it began".to_owned(),
             Err(error) => with_causes(&error),
         };
-        // There is nothing to say to the agent, or we cannot find out, so it does not run. That is no failure.
+        // Without a known message the agent has nothing to do, so it does not run. That is not a failure.
         self.report(&ShimReport::Ready);
         Err(NotBegun::Ended { outcome: RunOutcome::Cancelled, why })
     }
 
-    /// Tells the starter, once, how the run goes on.
+    /// Sends the starter its report, once.
     pub(crate) fn report(&mut self, how: &ShimReport) {
         if self.is_to_report() {
             report(how).ok();
         }
     }
 
-    /// Whether the caller is the one that tells the starter how the run goes on. True once.
+    /// Returns true once, for the caller that sends the report.
     pub(crate) fn is_to_report(&mut self) -> bool {
         !std::mem::replace(&mut self.has_reported, true)
     }
 
-    /// Says that the run does not happen to the one who can still hear it: the starter, or the reader of the journal.
+    /// Refuses the run. The starter hears of it, or the journal, if the starter already has its report.
     pub(crate) fn refuse(&self, error: ShimError) -> NotBegun {
         if self.has_reported {
             return error.ended();
@@ -168,13 +168,13 @@ impl Claim {
         NotBegun::Refused(error)
     }
 
-    /// The socket by which the agent calls our tools, once.
+    /// Takes the socket for the agent's tool calls.
     pub(crate) fn take_mcp_socket(&mut self) -> Option<UnixListener> {
         self.sockets.mcp.take()
     }
 }
 
-/// A run's directory that cannot be used, and why.
+/// The error for an unusable run directory.
 pub(crate) fn unusable(error: impl std::error::Error) -> ShimError {
     ShimError::Directory(with_causes(&error))
 }
@@ -193,8 +193,8 @@ fn open_directory(run_dir: &Path) -> Result<(RunDirectory, StateRoot), ShimError
     Ok((directory, state_root))
 }
 
-/// SIGTERM and SIGINT to the shim come from a shutdown, or from a person who knows no better way to end it: the session is
-/// to be taken up again.
+/// Interrupts the run on SIGTERM and SIGINT. They come from a shutdown, or from a user who ends the shim directly. The user
+/// can resume the session later.
 async fn stop_on_signals(orders: mpsc::Sender<Order>) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))

@@ -1,4 +1,4 @@
-//! Phase five: what we lent the agent is taken back, the session is judged, the last event is written.
+//! Phase five: the shim takes back the run's files, judges the session, and writes the last event.
 
 use std::path::Path;
 
@@ -18,14 +18,14 @@ use crate::supervise::outcome_words;
 use crate::supervise::prepare::InPlace;
 use crate::supervise::supervisor::Supervisor;
 
-/// Closes a run, whether its agent ran or not. Nothing of the agent may live.
+/// Closes a run, even if its agent never ran. The agent must be dead.
 pub(crate) async fn close(
     supervisor: Supervisor,
     claim: &Claim,
     mut in_place: InPlace,
     driven: Driven,
 ) {
-    // From here on nobody takes orders.
+    // From here on the control socket refuses orders.
     let mut record = supervisor.into_record();
     if let Some(mcp) = in_place.mcp.take() {
         mcp.abort();
@@ -41,15 +41,15 @@ pub(crate) async fn close(
     let ended = judge(&mut record, claim, driven, &prepared.store_db).await;
     record.finish(ended);
     if let Err(error) = report_end(&claim.state_root, &claim.run) {
-        tracing::warn!(%error, "the parent could not be told");
+        tracing::warn!(%error, "could not report the end to the parent");
     }
 }
 
-/// Takes back what the run had of the user's: its place in the workspace, the login, the servers, the session's files.
+/// Undoes the run's preparation: its mount points in the workspace, its login, its servers, and the session's files.
 fn take_back(record: &mut RunRecord, claim: &Claim, in_place: &mut InPlace) {
     let InPlace { prepared, own_events, .. } = in_place;
     prepared.end_what_is_left();
-    // The namespace is gone; what we put into the workspace goes before anybody else may come.
+    // The namespace is gone. The shim removes its mount points before another run may start in the workspace.
     forget_sandbox(claim.run.path());
     prepared.remove_mount_points();
     let of_login = prepared.give_login_back();
@@ -61,7 +61,7 @@ fn take_back(record: &mut RunRecord, claim: &Claim, in_place: &mut InPlace) {
     prepared.forget_servers();
 }
 
-/// Looks at what the session holds now, writes that down, and says what the run came to.
+/// Examines the session, records its checkpoint, and returns the last event.
 async fn judge(record: &mut RunRecord, claim: &Claim, driven: Driven, store_db: &Path) -> RunEvent {
     let Driven { ending, exit_code, stderr_tail, tokens, .. } = driven;
     let Claim { spec, locks, .. } = claim;
@@ -88,13 +88,13 @@ async fn judge(record: &mut RunRecord, claim: &Claim, driven: Driven, store_db: 
     RunEvent::Ended { outcome, why, exit_code, duration_ms, stderr_tail }
 }
 
-/// What a look at the session's store came to.
+/// The result of a look at the session's store.
 struct Looked {
     recollection: Recollection,
     checkpoint: Checkpoint,
 }
 
-/// A hostile store may keep a reader busy for a while; clients that ask us something meanwhile are answered.
+/// Examines the store on another thread. A hostile store may take a while, and clients still get their answers meanwhile.
 async fn look(
     store_db: &Path,
     session: Uuid,
@@ -120,7 +120,7 @@ fn write_down(record: &mut RunRecord, claim: &Claim, looked: Looked) {
     }
     let (generation, kept) = (claim.locks.generation(), Some(checkpoint.clone()));
     if let Err(error) = session_record::write(&claim.state_root, &claim.spec, generation, kept) {
-        tracing::warn!(%error, "how the session stands could not be written down");
+        tracing::warn!(%error, "could not write the session's checkpoint");
     }
     record.event(&RunEvent::Checkpoint(checkpoint));
 }

@@ -1,4 +1,5 @@
-//! Phase four: the run under way. Waits for exactly one thing, decides by [`RunState`](super::run_state::RunState), acts.
+//! Phase four: the agent runs. The shim waits for exactly one thing, [`RunState`](super::run_state::RunState) decides, the shim
+//! acts.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,34 +28,34 @@ use crate::supervise::prepare::InPlace;
 use crate::supervise::presence::Presence;
 use crate::supervise::prompt;
 use crate::supervise::run_state::{AgentSign, Ending, Input};
-use crate::supervise::supervisor::{Heard, LOOK_EVERY, Supervisor, sleep_until};
+use crate::supervise::supervisor::{Heard, Supervisor, look_after, sleep_until};
 
-/// What is read of the agent's output at once: a batch of the journal.
+/// The most bytes of stdout in one read. They become one batch of the journal.
 const CHUNK: usize = 256 * 1024;
-/// The same for its stderr.
+/// The most bytes of stderr in one read.
 const STDERR_CHUNK: usize = 16 * 1024;
-/// Kinds of unknown events that are reported by name.
+/// The most kinds of unknown events that the journal names.
 const MOST_DRIFT: usize = 32;
 
-/// How the run came to its end.
+/// The end of a run.
 pub(crate) struct Driven {
     pub(crate) ending: Ending,
     pub(crate) exit_code: Option<i32>,
     pub(crate) stderr_tail: String,
-    /// How many tokens it took; `None` where nobody said.
+    /// The tokens that the run used, if the agent said so.
     pub(crate) tokens: Option<u64>,
-    /// Whether the agent was let go.
+    /// True if the agent was released.
     pub(crate) has_run: bool,
 }
 
 impl Driven {
-    /// A run whose agent was never let go.
+    /// A run whose agent was never released.
     pub(crate) fn unrun(ending: Ending, stderr_tail: String) -> Self {
         Self { ending, exit_code: None, stderr_tail, tokens: Some(0), has_run: false }
     }
 }
 
-/// Runs until the end. Nothing of the sandbox is left when this returns.
+/// Runs the agent until its end. After this, nothing of the sandbox is left.
 pub(crate) async fn drive(
     supervisor: &mut Supervisor,
     sandbox: Sandbox,
@@ -66,13 +67,13 @@ pub(crate) async fn drive(
     drive.finish().await
 }
 
-/// What the agent may make us write, looked at after each batch.
+/// The limits of the run's record. The shim checks them after each batch.
 #[derive(Debug)]
 pub(crate) struct RecordLimits {
     account: DiskAccount,
     journal_bytes: u64,
     disk_bytes: u64,
-    /// It is told once: after that the run is ending.
+    /// True once a limit was reported. After that the run ends.
     is_told: bool,
 }
 
@@ -92,7 +93,7 @@ impl RecordLimits {
     }
 }
 
-/// Everything that a run under way consists of.
+/// Everything that belongs to a running agent.
 struct Drive<'a> {
     supervisor: &'a mut Supervisor,
     sandbox: Sandbox,
@@ -102,46 +103,46 @@ struct Drive<'a> {
     records: RecordLimits,
     presence: Presence,
     exit_code: Option<i32>,
-    /// What the agent told us through its tools.
+    /// The events of the agent's tool calls.
     tool_events: &'a mut mpsc::Receiver<RunEvent>,
-    /// What our own tasks have to say, such as the one that writes the prompt.
+    /// The events of the shim's own tasks, such as the one that writes the prompt.
     own_events: &'a mut mpsc::Receiver<RunEvent>,
-    /// Hears of it if the agent does not continue the conversation that it was to continue.
+    /// Receives a message if the agent does not continue the conversation.
     forgotten: mpsc::Receiver<()>,
-    /// Hears of it if the sandbox takes more of the machine than it may.
+    /// Receives a limit that the sandbox exceeded.
     exceeded: mpsc::Receiver<LimitKind>,
-    /// Hears of it if something that is protected from the agent is not any more.
+    /// Notices when a protection of the sandbox is lost.
     mounts: Option<MountWatch>,
     network: Option<Network>,
-    /// Messages on their way to the agent.
+    /// Delivers messages to the agent.
     handover: Arc<Handover>,
-    /// Which MCP servers the agent has. `None` where we do not say.
+    /// The agent's MCP servers. `None` without a sandbox.
     servers: Option<LiveServers>,
 }
 
-/// The agent's output, as far as it is read.
+/// The agent's output.
 struct Output {
     chunk: Vec<u8>,
     stderr_chunk: Vec<u8>,
     stdout_open: bool,
     stderr_open: bool,
-    /// Whether the sandbox lives that it comes from.
+    /// True while the sandbox lives.
     alive: bool,
     stream: AgentStream,
     expected: Expected,
-    /// Unknown events that were reported.
+    /// The unknown events that the journal already names.
     drift: BTreeSet<String>,
 }
 
-/// What the lines of one batch come to.
+/// The meaning of one batch of lines.
 #[derive(Default)]
 struct Batch {
     inputs: Vec<Input>,
-    /// Messages that the agent has, as the lines show.
+    /// The messages that the lines prove to be delivered.
     arrived: Vec<Arrived>,
 }
 
-/// The one thing that happened.
+/// The one thing that the loop waited for.
 enum Happened {
     Stdout(usize),
     Stderr(usize),
@@ -156,7 +157,7 @@ enum Happened {
 }
 
 impl<'a> Drive<'a> {
-    /// Begins everything that goes on beside an agent: its prompt, its network, the watches over it.
+    /// Starts everything that works beside an agent: its prompt, its network, the watches over it.
     fn begin(
         supervisor: &'a mut Supervisor,
         mut sandbox: Sandbox,
@@ -215,7 +216,8 @@ impl<'a> Drive<'a> {
                 self.supervisor.look(Some(&mut self.sandbox.process));
                 continue;
             };
-            // A stop wakes us with the clock and without the pipes. They are looked at before the clock decides.
+            // After a stop of the shim, the clock wakes it before the pipes do. So it checks the pipes before the clock
+            // decides.
             if matches!(happened, Happened::Deadline)
                 && self.output.stdout_open
                 && self.has_output()
@@ -227,13 +229,13 @@ impl<'a> Drive<'a> {
             // Phase two: decide, then act.
             let batch = self.take_in(happened).await;
             self.decide(batch).await;
-            // The tasks that bring orders have a turn after each batch: the agent may always have printed the next one.
+            // The tasks that bring orders get a turn after each batch, even if the agent prints without end.
             tokio::task::yield_now().await;
         }
     }
 
-    /// Orders come first, or an agent that never stops printing could not be stopped; output comes before the end of the
-    /// process, so that what was printed is read. `None`: nothing happened for a while.
+    /// Orders come first, so that the user can stop an agent that prints without end. Output comes before the process's end,
+    /// so that the shim reads all of it. `None` if nothing happened for a while.
     async fn wait(&mut self, deadline: Option<Instant>) -> Option<Happened> {
         let (output, sandbox) = (&mut self.output, &mut self.sandbox);
         Some(tokio::select! {
@@ -248,11 +250,11 @@ impl<'a> Drive<'a> {
             Some(()) = self.forgotten.recv() => Happened::Forgotten,
             _ = sandbox.process.wait(), if output.alive => Happened::Exited,
             () = sleep_until(deadline) => Happened::Deadline,
-            () = tokio::time::sleep(LOOK_EVERY) => return None,
+            () = tokio::time::sleep(look_after(deadline)) => return None,
         })
     }
 
-    /// Records what happened, and says what it means for the course of the run.
+    /// Records what happened, and returns its inputs for the state machine.
     async fn take_in(&mut self, happened: Happened) -> Batch {
         let inputs = match happened {
             Happened::Stdout(length) => return self.read_stdout(length),
@@ -271,7 +273,7 @@ impl<'a> Drive<'a> {
             Happened::Forgotten => vec![Input::Forgotten],
             Happened::Exceeded(limit) => vec![Input::Exceeded(limit)],
             Happened::ProtectionLost(path) => {
-                // It is the end; whatever else goes is not asked about.
+                // The run ends now, so further losses do not matter.
                 self.mounts = None;
                 vec![Input::ProtectionLost(path.into())]
             }
@@ -290,7 +292,7 @@ impl<'a> Drive<'a> {
     }
 
     async fn decide(&mut self, batch: Batch) {
-        // The batch reaches the kernel before anything is decided on it.
+        // The batch reaches the kernel before the shim decides about it.
         self.flush();
         self.confirm(batch.arrived).await;
         for input in batch.inputs {
@@ -299,12 +301,12 @@ impl<'a> Drive<'a> {
         if let Some(limit) = self.records.newly_met() {
             self.step(Input::Exceeded(limit));
         }
-        // With output always there, the wait never comes to its deadline.
+        // With constant output, the wait never reaches its deadline.
         if self.supervisor.is_due() {
             self.step(Input::Tick);
         }
         self.flush();
-        // Nor does it come to the end of the process then.
+        // It never reaches the process's end either.
         if self.output.alive {
             self.sandbox.process.end_if_unheld();
         }
@@ -352,23 +354,23 @@ impl<'a> Drive<'a> {
         self.output.alive = false;
         self.exit_code = self.sandbox.process.exit_code().await;
         let exit_code = self.exit_code;
-        // The kernel may have ended it before we heard why.
+        // The kernel may have killed the agent before the shim heard of the limit.
         let exceeded = self.sandbox.limits.as_ref().and_then(|limits| limits.look(exit_code));
-        // An order that we were too late for comes before everything that follows from it.
+        // A user may have killed the sandbox without the shim. That order comes first.
         let order = was_killed_on_order(self.run_dir).then_some(Input::Stop(StopManner::Now));
         let exited = Input::Exited { exit_code };
         order.into_iter().chain(exceeded.map(Input::HadExceeded)).chain([exited]).collect()
     }
 
-    /// Writes down which messages the agent has. What cannot be is passed on again by a later run, not lost.
+    /// Records which messages the agent has. If that fails, a later run delivers them again.
     async fn confirm(&mut self, arrived: Vec<Arrived>) {
         for arrived in arrived {
             let handover = Arc::clone(&self.handover);
             let confirmed = tokio::task::spawn_blocking(move || handover.confirm(&arrived)).await;
             match confirmed {
                 Ok(Ok(event)) => self.supervisor.record.event(&event),
-                Ok(Err(error)) => tracing::warn!(%error, "a delivery could not be written down"),
-                Err(error) => tracing::warn!(%error, "a delivery could not be written down"),
+                Ok(Err(error)) => tracing::warn!(%error, "could not record a delivery"),
+                Err(error) => tracing::warn!(%error, "could not record a delivery"),
             }
         }
     }
@@ -376,17 +378,17 @@ impl<'a> Drive<'a> {
     fn change_servers(&mut self, (change, answer): AskedChange) {
         let changed = match &mut self.servers {
             Some(servers) => servers.change(&change),
-            None => Err("it has no sandbox, so the agent goes by your own files".to_owned()),
+            None => Err("it has no sandbox, so the agent uses your own files".to_owned()),
         };
         let record = &mut self.supervisor.record;
         record.keep_secret(self.servers.iter().flat_map(LiveServers::secrets));
         let done = changed.map(|event| record.event(&event));
-        // In the journal before anybody hears of it.
+        // The event is in the journal before the client gets its answer.
         self.flush();
         drop(answer.send(done));
     }
 
-    /// Time in which we did not run is no silence of the agent's.
+    /// Notes the time in which the shim did not run. It does not count as the agent's silence.
     fn note_absence(&mut self) {
         if let Some(ms) = self.presence.absent_ms() {
             tracing::warn!(ms, "the supervisor did not run");
@@ -394,7 +396,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Whether the kernel has something for us to read, whether we have heard of it or not.
+    /// Tells whether the kernel has output to read, even if the runtime does not know it yet.
     fn has_output(&self) -> bool {
         let mut fds = [PollFd::new(&self.sandbox.stdout, PollFlags::IN)];
         poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n_ready| n_ready > 0)
@@ -433,7 +435,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// What is still in the pipe of a process that is gone; a process that holds it open is not waited for.
+    /// Reads the rest of stderr after the agent's end. It does not wait for a process that holds the pipe open.
     async fn drain_stderr(&mut self) {
         let until = Instant::now() + Duration::from_millis(100);
         let record = &self.supervisor.record;
@@ -467,7 +469,7 @@ impl Output {
 
 fn add_sign(inputs: &mut Vec<Input>, sign: AgentSign) {
     let input = Input::Agent(sign);
-    // A flood of ordinary lines is one sign of life.
+    // Many ordinary lines are one sign of life.
     if input != Input::Agent(AgentSign::Other) || inputs.last() != Some(&input) {
         inputs.push(input);
     }
@@ -476,8 +478,6 @@ fn add_sign(inputs: &mut Vec<Input>, sign: AgentSign) {
 fn watch_mounts(sandbox: &Sandbox, launchable: &Launchable) -> Option<MountWatch> {
     let Launchable::Sandbox { plan, .. } = launchable else { return None };
     let watch = sandbox.process.watch_mounts(plan);
-    // An agent that is gone already shows nothing.
-    watch
-        .inspect_err(|error| tracing::warn!(%error, "the mounts of the sandbox are not watched"))
-        .ok()
+    // This fails if the agent is already gone.
+    watch.inspect_err(|error| tracing::warn!(%error, "cannot watch the mounts of the sandbox")).ok()
 }

@@ -1,4 +1,4 @@
-//! What kind of failure an agent's stderr and exit code tell of; never what its stdout says.
+//! Finds the kind of a failure in the agent's stderr and exit code. It never uses stdout.
 //!
 //! ```text
 //!   stderr ──► lines ──► without colours, stack frames, mirrored JSON ──► the last line that names a cause
@@ -10,10 +10,10 @@ use run_protocol::FailureClass;
 
 use stderr_lines::{one_line, telling_lines};
 
-/// Longer quotations are cut: a refused model is followed by ten kilobytes of others.
+/// The longest quotation. After a refused model, the agent lists ten kilobytes of others.
 const MOST_QUOTED_CHARS: usize = 200;
 
-/// Finds the kind of failure. A signal, or an exit code that stands for one, counts before any text.
+/// Finds the kind of failure. A signal, or an exit code for a signal, counts before any text.
 pub(crate) fn classify(stderr: &str, exit_code: Option<i32>, signal: Option<i32>) -> FailureClass {
     // Node catches SIGINT and SIGTERM and exits with 128 and the signal's number, as a shell and bwrap do for a child.
     let is_signal_code = exit_code.is_some_and(|code| (129..=159).contains(&code));
@@ -23,7 +23,7 @@ pub(crate) fn classify(stderr: &str, exit_code: Option<i32>, signal: Option<i32>
     cause(stderr).map_or(FailureClass::Other, |(class, _)| class)
 }
 
-/// Says in one sentence what happened, quoting the agent where its own words help.
+/// Describes the failure in one sentence. Quotes the agent if its own words help.
 pub(crate) fn sentence(class: FailureClass, stderr: &str) -> String {
     let line = cause(stderr).filter(|(found, _)| *found == class).map(|(_, line)| line);
     let line = line.as_deref();
@@ -34,7 +34,7 @@ pub(crate) fn sentence(class: FailureClass, stderr: &str) -> String {
         FailureClass::Auth => {
             "the agent is not logged in: run `cursor-agent login`, or set CURSOR_API_KEY".to_owned()
         }
-        FailureClass::Trust => "the agent was not told to trust the workspace".to_owned(),
+        FailureClass::Trust => "the agent does not trust the workspace".to_owned(),
         FailureClass::BadModel => match line.and_then(refused_model) {
             Some(model) => format!("the model `{model}` is not available"),
             None => with_quotation("the model is not available", line),
@@ -44,12 +44,12 @@ pub(crate) fn sentence(class: FailureClass, stderr: &str) -> String {
         }
         FailureClass::UsageLimit => with_quotation("the plan's usage is spent", line),
         FailureClass::Network => {
-            with_quotation("the service could not be reached or the connection was lost", line)
+            with_quotation("the agent could not reach the service, or lost the connection", line)
         }
         FailureClass::ConfigRace => {
             "another agent wrote cli-config.json at the same moment".to_owned()
         }
-        FailureClass::SessionInUse => with_quotation("the session is held by another agent", line),
+        FailureClass::SessionInUse => with_quotation("another agent holds the session", line),
         FailureClass::Killed if telling_lines(stderr).any(|line| is_out_of_memory(&line)) => {
             "the agent ran out of memory and was aborted".to_owned()
         }
@@ -58,12 +58,12 @@ pub(crate) fn sentence(class: FailureClass, stderr: &str) -> String {
         }
         FailureClass::Other => match last_words(stderr) {
             Some(line) => with_quotation("the agent failed", Some(&line)),
-            None => "the agent failed without a word".to_owned(),
+            None => "the agent failed without a message".to_owned(),
         },
     }
 }
 
-/// Finds the last line that names a cause. Notices of a reconnection count only where nothing else does: most
+/// Finds the last line that names a cause. Notices of a reconnection count only if there is no other cause, because most
 /// reconnections succeed.
 fn cause(stderr: &str) -> Option<(FailureClass, String)> {
     let named = telling_lines(stderr).find_map(|line| Some((class_of(&line)?, line)));
@@ -73,7 +73,7 @@ fn cause(stderr: &str) -> Option<(FailureClass, String)> {
     })
 }
 
-/// Phrases that name a class wherever they stand in a line, in the order in which they are looked for.
+/// Phrases that name a class anywhere in a line, in the order of the search.
 const PHRASES: [(FailureClass, &[&str]); 6] = [
     (
         FailureClass::Auth,
@@ -155,7 +155,7 @@ fn class_of(line: &str) -> Option<FailureClass> {
     if has("session id") && has("already in use") {
         return Some(FailureClass::SessionInUse);
     }
-    // An id that is no UUID cannot be claimed either, but nobody holds it.
+    // An agent cannot claim an id that is not a UUID either, but no agent holds it.
     if has("failed to claim persistent session") {
         return Some(if has("must be a uuid") {
             FailureClass::Other
@@ -166,7 +166,7 @@ fn class_of(line: &str) -> Option<FailureClass> {
     let named = PHRASES.iter().find(|(_, phrases)| phrases.iter().any(|phrase| has(phrase)));
     match named {
         Some((class, _)) => Some(*class),
-        // The code in brackets says more than the name of the error: a refused argument is no lost connection.
+        // The code in brackets says more than the error's name: a refused argument is not a lost connection.
         None if has("connecterror") && !has_status_code(line) => Some(FailureClass::Network),
         None => None,
     }
@@ -188,7 +188,7 @@ fn has_status_code(line: &str) -> bool {
     })
 }
 
-/// Finds a phrase of ASCII in a line, in any case, where it neither begins nor ends inside a word.
+/// Finds an ASCII phrase in a line, in upper or lower case, but only as whole words.
 fn has_phrase(line: &str, phrase: &str) -> bool {
     let is_word = |character: Option<char>| {
         character.is_some_and(|character| character.is_alphanumeric() || character == '_')
@@ -211,7 +211,7 @@ fn refused_model(line: &str) -> Option<String> {
     Some(cut(model.trim_end_matches('.')))
 }
 
-/// The last line that calls itself an error, else the last that says anything.
+/// Returns the last line that calls itself an error, else the last line with a message.
 fn last_words(stderr: &str) -> Option<String> {
     let is_error = |line: &String| {
         let head = line.split(':').next().unwrap_or_default();

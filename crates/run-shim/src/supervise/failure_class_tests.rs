@@ -1,10 +1,11 @@
 use proptest::prelude::*;
 use serde_json::json;
-use simulated_agent::{failures, models};
+use simulated_agent::process::failures;
+use simulated_agent::startup::{cli_config, models};
 
 use super::*;
 
-/// Every text of the facts and their variants, with what it means.
+/// Every known text and its variants, with the expected class.
 const KNOWN: [(&str, FailureClass); 40] = [
     (
         "Error: Authentication required. Please run 'agent login' first, or set CURSOR_API_KEY environment variable.",
@@ -101,7 +102,7 @@ fn what_the_simulated_agent_says_is_understood() {
     let refusal = models::refusal("gpt-9");
     assert_eq!(classify(&refusal, Some(1), None), FailureClass::BadModel);
     assert_eq!(sentence(FailureClass::BadModel, &refusal), "the model `gpt-9` is not available");
-    let lost_race = simulated_agent::cli_config::lost_race("/h/.cursor/cli-config.json".as_ref());
+    let lost_race = cli_config::lost_race("/h/.cursor/cli-config.json".as_ref());
     assert_eq!(classify(&lost_race.stderr, Some(1), None), FailureClass::ConfigRace);
 }
 
@@ -155,7 +156,7 @@ fn json_after_a_message_does_not_hide_the_message() {
 #[test]
 fn a_sentence_is_for_people() {
     for (class, stderr, expected) in [
-        (FailureClass::Other, "", "the agent failed without a word"),
+        (FailureClass::Other, "", "the agent failed without a message"),
         (
             FailureClass::Other,
             "Error: one\nError: \u{1b}[31mtwo\u{1b}[0m.\n    at x (y.js:1)\n\nNode.js v22\n",
@@ -175,7 +176,7 @@ fn a_sentence_is_for_people() {
         (
             FailureClass::Network,
             "T: [deadline_exceeded] Error",
-            "the service could not be reached or the connection was lost: T: [deadline_exceeded] Error",
+            "the agent could not reach the service, or lost the connection: T: [deadline_exceeded] Error",
         ),
         (
             FailureClass::Killed,
@@ -195,7 +196,7 @@ fn a_sentence_is_for_people() {
 #[test]
 fn a_long_line_is_quoted_in_part_and_an_endless_one_not_at_all() {
     let long = format!("Error: {}", "x".repeat(100_000));
-    assert_eq!(sentence(FailureClass::Other, &long), "the agent failed without a word");
+    assert_eq!(sentence(FailureClass::Other, &long), "the agent failed without a message");
     let long = format!("Error: {}", "x".repeat(10_000));
     assert!(sentence(FailureClass::Other, &long).chars().count() < 250);
 }

@@ -1,17 +1,16 @@
-//! Phase three: the sandbox is started, held at our gate, verified, put under its limits; then the agent is let go.
+//! Phase three: the shim starts the sandbox, holds it at the gate, verifies it, applies its limits, and releases the agent.
 //!
 //! ```text
 //!   orders, wall clock ─┐
 //!   start ─► verify ─► confine ─► workspace saved ─► release
-//!   └─ what ends the run here is written down at once, and carried out when the step under way is done ─┘
+//!   └─ the journal records at once what ends the run here, and the run ends after the current step ─┘
 //! ```
 //!
-//! No step is broken off: half a sandbox could not be told from a whole one. Each has a limit of its own.
+//! The shim interrupts no step, because it could not tell half a sandbox from a whole one. Each step has its own deadline.
 //!
-//! **Invariant:** a run that was told to end before the release never runs its agent.
+//! **Invariant:** if an order ends the run before the release, the agent never runs.
 
 use std::future::Future;
-use std::io;
 use std::path::Path;
 
 use ground::with_causes;
@@ -20,19 +19,18 @@ use run_protocol::{NetworkMode, RunEvent, RunOutcome, SignalName};
 use crate::limits::PreparedLimits;
 use crate::preparation::Prepared;
 use crate::sandbox::entry::{EntryError, EntryHelper, Made};
-use crate::sandbox::launch_guard::PostedGuard;
-use crate::sandbox::{HeldSandbox, LaunchError, Launchable, Sandbox, was_killed_on_order};
+use crate::sandbox::{HeldSandbox, LaunchError, Launchable, Sandbox, StandBy, was_killed_on_order};
 use crate::supervise::drive::Driven;
 use crate::supervise::prepare::InPlace;
 use crate::supervise::run_state::{Ending, Input};
 use crate::supervise::supervisor::Supervisor;
 
-/// A helper on its way to the sandbox's namespaces.
-type PostedEntryHelper = tokio::task::JoinHandle<Result<EntryHelper, EntryError>>;
+/// The helper that enters the sandbox's namespaces, if it could be posted.
+type PostedEntryHelper = Result<EntryHelper, EntryError>;
 
-/// Why there is no agent that runs.
+/// The reason why the agent was not released.
 pub(crate) enum NotLaunched {
-    /// By an order, by the clock, or because the journal cannot be written.
+    /// An order, the clock, or a journal that cannot be written ended the run.
     Ended(Ending),
     Failed(LaunchError),
 }
@@ -50,7 +48,7 @@ impl From<Ending> for NotLaunched {
 }
 
 impl NotLaunched {
-    /// The end of a run whose agent was never let go.
+    /// The result of a run whose agent was never released.
     pub(crate) fn as_driven(&self, run_dir: &Path) -> Driven {
         match self {
             Self::Ended(ending) => Driven::unrun(ending.clone(), String::new()),
@@ -65,46 +63,51 @@ impl NotLaunched {
     }
 }
 
-/// Brings the run's sandbox up and lets its agent go.
+/// Sets up the run's sandbox and releases its agent.
 pub(crate) async fn hold(
     supervisor: &mut Supervisor,
     in_place: &mut InPlace,
     limits: PreparedLimits,
-    guard: &mut PostedGuard,
+    stand_by: &mut StandBy,
 ) -> Result<Sandbox, NotLaunched> {
-    guard.stands().await.map_err(LaunchError::Guard)?;
-    tracing::debug!("the guard is posted");
-    let held = bring_up(supervisor, in_place, limits).await;
-    // Whatever came of it: what was started is bound to our life, or gone.
-    guard.dismiss().await;
+    stand_by.guard.check().map_err(LaunchError::Guard)?;
+    let held = bring_up(supervisor, in_place, limits, stand_by.helper.take()).await;
+    // By now the sandbox is bound to the shim's life, or gone.
+    stand_by.guard.dismiss();
     let sandbox = held?.release().await?;
     supervisor.step(Input::Released, None);
     Ok(sandbox)
 }
 
-/// Brings a sandbox to the point where one word lets its agent go.
+/// Sets up a sandbox, up to the point where only the release is missing.
 async fn bring_up(
     supervisor: &mut Supervisor,
     in_place: &mut InPlace,
     limits: PreparedLimits,
+    helper: Option<PostedEntryHelper>,
 ) -> Result<HeldSandbox, NotLaunched> {
     let InPlace { prepared, workspace, .. } = in_place;
     supervisor.catch_up();
     supervisor.go_on()?;
-    // Started elsewhere and before it is needed: it is there when there are namespaces to enter.
-    let is_sandbox = matches!(prepared.launchable, Launchable::Sandbox { .. });
-    let helper = is_sandbox.then(|| tokio::task::spawn_blocking(EntryHelper::post));
-    let mut held = supervisor.attend(HeldSandbox::start(&prepared.launchable)).await?;
+    let helper = match &prepared.launchable {
+        Launchable::Sandbox { .. } => helper,
+        Launchable::Unconfined(_) => {
+            helper.into_iter().flatten().for_each(EntryHelper::dismiss);
+            None
+        }
+    };
+    let mut held =
+        supervisor.attend(HeldSandbox::start(&prepared.launchable, limits.entrance())).await?;
     tracing::debug!("bubblewrap has a child");
     if let Err(error) = held.write_down(prepared.run_dir()) {
         held.end().await;
         return Err(error.into());
     }
-    // The disk is busy while bwrap is. If it fails here it fails again, loudly, with the first batch.
+    // The disk works while bwrap does. An error here comes again with the first batch, and ends the run then.
     supervisor.record.begin_sync().ok();
     let confining = verify_and_confine(prepared, &mut held, limits, helper);
     let mounts = supervisor.attend(confining).await;
-    // The agent touches nothing that was not saved; a run that is to end need not wait for that.
+    // The agent starts only after the workspace is saved. A run that must end does not wait for that.
     if let Ok(Some(saved)) = supervisor.attend_or_end(workspace.saved()).await {
         supervisor.record.event(&saved);
     }
@@ -119,20 +122,20 @@ async fn bring_up(
     }
 }
 
-/// Compares what bubblewrap makes with the plan, and puts it under its limits. Returns how many mounts were compared.
+/// Compares the sandbox with the plan, and applies its limits. Returns the number of compared mounts.
 async fn verify_and_confine(
     prepared: &Prepared,
     held: &mut HeldSandbox,
     limits: PreparedLimits,
     helper: Option<PostedEntryHelper>,
 ) -> Result<u32, LaunchError> {
-    // All look at what bubblewrap is making, and none waits for another.
+    // These three examine the sandbox at the same time. None waits for another.
     let entering = enter(helper, held, prepared.network_mode() == NetworkMode::Allowlist);
     let moving = held.begin_to_confine(limits);
     let (mounts, made, limits) = tokio::join!(
         timed("the mounts are verified", held.verify(&prepared.launchable)),
         timed("the namespaces are entered", entering),
-        timed("what is there is under its limits", moving),
+        timed("the limits are applied", moving),
     );
     let mounts = mounts?;
     let Made { segments, doors } = made?;
@@ -141,14 +144,14 @@ async fn verify_and_confine(
     Ok(mounts)
 }
 
-/// Writes to the log when a part of the work is done.
+/// Logs the end of a part of the work.
 async fn timed<T>(what: &str, work: impl Future<Output = T>) -> T {
     let done = work.await;
     tracing::debug!("{what}");
     done
 }
 
-/// Says that the agent is let go, if it may be. What cannot be written down does not happen.
+/// Records the release of the agent, if it may be released. Without the record there is no release.
 fn decide_on_release(
     supervisor: &mut Supervisor,
     prepared: &Prepared,
@@ -159,7 +162,7 @@ fn decide_on_release(
     supervisor.go_on()?;
     let mounts = mounts?;
     let (sandbox_pid, confined) = (held.pid(), held.check_held()?);
-    tracing::debug!("the agent is at the gate, the mounts are verified, the limits hold");
+    tracing::debug!("the agent is at the gate, the mounts are verified, the limits are in force");
     let profile = prepared.profile.clone();
     let mut warnings = prepared.warnings();
     warnings.extend(confined.warnings.iter().cloned());
@@ -176,7 +179,7 @@ fn decide_on_release(
     Ok(supervisor.go_on()?)
 }
 
-/// Has the helper do what must be done inside the sandbox's namespaces; in its network only if its way out begins there.
+/// Lets the helper work inside the sandbox's namespaces. It enters the network only if the shim is the agent's way out.
 fn enter(
     helper: Option<PostedEntryHelper>,
     held: &HeldSandbox,
@@ -185,12 +188,9 @@ fn enter(
     let work = helper.map(|helper| (helper, held.namespaces(goes_by_us)));
     async move {
         let Some((helper, namespaces)) = work else { return Ok(Made::default()) };
-        let entering = async {
-            let helper = helper.await.map_err(|error| EntryError::Spawn(io::Error::other(error)));
-            helper??.enter(namespaces?).await
-        };
+        let entering = async { helper?.enter(namespaces?).await };
         match entering.await {
-            // Without its network a run has less than it was given. Without the rest it is watched less closely.
+            // Without its network, a run lacks something it needs. Without the rest, the shim only watches it less closely.
             Err(error) if !goes_by_us => {
                 tracing::warn!(%error, "the sandbox could not be entered");
                 Ok(Made::default())

@@ -1,15 +1,15 @@
-//! The process that supervises one run, in five phases over one [`Supervisor`]: how the run stands, its journal, its orders.
+//! The shim's main loop: it supervises one run, in five phases over one [`Supervisor`].
 //!
 //! ```text
-//!   claim     directory, journal, sockets, locks, the session as it is now     ─► Claim
+//!   claim     directory, journal, sockets, locks, the state of the session     ─► Claim
 //!   prepare   the agent's files, the sandbox's plan, the limits                ─► InPlace     "ready" to the starter
-//!   hold      bwrap, the gate, mounts verified, limits on, workspace saved     ─► Sandbox     the agent is let go
-//!   drive     output, orders, limits, clock, one at a time                     ─► Driven      nothing of the agent lives
-//!   close     what we lent is taken back, the session is judged                ─► `ended`, and the journal is closed
+//!   hold      bwrap, the gate, mounts verified, limits on, workspace saved     ─► Sandbox     the agent is released
+//!   drive     output, orders, limits, clock, one at a time                     ─► Driven      the agent is dead
+//!   close     take back the run's files, judge the session                     ─► `ended`, and the journal is closed
 //! ```
 //!
-//! A run that stops in `claim` or `prepare` is refused and leaves nothing, unless its starter has heard that it waits. From
-//! "ready" on everything is in the journal, and every run comes to `close`.
+//! A run that fails in `claim` or `prepare` is refused and leaves nothing behind, unless its starter already knows that it
+//! waits. After "ready" the journal has everything, and every run reaches `close`.
 
 mod agent_line;
 mod claim;
@@ -33,25 +33,27 @@ use std::process::ExitCode as ProcessExit;
 use crate::control::start_shim::{PROXY_VARIABLE, SECRET_PREFIX, ShimReport, report};
 use crate::limits::PreparedLimits;
 use crate::record::shim_log;
-use crate::sandbox::launch_guard::PostedGuard;
+use crate::sandbox::StandBy;
 use claim::Claim;
 use hold::hold;
 use prepare::InPlace;
 use refusal::{NotBegun, ShimError, ShimRefusal};
 use supervisor::Supervisor;
 
-/// Messages that wait in a channel to the supervisor; more than that come only from a flood, which then waits.
+/// The room of a channel to the supervisor. Only a flood needs more, and then it waits.
 const QUEUE: usize = 64;
 
 /// The whole life of a shim: `caretaker shim <run directory>`.
 pub fn shim_main(run_dir: &Path) -> ProcessExit {
-    // What we inherited is nobody's business inside the sandbox.
+    // The sandbox must not inherit the descriptors of the process that started the shim.
     close_fds::set_fds_cloexec(3, &[]);
-    // A terminal that closes takes its session along, and we are not to be in it. Fails only where we lead one already.
+    // A closing terminal ends its session, so the shim leaves it. This fails only if the shim already leads a session.
     nix::unistd::setsid().ok();
-    // Our starter may have blocked signals for itself, and a mask is inherited: a shutdown would go unheard.
+    // The starter may have blocked signals, and the shim inherits that. It would then miss a shutdown.
     nix::sys::signal::SigSet::all().thread_unblock().ok();
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0).ok();
+    // Before any code that could start a thread.
+    let stand_by = StandBy::post();
     let environment = Environment::of_process();
     shim_log::start();
 
@@ -60,8 +62,8 @@ pub fn shim_main(run_dir: &Path) -> ProcessExit {
         .build()
         .map_err(ShimError::Runtime)
         .and_then(|runtime| {
-            let outcome = runtime.block_on(supervise_guarded(run_dir, &environment));
-            // A thread may still wait for a lock that nobody needs any more.
+            let outcome = runtime.block_on(supervise_guarded(run_dir, &environment, stand_by));
+            // A thread may still wait for a lock that the shim no longer needs.
             runtime.shutdown_background();
             outcome
         });
@@ -77,11 +79,11 @@ pub fn shim_main(run_dir: &Path) -> ProcessExit {
     }
 }
 
-/// What reaches a shim by its environment, which only its user can read.
+/// The shim's own environment. Only its user can read it.
 struct Environment {
-    /// For the agent.
+    /// The agent's secrets.
     secrets: Vec<(String, String)>,
-    /// The proxy that this machine needs: there may be a password in it. It was checked when the run was accepted.
+    /// The machine's own proxy, which may have a password in it. Admission has checked it.
     proxy: Option<String>,
 }
 
@@ -99,19 +101,21 @@ impl Environment {
     }
 }
 
-async fn supervise_guarded(run_dir: &Path, environment: &Environment) -> Result<(), ShimError> {
-    // Posted at once and in a thread of its own: the guard takes its place while we prepare.
-    let mut guard = PostedGuard::post();
-    let outcome = supervise(run_dir, environment, &mut guard).await;
-    // A run that was not launched must not be ended by its own guard either.
-    guard.dismiss().await;
+async fn supervise_guarded(
+    run_dir: &Path,
+    environment: &Environment,
+    mut stand_by: StandBy,
+) -> Result<(), ShimError> {
+    let outcome = supervise(run_dir, environment, &mut stand_by).await;
+    // The guard must not end a run that was never launched.
+    stand_by.guard.dismiss();
     outcome
 }
 
 async fn supervise(
     run_dir: &Path,
     environment: &Environment,
-    guard: &mut PostedGuard,
+    stand_by: &mut StandBy,
 ) -> Result<(), ShimError> {
     tracing::debug!("begins");
     let (mut supervisor, mut claim) = claim::open(run_dir, environment)?;
@@ -124,7 +128,7 @@ async fn supervise(
             return Ok(());
         }
     };
-    let driven = match hold(&mut supervisor, &mut in_place, limits, guard).await {
+    let driven = match hold(&mut supervisor, &mut in_place, limits, stand_by).await {
         Ok(sandbox) => drive::drive(&mut supervisor, sandbox, &claim, &mut in_place).await,
         Err(not_launched) => not_launched.as_driven(claim.run.path()),
     };

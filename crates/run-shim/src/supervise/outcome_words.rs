@@ -1,4 +1,4 @@
-//! What a run came to, and why, in one sentence.
+//! The outcome of a run and its reason, in one sentence.
 
 use run_protocol::{FailureClass, LimitKind, NoResult, RunLimits, RunOutcome};
 
@@ -7,7 +7,7 @@ use crate::session::session_memory::Recollection;
 use crate::supervise::failure_class;
 use crate::supervise::run_state::Ending;
 
-/// The outcome of a run that the machine left to exit code and stderr.
+/// Returns the outcome. If the state machine did not decide it, exit code and stderr do.
 pub(crate) fn outcome_of(ending: Ending, stderr: &str) -> RunOutcome {
     match ending {
         Ending::Decided(outcome) => outcome,
@@ -20,7 +20,7 @@ pub(crate) fn outcome_of(ending: Ending, stderr: &str) -> RunOutcome {
         {
             RunOutcome::AgentNotStarted
         }
-        // bwrap says how the agent ended, unless it died itself.
+        // bwrap reports the agent's exit code, unless bwrap itself was killed.
         Ending::ByItself { exit_code: None, .. } => {
             RunOutcome::Failed { class: FailureClass::Killed }
         }
@@ -31,7 +31,7 @@ pub(crate) fn outcome_of(ending: Ending, stderr: &str) -> RunOutcome {
     }
 }
 
-/// Why the run ended as it did.
+/// Returns the reason for an outcome.
 pub(crate) fn why(
     outcome: &RunOutcome,
     exit_code: Option<i32>,
@@ -61,38 +61,41 @@ pub(crate) fn why(
         },
         RunOutcome::TimedOut { limit } | RunOutcome::QuotaExceeded { limit } => met(limit, limits),
         RunOutcome::Cancelled => "it was stopped on request".to_owned(),
-        RunOutcome::Suspended => "it was stopped on request, to be taken up again".to_owned(),
-        RunOutcome::DependencyFailed => "the run it was to follow did not succeed".to_owned(),
-        RunOutcome::Interrupted => "its supervisor was told to end, as at a shutdown".to_owned(),
+        RunOutcome::Suspended => "it was suspended on request".to_owned(),
+        RunOutcome::DependencyFailed => "the run that it waited for did not succeed".to_owned(),
+        RunOutcome::Interrupted => {
+            "its supervisor got a signal to end, as at a shutdown".to_owned()
+        }
         RunOutcome::NotResumable => "the session could not be resumed".to_owned(),
         RunOutcome::Amnesia => FORGOTTEN.to_owned(),
         RunOutcome::LeaseLost => {
-            "the session's lease was taken away from the run, or its file was replaced".to_owned()
+            "the run lost the session's lease, or another process replaced the lease's file"
+                .to_owned()
         }
         RunOutcome::SandboxFailed => "the sandbox could not be set up".to_owned(),
         RunOutcome::ProtectionLost { path } => format!(
-            "`{}` was removed or replaced on the host while the agent ran, so that it was not protected any more; leave it alone, and resume the run",
+            "a process on the host removed or replaced `{}` while the agent ran, so it was no longer protected; leave it alone, and resume the run",
             path.0.display()
         ),
         RunOutcome::AgentNotStarted => {
             "the agent's program could not be started inside the sandbox".to_owned()
         }
         RunOutcome::SessionMismatch => {
-            "the agent answered for another session or directory than it was asked to".to_owned()
+            "the agent worked on another session or directory than asked".to_owned()
         }
         RunOutcome::JournalFailed => "the journal could not be written".to_owned(),
         RunOutcome::SupervisorFailed => "the run's supervisor failed".to_owned(),
     }
 }
 
-/// Which limit the run met.
+/// Names the limit that the run reached.
 fn met(limit: &LimitKind, limits: &RunLimits) -> String {
     match limit {
         LimitKind::Startup => {
-            format!("the agent did not begin within {}", seconds(limits.startup_ms))
+            format!("the agent did not start within {}", seconds(limits.startup_ms))
         }
         LimitKind::Idle => {
-            format!("the agent was silent for {} with no tool open", seconds(limits.idle_ms))
+            format!("the agent was silent for {} without an open tool", seconds(limits.idle_ms))
         }
         LimitKind::WallClock => {
             format!("the run took longer than {}", seconds(limits.wall_ms))
@@ -111,10 +114,11 @@ fn seconds(ms: u64) -> String {
     }
 }
 
-/// Said of a run with a limit for tokens whose agent did not count them.
-pub(crate) const UNCOUNTED: &str = "; how many tokens it took was not said, so nobody knows whether they were more than `--max-tokens`";
+/// Added to the reason if the run has a limit of tokens and the agent did not report them.
+pub(crate) const UNCOUNTED: &str =
+    "; the agent did not report its tokens, so they could not be compared with `--max-tokens`";
 
-/// Whether the agent gave a result that is no error, or may be none.
+/// Tells whether the agent gave a result without an error.
 pub(crate) fn has_answered(outcome: &RunOutcome) -> bool {
     matches!(
         outcome,
@@ -124,20 +128,19 @@ pub(crate) fn has_answered(outcome: &RunOutcome) -> bool {
 
 const FORGOTTEN: &str = "the agent began an empty conversation instead of continuing this one";
 
-/// What became of a conversation that was not continued.
+/// Returns the reason if the conversation was not continued.
 pub(crate) fn lost_memory(recollection: &Recollection) -> Option<String> {
     Some(match recollection {
         Recollection::Continued => return None,
         Recollection::Forgotten(Ok(_)) => FORGOTTEN.to_owned(),
         Recollection::Forgotten(Err(problem)) => {
-            format!("{FORGOTTEN}, and the store still leads to the empty one: {problem}")
+            format!("{FORGOTTEN}, and the store still points to the empty one: {problem}")
         }
         Recollection::Elsewhere => {
-            "the agent answered without adding to this conversation, which is as it was before"
-                .to_owned()
+            "the agent answered, but added nothing to this conversation".to_owned()
         }
         Recollection::Destroyed(problem) => {
-            format!("the run left the conversation's store so that it cannot be read: {problem}")
+            format!("the run left the conversation's store unreadable: {problem}")
         }
     })
 }

@@ -1,5 +1,4 @@
-//! Phase two: everything is put in its place that the agent's sandbox is made of, and the starter hears that the run is
-//! ready.
+//! Phase two: the shim prepares the files and limits of the agent's sandbox, and tells the starter that the run is ready.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -22,26 +21,26 @@ use crate::supervise::supervisor::Supervisor;
 use crate::supervise::workspace_watch::WorkspaceWatch;
 use crate::supervise::{Environment, QUEUE};
 
-/// A run of which nothing is missing but its sandbox.
+/// A run with everything except its sandbox.
 pub(crate) struct InPlace {
     pub(crate) prepared: Prepared,
     pub(crate) workspace: WorkspaceWatch,
-    /// What our own tasks have to say, such as the one that writes the prompt.
+    /// The events of the shim's own tasks, such as the one that writes the prompt.
     pub(crate) own_events: mpsc::Receiver<RunEvent>,
     pub(crate) own_sender: mpsc::Sender<RunEvent>,
-    /// What the agent tells us through its tools.
+    /// The events of the agent's tool calls.
     pub(crate) tool_events: mpsc::Receiver<RunEvent>,
     /// Serves the agent's tools.
     pub(crate) mcp: Option<JoinHandle<Infallible>>,
-    /// The proxy that this machine needs.
+    /// The machine's own proxy.
     pub(crate) proxy: Option<String>,
-    /// Writes down that the session is this run's, durably, which takes as long as the disk does.
+    /// Records durably that this run has the session. It takes as long as the disk does.
     noting: Option<JoinHandle<()>>,
 }
 
 impl InPlace {
-    /// Waits until it is written down that the session is this run's: before the agent is let go, and before anything else
-    /// is written there.
+    /// Waits until the record says that this run has the session. That must be true before the agent's release, and before
+    /// the next write to the record.
     pub(crate) async fn session_is_noted(&mut self) {
         if let Some(noting) = self.noting.take() {
             noting.await.ok();
@@ -76,17 +75,17 @@ pub(crate) async fn prepare(
     Ok((in_place, limits))
 }
 
-/// Makes the files and the limits at the same time; both, or nothing of either stays.
+/// Makes the files and the limits at the same time. If one fails, it removes the other.
 async fn put_in_place(
     claim: &Claim,
     environment: &Environment,
 ) -> Result<(Prepared, PreparedLimits), ShimError> {
     let Claim { run, state_root, spec, .. } = claim;
-    // In the background: control groups are slow to make.
+    // In the background, because control groups are slow to make.
     let (run_id, resources) = (spec.run.to_string(), spec.resources);
     let limits = tokio::task::spawn_blocking(move || PreparedLimits::prepare(&run_id, resources));
     let prepared = Prepared::new(run, state_root, spec, &environment.secrets);
-    // Taken into hand even where the rest failed, so that nothing of it stays.
+    // Wait for the limits even if the files failed, so that dropping them removes them.
     let limits = limits.await;
     let prepared = prepared?;
     match limits {
@@ -102,7 +101,7 @@ async fn put_in_place(
     }
 }
 
-/// Writes down how the run begins, and keeps its secrets out of everything from here on.
+/// Records the beginning of the run, and starts to redact its secrets.
 fn write_down(
     supervisor: &mut Supervisor,
     claim: &Claim,
@@ -110,7 +109,7 @@ fn write_down(
 ) -> Result<(), ShimError> {
     let record = &mut supervisor.record;
     if claim.spec.queue.is_some() {
-        // Durable before the agent can do anything: a queued run is not started again, not after a power failure either.
+        // Durable before the agent starts, so that a queued run starts only once, even after a power failure.
         record.event(&RunEvent::Attempt { number: 1 });
         record.sync().map_err(unusable)?;
     }
@@ -125,14 +124,14 @@ fn write_down(
     Ok(())
 }
 
-/// Writes down that the session is this run's, then tells the starter that the run is ready. In a thread of its own: the
-/// sandbox is started meanwhile.
+/// Records that this run has the session, then tells the starter that the run is ready. It works on another thread while the
+/// sandbox starts.
 fn note_session(claim: &mut Claim) -> JoinHandle<()> {
     let (state_root, spec) = (claim.state_root.clone(), claim.spec.clone());
     let (generation, is_unreported) = (claim.locks.generation(), claim.is_to_report());
     tokio::task::spawn_blocking(move || {
         if let Err(error) = session_record::write(&state_root, &spec, generation, None) {
-            tracing::warn!(%error, "what is known of the session could not be written down");
+            tracing::warn!(%error, "could not write the session's record");
         }
         if is_unreported {
             report(&ShimReport::Ready).ok();
@@ -140,7 +139,7 @@ fn note_session(claim: &mut Claim) -> JoinHandle<()> {
     })
 }
 
-/// Serves the tools by which the agent reaches us.
+/// Serves the shim's tools for the agent.
 fn serve_tools(
     supervisor: &Supervisor,
     claim: &mut Claim,

@@ -5,9 +5,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 
-/// In a task of its own, because a prompt larger than the pipe waits for the agent to read it.
+/// Writes in a task of its own, because a prompt longer than the pipe waits until the agent reads it.
 pub(crate) async fn send(prompt: Vec<u8>, mut stdin: ChildStdin, events: mpsc::Sender<RunEvent>) {
-    // An agent that ends early does not read its prompt; how it ended says more than that.
+    // An agent that ends early does not read its prompt. Its exit says more than this error.
     if stdin.write_all(&prompt).await.is_ok() && stdin.shutdown().await.is_ok() {
         drop(stdin);
         events.send(RunEvent::PromptSent { length: prompt.len() as u64 }).await.ok();

@@ -1,4 +1,4 @@
-//! Why a run did not come to its sandbox: refused, as its starter hears it, or ended, as its journal says it.
+//! The reasons why a run did not reach its sandbox, as a refusal for its starter or as an end in its journal.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::preparation::error::PrepareError;
 use crate::session::locks::LockRefusal;
 use crate::session::session_memory::ResumeRefusal;
 
-/// Why a run was not accepted.
+/// The reason why the shim refused a run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ShimError {
     #[error("the runtime could not be started")]
@@ -19,7 +19,7 @@ pub(crate) enum ShimError {
     Directory(String),
     #[error("the sockets of the run could not be made in `{}`", path.display())]
     Sockets { path: PathBuf, source: io::Error },
-    #[error("the run was taken from the queue before")]
+    #[error("another shim already took the run from the queue")]
     Begun,
     #[error("{0}")]
     Locked(LockRefusal),
@@ -29,11 +29,11 @@ pub(crate) enum ShimError {
     Prepare(#[from] PrepareError),
 }
 
-/// Why a run goes no further than `claim` or `prepare`.
+/// The reason why a run ends in `claim` or `prepare`.
 pub(crate) enum NotBegun {
-    /// Its starter hears of it, and nothing of the run is left.
+    /// The starter gets the reason, and nothing of the run is left.
     Refused(ShimError),
-    /// Its starter has gone its way, so the journal says it.
+    /// The starter already has its report, so the journal gets the reason.
     Ended { outcome: RunOutcome, why: String },
 }
 
@@ -63,12 +63,12 @@ impl ShimError {
         ShimRefusal { exit_code, message: with_causes(self), hint }
     }
 
-    /// Whether a session that was to begin with the run has not begun.
+    /// Tells whether a new session has not begun.
     pub(crate) fn leaves_session_unbegun(&self) -> bool {
         matches!(self, Self::Locked(_) | Self::Prepare(_))
     }
 
-    /// The same for the journal, where the run has waited before.
+    /// The end for the journal of a run that has waited.
     pub(crate) fn ended(&self) -> NotBegun {
         let (outcome, why) = match self {
             Self::Locked(refusal) => (RunOutcome::SandboxFailed, refusal.to_string()),

@@ -1,4 +1,4 @@
-//! What a run is doing and what to do next, as a pure step: input and time in, new state and effects out.
+//! The state machine of a run, as a pure step: it takes an input and the time, and returns the new state and effects.
 //!
 //! ```text
 //!              release          result                    exit             output drained
@@ -9,8 +9,9 @@
 //!       └──────────────► Stopping: INT ─► TERM ─► KILL of the namespace
 //! ```
 //!
-//! The verdict is fixed once: by `result`, else by whatever made the run stop, else by how the process ended.
-//! Silence is not a hang: no tool open, a tool open, and a final answer without a result have different limits.
+//! The verdict is fixed once: by `result`, else by the reason for the stop, else by the process's exit.
+//! Silence is not a hang. There are different limits for silence without an open tool, with an open tool, and after a final
+//! answer without a result.
 
 use run_protocol::{
     BytesPath, LimitKind, NoResult, RunEvent, RunLimits, RunOutcome, SignalName, StopManner,
@@ -26,7 +27,7 @@ mod exchange;
 /// Milliseconds on a clock that only goes forward.
 pub(crate) type Moment = u64;
 
-/// More tools than this open at once are not told apart any more.
+/// The most open tools that the machine tells apart.
 const MOST_OPEN_TOOLS: usize = 256;
 
 #[derive(Debug, Clone)]
@@ -37,7 +38,7 @@ pub(crate) struct RunState {
     verdict: Option<RunOutcome>,
     stdout_open: bool,
     was_released: bool,
-    /// Tools that the agent has called.
+    /// The number of the agent's tool calls.
     n_tool_calls: u64,
     tokens: TokenCount,
 }
@@ -46,7 +47,7 @@ pub(crate) struct RunState {
 enum Phase {
     Starting,
     Running(Activity),
-    /// The result was given; the process may end by itself until then.
+    /// The agent gave its result. Until then, its process may end by itself.
     Finishing {
         until: Option<Moment>,
     },
@@ -54,9 +55,9 @@ enum Phase {
         next: Rung,
         at: Moment,
     },
-    /// The namespace was killed; its end is a matter of the kernel.
+    /// The shim killed the namespace. The kernel ends it.
     Killed,
-    /// The process is gone; the rest of its output may come until then.
+    /// The process is gone. Until then, the rest of its output may come.
     Draining {
         until: Moment,
         exit_code: Option<i32>,
@@ -77,7 +78,7 @@ struct Activity {
     last_sign: Moment,
     said_slow: bool,
     open_tools: Vec<OpenTool>,
-    /// The last thing the agent said was final.
+    /// True if the agent's last text was final.
     is_final: bool,
     stdout_closed: Option<Moment>,
 }
@@ -103,12 +104,12 @@ impl RunState {
         }
     }
 
-    /// How many tools the agent has called.
+    /// The number of the agent's tool calls.
     pub(crate) fn n_tool_calls(&self) -> u64 {
         self.n_tool_calls
     }
 
-    /// How many tokens it took, once it has said so.
+    /// The tokens that the agent used, once it has said so.
     pub(crate) fn tokens(&self) -> Option<u64> {
         self.tokens.total()
     }
@@ -118,7 +119,7 @@ impl RunState {
         self.phase == Phase::Ended
     }
 
-    /// When `Tick` is due next.
+    /// The time of the next `Tick`.
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
         let wall = self.wall_deadline();
         match &self.phase {
@@ -235,10 +236,10 @@ impl RunState {
         }
     }
 
-    /// The protocol's boundary: what the run came to is known from here on, whatever the process still does.
+    /// The agent's result decides the outcome, even if its process goes on.
     fn result(&mut self, is_error: bool, now: Moment, effects: &mut Vec<Effect>) {
         let is_first = match &self.verdict {
-            // Such a verdict is about a result that was given.
+            // This verdict already follows a result.
             Some(RunOutcome::QuotaExceeded { limit: LimitKind::Tokens { .. } }) => false,
             None
             | Some(
@@ -264,7 +265,8 @@ impl RunState {
         }
     }
 
-    /// Nobody knows before the turn is over, so there is nothing to stop: what is left is to say so, once.
+    /// Checks the limit of tokens. The agent reports them only at the end of the turn, so there is nothing left to stop. The
+    /// outcome says so, once.
     fn judge_tokens(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         let is_of_the_agent =
             matches!(self.verdict, Some(RunOutcome::Succeeded | RunOutcome::AgentError));
@@ -315,7 +317,7 @@ impl RunState {
         effects.push(Effect::End(self.ending(exit_code)));
     }
 
-    /// What the run comes to if it is over now.
+    /// The ending of the run if it is over now.
     pub(crate) fn ending(&self, exit_code: Option<i32>) -> Ending {
         match self.verdict.clone() {
             Some(outcome) => Ending::Decided(outcome),
@@ -331,7 +333,7 @@ impl RunState {
                 self.verdict.get_or_insert(RunOutcome::Cancelled);
                 self.climb_from_int(StopReason::Cancelled, now, effects);
             }
-            // Asking twice means now, and so does asking before there is anybody to signal.
+            // A second request means now. So does a request before there is an agent to signal.
             (StopManner::Now, _)
             | (StopManner::Ladder, Phase::Stopping { .. } | Phase::Starting) => {
                 self.verdict.get_or_insert(RunOutcome::Cancelled);
@@ -345,7 +347,7 @@ impl RunState {
         }
     }
 
-    /// As gentle as the ladder is, however often it is asked.
+    /// Stops with the ladder. Repeated requests do not make it faster.
     fn pause(
         &mut self,
         outcome: RunOutcome,
@@ -366,8 +368,8 @@ impl RunState {
         }
     }
 
-    /// Whatever else is said of the run: work that does not continue the conversation is not what was asked for, and
-    /// neither is work on a session that is another's. It ends without a last word into the store.
+    /// Kills a run that does not continue its conversation, or whose session belongs to another run. This verdict replaces
+    /// any other. The agent gets no time to write to the store.
     fn session_lost(&mut self, outcome: RunOutcome, reason: StopReason, effects: &mut Vec<Effect>) {
         if matches!(self.phase, Phase::Ended) {
             return;
@@ -379,7 +381,7 @@ impl RunState {
         }
     }
 
-    /// Whoever takes what belongs to others is not given time to take more. Says whether there is anything to end.
+    /// Records an exceeded limit. Returns true if there is still an agent to end.
     fn note_exceeded(&mut self, limit: LimitKind, now: Moment, effects: &mut Vec<Effect>) -> bool {
         if matches!(self.phase, Phase::Killed | Phase::Ended) {
             return false;
@@ -390,7 +392,7 @@ impl RunState {
         !matches!(self.phase, Phase::Draining { .. })
     }
 
-    /// Never weaker than asked: an agent that could write what it must not is given no time to do so.
+    /// Kills the agent at once if a protection is lost, so that it has no time to write protected files.
     fn protection_lost(&mut self, path: BytesPath, effects: &mut Vec<Effect>) {
         if matches!(self.phase, Phase::Killed | Phase::Draining { .. } | Phase::Ended) {
             return;
@@ -401,7 +403,7 @@ impl RunState {
     }
 
     fn journal_failed(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        // A success that was not written is none.
+        // A success that is not in the journal does not count.
         self.verdict = Some(RunOutcome::JournalFailed);
         match self.phase {
             Phase::Running(_) | Phase::Finishing { .. } => {

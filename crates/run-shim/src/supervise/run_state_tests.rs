@@ -34,7 +34,7 @@ fn tool(call_id: &str, declared_ms: Option<u64>) -> Input {
     Input::Agent(AgentSign::ToolStarted { call_id, name, declared_ms })
 }
 
-/// Lets time pass until the run has nothing due any more before `until`, as the actor would.
+/// Lets time pass, like the main loop, until no deadline is left before `until`.
 fn wait(mut state: RunState, until: Moment) -> (RunState, Vec<(Moment, Effect)>) {
     let mut happened = Vec::new();
     while let Some(at) = state.next_deadline().filter(|at| *at <= until) {
@@ -108,7 +108,7 @@ fn tokens_beyond_the_limit_are_what_the_run_came_to_and_those_that_nobody_counte
         (vec![Some(101)], false, exceeded(101), Some(101)),
         (vec![Some(101)], true, exceeded(101), Some(101)),
         (vec![Some(60), Some(60)], false, exceeded(120), Some(120)),
-        // What was said is enough to know, whatever else there was.
+        // The reported tokens alone already exceed the limit.
         (vec![Some(101), None], false, exceeded(101), None),
     ];
     for (results, is_error, outcome, total) in cases {
@@ -119,7 +119,7 @@ fn tokens_beyond_the_limit_are_what_the_run_came_to_and_those_that_nobody_counte
             let result = Input::Agent(AgentSign::Result { is_error, tokens });
             let (next, effects) = state.step(result, 7);
             state = next;
-            // Nothing is signalled: the turn is over.
+            // The turn is over, so there is no signal.
             assert!(effects.iter().all(|it| matches!(it, Effect::Record(_) | Effect::Sync)));
             recorded.extend(effects.into_iter().filter(|it| matches!(it, Effect::Record(_))));
         }
@@ -154,7 +154,7 @@ fn suspending_climbs_the_ladder_once_however_often_it_is_asked() {
     assert_eq!(signals(&happened), [(30, "term"), (60, "sandbox")]);
     check_end(state, Some(137), Ending::Decided(RunOutcome::Suspended));
 
-    // A result that comes meanwhile counts, and one that came before is not taken back.
+    // A later result counts, and an earlier result stays.
     let (state, _) = running().step(Input::Suspend, 10);
     let (state, _) =
         state.step(Input::Agent(AgentSign::Result { is_error: false, tokens: None }), 11);
@@ -165,7 +165,7 @@ fn suspending_climbs_the_ladder_once_however_often_it_is_asked() {
     check_end(state, Some(0), Ending::Decided(RunOutcome::Succeeded));
 
     let (state, effects) = RunState::new(limits(), 0).step(Input::Suspend, 1);
-    assert_eq!(effects.last(), Some(&Effect::KillSandbox), "nobody is there to be signalled");
+    assert_eq!(effects.last(), Some(&Effect::KillSandbox), "there is no agent to signal");
     check_end(state, None, Ending::Decided(RunOutcome::Suspended));
 }
 
@@ -506,7 +506,7 @@ fn a_run_that_takes_too_much_is_ended_at_once_and_says_what_it_was() {
             Effect::KillSandbox,
         ]
     );
-    // Told again by what the kernel counted, it is still one limit and one end.
+    // The kernel's counters report it again, but it is still one limit and one end.
     let (state, effects) = state.step(Input::HadExceeded(limit.clone()), 701);
     assert_eq!(effects, []);
     let (state, _) = state.step(Input::StdoutClosed, 702);
@@ -540,7 +540,7 @@ fn a_result_that_was_given_stays_whatever_is_taken_afterwards() {
     assert_eq!(effects, [Effect::End(Ending::Decided(RunOutcome::Succeeded))]);
 }
 
-/// What was decided, without how long after the start by the wall clock.
+/// The effects, without their times since the start.
 fn decisions(effects: Vec<Effect>) -> Vec<Effect> {
     let timeless = |effect| match effect {
         Effect::Record(RunEvent::LimitReached { limit, .. }) => {

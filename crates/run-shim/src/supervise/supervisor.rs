@@ -1,4 +1,4 @@
-//! What all phases of a run have in hand: how the run stands, its journal, and the orders that come in.
+//! The state that all phases of a run share: the run's state machine, its journal and its incoming orders.
 
 use std::future::Future;
 use std::pin::pin;
@@ -14,24 +14,35 @@ use crate::record::run_record::{AppendError, RunRecord};
 use crate::sandbox::SandboxProcess;
 use crate::supervise::run_state::{Effect, Ending, Input, Moment, RunState};
 
-/// How often a run in which nothing happens looks whether it still has its session and its journal.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The shortest interval at which an idle run checks that it still has its session and its journal.
+const LOOK_SOONEST: Duration = Duration::from_secs(1);
+/// The longest interval. The run also checks before each append.
+const LOOK_LATEST: Duration = Duration::from_secs(5);
+/// A run near its deadline checks after this part of the remaining time. The less time it has, the more it matters to notice
+/// that the shim itself did not run.
+const PART_OF_THE_REST: u32 = 10;
+
+/// The interval until an idle run checks again.
+pub(crate) fn look_after(deadline: Option<Instant>) -> Duration {
+    let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    rest.map_or(LOOK_LATEST, |rest| (rest / PART_OF_THE_REST).clamp(LOOK_SOONEST, LOOK_LATEST))
+}
 
 /// One run under supervision.
 pub(crate) struct Supervisor {
     pub(crate) state: RunState,
     pub(crate) record: RunRecord,
     pub(crate) orders: mpsc::Receiver<Order>,
-    /// Changes of the agent's servers that were asked for before the agent was let go.
+    /// Changes of the agent's servers that the user asked for before the release.
     pub(crate) changes: Vec<AskedChange>,
-    /// How the run came to its end, once it has.
+    /// The run's ending, once it has one.
     pub(crate) ending: Option<Ending>,
     began: Instant,
-    /// Whether the run was to be killed before its agent was let go.
+    /// True if the run must end before its agent is released.
     is_called_off: bool,
 }
 
-/// The agent that a decision is carried out on; `None` until it is let go.
+/// The agent that effects act on. `None` until its release.
 pub(crate) type Agent<'a> = Option<&'a mut SandboxProcess>;
 
 impl Supervisor {
@@ -52,17 +63,17 @@ impl Supervisor {
         }
     }
 
-    /// The journal of a run that is over. Orders are refused from here on.
+    /// Returns the journal of a run that is over. From now on the control socket refuses orders.
     pub(crate) fn into_record(self) -> RunRecord {
         self.record
     }
 
-    /// Where the run is on its clock.
+    /// The time since the run began.
     pub(crate) fn now(&self) -> Moment {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// When the clock has to be looked at next.
+    /// The time of the next deadline.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.state.next_deadline().map(|at| self.began + Duration::from_millis(at))
     }
@@ -71,7 +82,7 @@ impl Supervisor {
         self.state.next_deadline().is_some_and(|at| at <= self.now())
     }
 
-    /// Decides what an input means, and does it.
+    /// Decides about an input, and carries out the decision.
     pub(crate) fn step(&mut self, input: Input, mut agent: Agent<'_>) {
         let (state, effects) = self.state.clone().step(input, self.now());
         self.state = state;
@@ -106,7 +117,7 @@ impl Supervisor {
             SignalName::Term => Signal::TERM,
             SignalName::Kill => Signal::KILL,
         };
-        // An agent that is gone needs no signal; the next rung of the ladder comes anyway.
+        // A dead agent needs no signal. The next rung of the ladder follows anyway.
         match agent.signal_agent(signal) {
             Ok(()) => self.note_signal(name, "the agent"),
             Err(error) => tracing::info!(%error, ?name, "the agent could not be signalled"),
@@ -117,14 +128,14 @@ impl Supervisor {
         self.record.event(&RunEvent::Signalled { signal, target: target.to_owned() });
     }
 
-    /// Hands what was recorded to the kernel. What cannot be written ends the run.
+    /// Passes the recorded events to the kernel. If that fails, the run ends.
     pub(crate) fn flush(&mut self, agent: Agent<'_>) {
         if let Err(error) = self.record.flush() {
             self.cannot_append(&error, agent);
         }
     }
 
-    /// Looks whether the run still has its session and its journal.
+    /// Checks that the run still has its session and its journal.
     pub(crate) fn look(&mut self, agent: Agent<'_>) {
         if let Err(error) = self.record.check() {
             self.cannot_append(&error, agent);
@@ -135,16 +146,15 @@ impl Supervisor {
         tracing::error!(%error, "nothing more is appended to the journal");
         if self.record.break_off(error) {
             self.step(error.as_input(), agent);
-            // The reserve is meant for exactly this; if it fails too, the run ends all the same.
+            // The reserve exists for this event. If it fails too, the run still ends.
             self.record.flush().ok();
         }
     }
 }
 
-/// Until the agent is let go. What ends the run here is written down at once, and carried out when the step under way is
-/// done.
+/// Before the agent's release. The journal records at once what ends the run, and the run ends after the current step.
 impl Supervisor {
-    /// Does something that must not be broken off, and listens meanwhile.
+    /// Waits for work that must not be interrupted, and handles orders meanwhile.
     pub(crate) async fn attend<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -156,7 +166,7 @@ impl Supervisor {
         }
     }
 
-    /// Does something that may be broken off, and breaks it off when the run is to end.
+    /// Waits for work that may be interrupted. Interrupts it if the run must end.
     pub(crate) async fn attend_or_end<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -172,18 +182,18 @@ impl Supervisor {
         }
     }
 
-    /// Waits for the next order, deadline or look. Cancel safe.
+    /// Waits for the next order, deadline or check. Cancel safe.
     async fn listen(&mut self) {
         let deadline = self.deadline();
         tokio::select! {
             biased;
             Some(order) = self.orders.recv() => self.hear(order),
             () = sleep_until(deadline) => self.step_and_flush(Input::Tick),
-            () = tokio::time::sleep(LOOK_EVERY) => self.look(None),
+            () = tokio::time::sleep(look_after(deadline)) => self.look(None),
         }
     }
 
-    /// Hears what has come in by now, without waiting.
+    /// Handles all waiting orders and a passed deadline, without waiting.
     pub(crate) fn catch_up(&mut self) {
         while let Ok(order) = self.orders.try_recv() {
             self.hear(order);
@@ -196,7 +206,7 @@ impl Supervisor {
     fn hear(&mut self, order: Order) {
         match Heard::from(order) {
             Heard::Course(input) => self.step_and_flush(input),
-            // The files are made at this moment, so the change is made when the agent has them.
+            // The shim is still writing the files, so it makes the change after the release.
             Heard::Change(asked) if self.record.has_lease() => self.changes.push(asked),
             Heard::Change((_, answer)) => {
                 let refusal = "it waits for its session, which another run has".to_owned();
@@ -210,7 +220,7 @@ impl Supervisor {
         self.flush(None);
     }
 
-    /// Refuses to go on with a run that was called off, and says what it comes to.
+    /// Returns the ending of a run that must not go on.
     pub(crate) fn go_on(&self) -> Result<(), Ending> {
         match self.is_called_off {
             true => Err(self.state.ending(None)),
@@ -219,7 +229,7 @@ impl Supervisor {
     }
 }
 
-/// What an order is about.
+/// The subject of an order.
 pub(crate) enum Heard {
     /// The course of the run.
     Course(Input),

@@ -1,18 +1,18 @@
-//! How many tokens a run took, as far as its agent says: with its result, and no sooner.
+//! Counts the tokens of a run. The agent reports them only with its result.
 
 use agent_stream::Usage;
 
-/// Adds up what the results of a run say. What is not said is not known, and never zero.
+/// Adds up the tokens in the results of a run. An unreported number is unknown, not zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TokenCount {
-    /// Of the results that say it.
+    /// The sum of the reported numbers.
     known: u64,
     n_results: u32,
     n_silent: u32,
 }
 
 impl TokenCount {
-    /// Takes what one result says. An agent that gives two has taken both.
+    /// Adds the tokens of one result. An agent may give several results.
     pub(crate) fn add(&mut self, said: Option<u64>) {
         self.n_results = self.n_results.saturating_add(1);
         match said {
@@ -21,18 +21,18 @@ impl TokenCount {
         }
     }
 
-    /// All of them, if every result said it and there was one.
+    /// The total, if there was a result and every result reported its tokens.
     pub(crate) fn total(self) -> Option<u64> {
         (self.n_results > 0 && self.n_silent == 0).then_some(self.known)
     }
 
-    /// What was taken, if that is more than this for certain. Zero is no limit.
+    /// The reported tokens, if they exceed the limit. Zero means no limit.
     pub(crate) fn beyond(self, most: u64) -> Option<u64> {
         (most > 0 && self.known > most).then_some(self.known)
     }
 }
 
-/// Those that the agent counts apart, together. Without what went in and what came out there is no sum.
+/// Adds up the kinds of tokens. Without input and output tokens there is no sum.
 pub(crate) fn all_tokens(usage: &Usage) -> Option<u64> {
     let cached = [usage.cache_read_tokens, usage.cache_write_tokens].into_iter().flatten();
     let sum = usage.input_tokens?.saturating_add(usage.output_tokens?);

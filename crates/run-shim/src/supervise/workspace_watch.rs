@@ -1,7 +1,6 @@
-//! Saves the workspace before the agent is let go, and says afterwards what became of it.
+//! Saves the workspace before the agent's release, and audits it afterwards.
 //!
-//! Both happen in threads of their own: the sandbox is set up while the first is under way, and whoever asks us something
-//! meanwhile is answered.
+//! Both happen on other threads. The shim sets up the sandbox meanwhile, and still answers its clients.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,27 +17,27 @@ use workspace_history::{
 
 use crate::limits::DiskAccount;
 
-/// A workspace with more files is not saved.
+/// The most files of a workspace that the shim saves.
 const MOST_FILES: usize = 200_000;
-/// Paths that are named as not covered.
+/// The most paths in the event that the snapshot does not cover.
 const MOST_LEFT_OUT: usize = 10;
-/// What looking through ignored directories may take at the end of a run.
+/// The time to examine ignored directories at the end of a run.
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
-/// What a look that keeps nothing may take before a run.
+/// The time for a look without a snapshot before a run.
 const LONGEST_GLANCE: Duration = Duration::from_secs(2);
 
-/// What an agent may have saved in one run.
+/// The most checkpoints that an agent may ask for in one run.
 const MOST_MARKS: u32 = 10;
 
-/// What is watched, and how.
+/// The watched workspace.
 #[derive(Debug, Clone)]
 struct Watched {
     run: RunId,
     history: History,
     checkpoints: PathBuf,
-    /// `None`: only looked at, so that changes are noticed.
+    /// `None` if the shim only notices changes and saves no contents.
     saving: Option<WorkspaceSaving>,
-    /// Directories of ours that stand in the workspace for the time of the run.
+    /// The run's own mount points in the workspace.
     skip: Vec<TreePath>,
 }
 
@@ -50,7 +49,7 @@ pub(crate) struct WorkspaceWatch {
 }
 
 impl WorkspaceWatch {
-    /// Begins to save the workspace. `ours` are directories that we made in it.
+    /// Starts to save the workspace. `ours` are the run's own mount points in it.
     pub(crate) fn begin<'a>(
         state: &StateRoot,
         spec: &RunSpec,
@@ -78,18 +77,18 @@ impl WorkspaceWatch {
         Self { watched, before }
     }
 
-    /// Waits until the workspace is saved, or is known not to be; what there is to be said of it.
+    /// Waits until the workspace is saved, or saving failed. Returns the event about it.
     pub(crate) async fn saved(&mut self) -> Option<RunEvent> {
         self.before.take()?.await.ok().flatten()
     }
 
-    /// Gives back what forgotten snapshots take, while the agent works.
+    /// Frees the space of forgotten snapshots while the agent works.
     pub(crate) fn tidy(&self) {
         let watched = self.watched.clone();
         tokio::task::spawn_blocking(move || watched.tidy());
     }
 
-    /// Saves the workspace again whenever the agent asks for it; `None` where it is not saved at all.
+    /// Returns a marker that saves the workspace when the agent asks for it. `None` if the run saves no workspace.
     pub(crate) fn marker(
         &self,
         events: mpsc::Sender<RunEvent>,
@@ -100,20 +99,20 @@ impl WorkspaceWatch {
         Some(Marker { watched: self.watched.clone(), events, marks, account })
     }
 
-    /// What the run did to the workspace. The agent must be gone.
+    /// Returns the audit of the run's changes. The agent must be gone.
     pub(crate) async fn audit(self) -> Option<RunEvent> {
         let watched = self.watched;
         tokio::task::spawn_blocking(move || watched.after()).await.ok().flatten()
     }
 }
 
-/// Saves the workspace while the agent works, as it asks for it.
+/// Saves the workspace when the agent asks for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Marker {
     watched: Watched,
     events: mpsc::Sender<RunEvent>,
     marks: Arc<Mutex<Marks>>,
-    /// What is kept for it counts as the run's.
+    /// The snapshots count against the run's limit.
     account: DiskAccount,
 }
 
@@ -124,14 +123,16 @@ struct Marks {
 }
 
 impl Marker {
-    /// Begins to save, in a thread of its own; an event tells when it is done. Refuses in words for the model.
+    /// Starts to save on another thread. An event follows when it is done. An error is a sentence for the model.
     pub(crate) fn begin(&self, label: &str) -> Result<u32, String> {
         let mut marks = self.marks();
         if marks.is_busy {
-            return Err("The last checkpoint is not saved yet; this one was not begun.".to_owned());
+            return Err(
+                "The last checkpoint is not saved yet; this one was not started.".to_owned()
+            );
         }
         if marks.n_begun >= MOST_MARKS {
-            return Err(format!("A run has {MOST_MARKS} checkpoints and no more."));
+            return Err(format!("A run may have at most {MOST_MARKS} checkpoints."));
         }
         marks.n_begun += 1;
         marks.is_busy = true;
@@ -140,7 +141,7 @@ impl Marker {
         std::thread::spawn(move || {
             let event = marker.watched.mark(number, label, &marker.account);
             marker.marks().is_busy = false;
-            // Where the run is over by now nobody asks any more.
+            // If the run is over by now, the event is not needed.
             marker.events.blocking_send(event).ok();
         });
         Ok(number)
@@ -152,10 +153,10 @@ impl Marker {
 }
 
 impl Watched {
-    /// Saves what there is now beside what was before the run.
+    /// Saves the current workspace, in addition to the snapshot before the run.
     fn mark(&self, number: u32, label: String, account: &DiskAccount) -> RunEvent {
         let Some(saving) = &self.saving else {
-            return RunEvent::WorkspaceNotSaved { reason: "it is not to be saved".to_owned() };
+            return RunEvent::WorkspaceNotSaved { reason: "saving is switched off".to_owned() };
         };
         let name = SnapshotName::marked(self.run, number);
         match self.history.save(&name, Scope::AsGitWould, &self.skip, limits_of(saving)) {
@@ -177,12 +178,12 @@ impl Watched {
     fn before(&self) -> Option<RunEvent> {
         let (event, seen) = self.save_or_glance();
         if let Err(error) = self.history.save_refs(self.run, seen.as_ref()) {
-            tracing::warn!(%error, "the branches of the workspace were not saved");
+            tracing::warn!(%error, "could not save the branches of the workspace");
         }
         event
     }
 
-    /// Saves the workspace, or looks at it where it is not to be saved or cannot be; what is to be said, and what was seen.
+    /// Saves the workspace, or only examines it if saving is off or fails. Returns the event and the snapshot.
     fn save_or_glance(&self) -> (Option<RunEvent>, Option<Snapshot>) {
         let name = SnapshotName::before(self.run);
         let Some(saving) = &self.saving else {
@@ -209,13 +210,13 @@ impl Watched {
         }
     }
 
-    /// Looks without keeping contents. What is too much for that is not known afterwards either.
+    /// Examines the workspace without saving contents. For a workspace that is too large, there is no comparison later.
     fn glance(&self, name: &SnapshotName) -> Option<Snapshot> {
         let limits =
             Limits { most_files: MOST_FILES, most_new_bytes: u64::MAX, within: LONGEST_GLANCE };
         let looked = self.history.look(name, &self.skip, limits);
         let failed =
-            |error: &SaveError| tracing::info!(%error, "what the workspace was is not known");
+            |error: &SaveError| tracing::info!(%error, "the workspace before the run is unknown");
         looked.inspect_err(failed).ok().map(|saved| saved.snapshot)
     }
 
@@ -223,26 +224,26 @@ impl Watched {
         let before = match self.history.snapshot(&SnapshotName::before(self.run)) {
             Ok(before) => before,
             Err(error) => {
-                tracing::warn!(%error, "what the workspace was cannot be read");
+                tracing::warn!(%error, "cannot read the snapshot before the run");
                 None
             }
         };
         let is_known = before.is_some();
         let mut looked = before.map_or_else(Looked::default, |before| self.look_over(&before));
         if let Err(error) = self.history.end_refs(self.run, &mut looked) {
-            tracing::warn!(%error, "the repositories of the workspace were not looked through");
+            tracing::warn!(%error, "could not examine the repositories of the workspace");
             looked = looked.or_incomplete(error.to_string());
         }
         let audit = looked.audit();
         (is_known || audit != Audit::default()).then_some(RunEvent::Audit(audit))
     }
 
-    /// What the run did to the workspace, by what there was before.
+    /// Compares the workspace with the snapshot before the run.
     fn look_over(&self, before: &Snapshot) -> Looked {
         let name = SnapshotName::after(self.run);
         let after = match (&self.saving, &before.commit) {
             (Some(saving), Some(_)) => {
-                // The same rules as before: what the run hid from git is found too.
+                // With the rules from before the run, so that it also finds what the run hid from git.
                 self.history.save(&name, Scope::LookAs(before), &[], limits_of(saving))
             }
             _ => {
@@ -264,7 +265,7 @@ impl Watched {
         let keep = usize::try_from(saving.keep_runs).unwrap_or(usize::MAX).max(1);
         match self.history.forget_all_but(keep) {
             Ok(0) => {}
-            Ok(n_runs) => tracing::info!(n_runs, "what the workspace was before old runs is gone"),
+            Ok(n_runs) => tracing::info!(n_runs, "removed snapshots of old runs"),
             Err(error) => tracing::warn!(%error, "old snapshots could not be removed"),
         }
     }
@@ -274,7 +275,7 @@ impl Watched {
             return;
         }
         if let Err(error) = self.history.tidy() {
-            tracing::warn!(%error, "the room of old snapshots could not be given back");
+            tracing::warn!(%error, "could not free the space of old snapshots");
         }
         forget_the_gone(&self.checkpoints);
     }

@@ -1,4 +1,4 @@
-//! The variables inside.
+//! The environment variables inside.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use crate::request::{EnvVariable, Secrecy, VariableSource};
 use crate::step::{PlannedStep, Step};
 
 impl Planner<'_> {
-    /// Sets what the profile sets, then what it lets in from the host, then what the run sets; the last word counts.
+    /// Sets the profile's variables, then those that the profile lets in from the host, then the run's. The last value wins.
     pub(super) fn environment(&mut self) -> Result<(), PlanError> {
         let mut variables: Vec<PlannedStep> = Vec::new();
         let mut set = |name: &OsString, value: &OsString, secrecy, origin| {
@@ -22,8 +22,12 @@ impl Planner<'_> {
             variables
                 .push(PlannedStep { step: Step::SetVariable { name, value, secrecy }, origin });
         };
-        for (name, value) in &self.rules.set {
-            set(&name.into(), &value.value.as_str().into(), Secrecy::Public, value.origin.clone());
+        for (name, value) in &self.rules.environment.set {
+            let text = OsString::from(&value.value);
+            if has_nul(&text) {
+                return Err(PlanError::NulByte(name.0.clone()));
+            }
+            set(&OsString::from(&name.0), &text, Secrecy::Public, value.origin.clone());
         }
         for source in [VariableSource::Host, VariableSource::Run] {
             for variable in self.request.env.iter().filter(|variable| variable.source == source) {
@@ -41,11 +45,9 @@ impl Planner<'_> {
         match variable.source {
             VariableSource::Host => self.rules.passes(&variable.name).cloned(),
             VariableSource::Run => {
-                let line = self
-                    .rules
-                    .run_variables
-                    .iter()
-                    .find(|line| line.value.0.as_bytes() == variable.name.as_bytes());
+                let lines = &self.rules.environment.run;
+                let line =
+                    lines.iter().find(|line| line.value.0.as_bytes() == variable.name.as_bytes());
                 Some(line.map_or(Origin::Run, |line| line.origin.clone()))
             }
         }

@@ -1,4 +1,4 @@
-//! Files of `/etc` that say only what a sandbox needs to know.
+//! The files of `/etc` that Caretaker writes. They say only what a sandbox needs.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::profile::GeneratedFile;
 use crate::request::SandboxUser;
 
-/// What the kernel calls users that have no number inside.
+/// The number that the kernel shows for users who have no number inside.
 const NOBODY: u32 = 65534;
 
 impl GeneratedFile {
@@ -28,7 +28,7 @@ impl GeneratedFile {
                 b"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n"
                     .to_vec()
             }
-            // One attempt: whom we do not answer at once we do not answer.
+            // One attempt: if the shim does not answer at once, it does not answer at all.
             Self::Resolver => b"nameserver 127.0.0.1\noptions timeout:5 attempts:1\n".to_vec(),
             Self::Hosts => {
                 format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {hostname}\n").into_bytes()
@@ -43,7 +43,7 @@ fn passwd(user: &SandboxUser, home: &Path) -> Vec<u8> {
         text.extend_from_slice(b"root:x:0:0:root:/root:/usr/sbin/nologin\n");
     }
     text.extend_from_slice(format!("{}:x:{}:{}::", account(user), user.uid, user.gid).as_bytes());
-    // A path that the file's format cannot hold is left to $HOME.
+    // The file's format cannot hold every path. Programs then use $HOME.
     let home = home.as_os_str().as_bytes();
     let fits = !home.iter().any(|byte| matches!(byte, b':' | b'\n'));
     text.extend_from_slice(if fits { home } else { b"/" });
@@ -67,7 +67,7 @@ fn group(user: &SandboxUser) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Returns the user's name, or a stand-in where it would break the file's format or be somebody else's.
+/// Returns the user's name. Replaces a name that would break the file's format or belongs to another account.
 fn account(user: &SandboxUser) -> &str {
     let name = user.name.as_str();
     let plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b':' | b'/' | b',');

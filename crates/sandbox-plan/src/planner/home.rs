@@ -1,4 +1,4 @@
-//! The private directories, the tools shown in them, and what the run puts into its home.
+//! The private directories, the tools that the sandbox shows in them, and the run's files in the home directory.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -11,27 +11,25 @@ use crate::profile::{Access, Size};
 use crate::step::{Author, Step};
 use crate::workspace::Workspace;
 
-/// What a sandbox has of its own at these paths. Nothing of the host may be shown there, or in their place.
+/// Paths where a sandbox has its own directories. It must not show a directory of the host at or above them.
 const OWN_DIRECTORIES: [&str; 6] = ["/tmp", "/run", "/proc", "/dev", "/etc", "/usr"];
 
-/// Something that is shown read-only at its own path.
+/// A file or directory of the host, read-only at its own path.
 struct Exposure {
-    /// As it was named.
     path: PathBuf,
-    /// Where it really is.
     physical: PathBuf,
     found: Found,
     origin: Origin,
 }
 
-/// Why something is exposed, which decides what its absence means.
+/// The reason for an exposure. It decides what happens if the path is missing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
     Program,
     Tool,
 }
 
-/// A directory that is empty at the start and lives in memory.
+/// A directory in memory, empty at the start.
 struct PrivateDirectory {
     path: PathBuf,
     size: Size,
@@ -58,7 +56,7 @@ impl Planner<'_> {
 
     pub(super) fn home(&mut self) -> Result<(), PlanError> {
         let request = self.request;
-        let sockets = &self.rules.sockets;
+        let sockets = &self.rules.run.sockets.origin;
         let sockets_inside = PathBuf::from(SOCKETS_INSIDE);
         self.push_run_directory(
             &request.inside_sockets,
@@ -79,15 +77,15 @@ impl Planner<'_> {
             }
             self.check_reachable(&dest)?;
             let data = DataFile { inside: dest, contents: file.contents.clone() };
-            self.push_file(data, file.mode & 0o777, Author::Us, &Origin::Run);
+            self.push_file(data, file.mode & 0o777, Author::Caretaker, &Origin::Run);
         }
 
         if !request.chats.inside.starts_with(&request.home) {
             return Err(PlanError::ChatsOutsideHome(request.chats.inside.clone()));
         }
         let projects = request.home.join(".cursor/projects");
-        let chats = (&request.chats.bucket, request.chats.inside.clone(), &self.rules.chats);
-        let data = (&request.data_root, projects, &self.rules.data);
+        let chats = (&request.chats.bucket, request.chats.inside.clone(), &self.rules.run.chats);
+        let data = (&request.data_root, projects, &self.rules.run.data);
         for (source, dest, rule) in [chats, data] {
             self.check_reachable(&dest)?;
             self.push_run_directory(source, dest, rule.value, &rule.origin)?;
@@ -103,24 +101,25 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Shows a session's own directory in the bucket. As a mount it cannot be moved aside.
+    /// Shows a session's own directory in the bucket. The agent cannot move a mount aside.
     fn session(&mut self, directory: &Path) -> Result<(), PlanError> {
         let unusable = || PlanError::NotPlain(directory.to_owned());
         let (Some(parent), Some(name)) = (directory.parent(), directory.file_name()) else {
             return Err(unusable());
         };
-        // The way to it is the user's own; the name itself is not followed, for an agent may have put a link there.
+        // The path to the session is the user's own. The last name may be a link that an agent made, so this does not
+        // follow it.
         let source = resolve(parent)?.map_or_else(|| directory.to_owned(), |(at, _)| at.join(name));
         let found = host_path::look(&source).map_err(|error| super::look_error(&source, error))?;
         if let Some(Found { kind: kind @ FileKind::Symlink, .. }) = found {
             return Err(PlanError::RunDirectoryKind { path: source, kind });
         }
-        let rule = &self.rules.chats;
+        let rule = &self.rules.run.chats;
         let dest = self.request.chats.inside.join(name);
         self.push_run_directory(&source, dest, rule.value, &rule.origin)
     }
 
-    /// A home that is one of the sandbox's own directories, or does not exist physically, cannot be private.
+    /// Refuses a home that is one of the sandbox's own directories, or whose path has a symlink.
     fn check_home(&self) -> Result<(), PlanError> {
         let home = &self.request.home;
         let in_system = ["/usr", "/proc", "/sys", "/dev", "/etc"];
@@ -137,12 +136,14 @@ impl Planner<'_> {
         }
     }
 
-    /// Finds what the run and the profile expose, the shallowest first.
+    /// Returns what the run and the profile expose, shallow paths first.
     fn exposures(&mut self, workspace: &Path) -> Result<Vec<Exposure>, PlanError> {
         let (request, rules) = (self.request, self.rules);
-        let programs =
-            request.expose.iter().map(|path| (path.clone(), Need::Program, &rules.program));
-        let tools = rules.expose.iter().flat_map(|tool| {
+        let programs = request
+            .expose
+            .iter()
+            .map(|path| (path.clone(), Need::Program, &rules.run.program.origin));
+        let tools = rules.tools.expose.iter().flat_map(|tool| {
             let paths = tool.value.paths(&request.home);
             paths.into_iter().map(|path| (path, Need::Tool, &tool.origin))
         });
@@ -150,7 +151,7 @@ impl Planner<'_> {
         for (path, need, origin) in programs.chain(tools) {
             exposures.extend(self.exposure(path, need, origin, workspace)?);
         }
-        // A link must be made before anything below it is, and what is below a shown directory is shown already.
+        // A link must exist before anything below it. What is below a shown directory is already inside.
         exposures.sort_by_key(|exposure| exposure.path.components().count());
         Ok(exposures)
     }
@@ -170,7 +171,7 @@ impl Planner<'_> {
         };
         if path.starts_with(workspace) || physical.starts_with(workspace) {
             return match need {
-                // Whoever may write the workspace could replace the program that is to be confined.
+                // The agent can write the workspace, so it could replace the program for the next run.
                 Need::Program => Err(PlanError::ExposedInWorkspace(path)),
                 Need::Tool => {
                     self.warnings.push(PlanWarning::ToolInWorkspace(path));
@@ -203,7 +204,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Returns the directories in memory, the shallowest first.
+    /// Returns the directories in memory, shallow paths first.
     fn private_directories(
         &self,
         workspace: &Path,
@@ -211,9 +212,9 @@ impl Planner<'_> {
     ) -> Vec<PrivateDirectory> {
         let rules = self.rules;
         let bases = [
-            (Path::new("/tmp"), 0o1777, &rules.tmp),
-            (Path::new("/run"), 0o755, &rules.run),
-            (self.request.home.as_path(), 0o700, &rules.home),
+            (Path::new("/tmp"), 0o1777, &rules.temporary.tmp),
+            (Path::new("/run"), 0o755, &rules.temporary.run),
+            (self.request.home.as_path(), 0o700, &rules.home.size),
         ];
         let is_base = |path: &Path| bases.iter().any(|(base, ..)| *base == path);
         let is_in_base = |path: &Path| bases.iter().any(|(base, ..)| path.starts_with(base));
@@ -223,7 +224,7 @@ impl Planner<'_> {
             .ancestors()
             .skip(1)
             .filter(|parent| is_in_base(parent) && !is_base(parent) && !is_exposed(parent))
-            .map(|parent| (parent, 0o755, &rules.parents));
+            .map(|parent| (parent, 0o755, &rules.temporary.parents));
         let mut directories: Vec<PrivateDirectory> = bases
             .into_iter()
             .chain(parents)
@@ -244,7 +245,7 @@ impl Planner<'_> {
         )
     }
 
-    /// Refuses a place in the home that something shown read-only, or the workspace, would cover.
+    /// Refuses a path in the home that the workspace or an exposed directory would cover.
     fn check_reachable(&self, dest: &Path) -> Result<(), PlanError> {
         let (dest, workspace) = (dest.to_owned(), &self.request.workspace);
         if dest.starts_with(workspace) {

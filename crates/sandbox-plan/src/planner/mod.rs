@@ -1,10 +1,11 @@
-//! From a request to the steps of a plan, in the order in which bubblewrap takes them.
+//! Turns a request into the steps of a plan, in the order in which bubblewrap takes them.
 
 mod environment;
 mod generated;
 mod git;
-mod git_around;
+mod git_named_files;
 mod home;
+mod nested_repositories;
 mod system;
 mod workspace;
 
@@ -24,28 +25,28 @@ use crate::seccomp::{self, Architecture, FilterName};
 use crate::step::{Arguments, Author, PlanFds, PlannedStep, Step};
 use crate::workspace::{Surroundings, Workspace, WorkspaceError};
 
-/// Bubblewrap takes no more.
+/// Bubblewrap accepts no more.
 const MOST_ARGUMENTS: usize = 9000;
 
-/// Where the run's socket directory is mounted.
+/// The path of the run's socket directory inside.
 pub(crate) const SOCKETS_INSIDE: &str = "/run/caretaker";
 
-/// A plan in the making.
+/// An unfinished plan.
 struct Planner<'a> {
     request: &'a SandboxRequest,
     rules: &'a Rules,
     network: PlannedNetwork,
     steps: Vec<PlannedStep>,
     data: Vec<DataFile>,
-    /// Where something is mounted only so that nothing is created there.
+    /// The paths where a placeholder keeps the agent from creating a file.
     placeholders: Vec<MountPoint>,
     warnings: Vec<PlanWarning>,
 }
 
-/// Makes a plan. Looks at the file system, and changes nothing.
+/// Makes a plan. Reads the file system and changes nothing.
 pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
     let rules = request.profile.rules().ok_or(PlanError::NoSandbox)?;
-    if request.user.uid == 0 && rules.root_caller.value == RootCaller::Refuse {
+    if request.user.uid == 0 && rules.caller.root.value == RootCaller::Refuse {
         return Err(PlanError::RootCaller { profile: request.profile.name().to_owned() });
     }
     check_request(request)?;
@@ -92,7 +93,7 @@ pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
     })
 }
 
-/// What the profile says of the network, and what the run says in its place or beside it.
+/// Combines the profile's network rules with the run's own mode and hosts.
 fn network(request: &SandboxRequest, rules: &Rules) -> PlannedNetwork {
     let (mode, origin) = match request.network {
         Some(mode) => (mode, Origin::Run),
@@ -109,14 +110,14 @@ fn network(request: &SandboxRequest, rules: &Rules) -> PlannedNetwork {
     PlannedNetwork { mode, origin, allow, limits: rules.network.limits() }
 }
 
-/// Checks what can be checked without looking at the host.
+/// Makes the checks that need no file system.
 fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
     let run_paths = [
         &request.workspace,
         &request.home,
-        &request.nothing.directory,
-        &request.nothing.file,
-        &request.nothing.common_dir,
+        &request.placeholders.directory,
+        &request.placeholders.file,
+        &request.placeholders.common_dir,
         &request.dot_cursor,
         &request.inside_sockets,
         &request.data_root,
@@ -132,7 +133,7 @@ fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
         if host_path::has_nul(path.as_os_str()) {
             return Err(PlanError::NulByte(path.to_string_lossy().into_owned()));
         }
-        // Bubblewrap would take a relative path and read it from where it happens to stand.
+        // Bubblewrap would resolve a relative path from its own directory.
         if !host_path::is_plain(path) {
             return Err(PlanError::NotPlain(path.clone()));
         }
@@ -162,26 +163,24 @@ impl Planner<'_> {
     }
 
     fn namespaces(&mut self) {
-        for Sourced { value, origin } in &self.rules.namespaces {
+        for Sourced { value, origin } in &self.rules.namespaces.own {
             let (option, what) = match value {
-                Namespace::User => ("--unshare-user", "users of its own"),
-                Namespace::Pid => ("--unshare-pid", "processes of its own"),
-                Namespace::Ipc => ("--unshare-ipc", "shared memory and queues of its own"),
-                Namespace::Uts => ("--unshare-uts", "a host name of its own"),
-                Namespace::Cgroup => {
-                    ("--unshare-cgroup-try", "a view of control groups of its own")
-                }
+                Namespace::User => ("--unshare-user", "own users"),
+                Namespace::Pid => ("--unshare-pid", "own processes"),
+                Namespace::Ipc => ("--unshare-ipc", "own shared memory and message queues"),
+                Namespace::Uts => ("--unshare-uts", "own host name"),
+                Namespace::Cgroup => ("--unshare-cgroup-try", "own view of control groups"),
             };
             self.push(Step::Namespace { option, what }, origin.clone());
         }
-        if self.rules.namespaces.iter().any(|own| own.value == Namespace::Uts) {
-            let hostname = &self.rules.hostname;
+        if self.rules.namespaces.own.iter().any(|own| own.value == Namespace::Uts) {
+            let hostname = &self.rules.namespaces.hostname;
             self.push(Step::Hostname(hostname.value.0.clone()), hostname.origin.clone());
         }
         let what = match self.network.mode {
             NetworkMode::Host => return,
-            NetworkMode::None => "no network but loopback",
-            NetworkMode::Allowlist => "a loopback of its own, where the supervisor listens",
+            NetworkMode::None => "no network except loopback",
+            NetworkMode::Allowlist => "own loopback, where the shim listens",
         };
         let step = Step::Namespace { option: "--unshare-net", what };
         self.push(step, self.network.origin.clone());
@@ -191,9 +190,9 @@ impl Planner<'_> {
         let guards: [(&'static [&'static str], &'static str); 5] = [
             (&["--disable-userns"], "no further user namespaces"),
             (&["--cap-drop", "ALL"], "no capabilities"),
-            (&["--new-session"], "no terminal of the supervisor's"),
-            (&["--die-with-parent"], "ends with its supervisor"),
-            (&["--clearenv"], "an empty environment to begin with"),
+            (&["--new-session"], "no access to the shim's terminal"),
+            (&["--die-with-parent"], "ends when the shim ends"),
+            (&["--clearenv"], "the environment starts empty"),
         ];
         for (options, what) in guards {
             self.push(Step::Guard { options, what }, Origin::Always);
@@ -201,8 +200,8 @@ impl Planner<'_> {
     }
 
     fn filters(&mut self) -> Result<Vec<crate::SeccompProgram>, PlanError> {
-        let mut filters = self.rules.filters.clone();
-        // For root a set-user-id file in the workspace would be root's.
+        let mut filters = self.rules.seccomp.filters.clone();
+        // If root runs the agent, a set-user-id file in the workspace would give root's rights to anyone.
         let has_nosuid = filters.iter().any(|filter| filter.value == FilterName::NoSuid);
         if self.request.user.uid == 0 && !has_nosuid {
             filters.push(Sourced { value: FilterName::NoSuid, origin: Origin::Always });
@@ -215,12 +214,12 @@ impl Planner<'_> {
         Ok(seccomp::programs(names, Architecture::of_this_machine()?)?)
     }
 
-    /// Never weaker than asked: what cannot be protected is not run past by a profile that says so.
+    /// Refuses the run if a file stays unprotected and the profile says to refuse.
     fn check_unprotected(&self) -> Result<(), PlanError> {
-        // Nothing can be changed in a workspace that cannot be written.
-        let is_open = self.rules.workspace.value == Access::ReadWrite;
+        // In a read-only workspace the agent cannot change anything.
+        let is_open = self.rules.workspace.access.value == Access::ReadWrite;
         let unprotected = self.warnings.iter().find(|warning| is_open && warning.is_unprotected());
-        match (self.rules.unprotected, unprotected) {
+        match (self.rules.workspace.unprotected.value, unprotected) {
             (Unprotected::Refuse, Some(what)) => Err(PlanError::Unprotected {
                 profile: self.request.profile.name().to_owned(),
                 what: what.clone(),
@@ -229,7 +228,7 @@ impl Planner<'_> {
         }
     }
 
-    /// What bubblewrap cannot find it reports only when everything else is done.
+    /// Checks that the program is visible inside. Bubblewrap would report a missing program only after everything else.
     fn check_program(&self) -> Result<(), PlanError> {
         let program = self.request.program.first().map(Path::new).unwrap_or(Path::new("/"));
         let mut shown = self.steps.iter().filter_map(|planned| planned.step.shown_at());
@@ -243,12 +242,12 @@ impl Planner<'_> {
         let fds = PlanFds { data: Vec::new(), seccomp: Vec::new(), json_status: -1, block: None };
         let mut arguments = Arguments::default();
         self.steps.iter().for_each(|planned| planned.step.write(&fds, &mut arguments));
-        // Beside the steps there are the status, the block and `--args` itself.
+        // The extra arguments are the status, the block and `--args` itself.
         let count = arguments.count + self.request.program.len() + 8;
         if count > MOST_ARGUMENTS { Err(PlanError::TooManyArguments(count)) } else { Ok(()) }
     }
 
-    /// Looks at a directory that the run brings along.
+    /// Examines a directory of the run.
     fn run_directory(&self, path: &Path) -> Result<(PathBuf, Option<Found>), PlanError> {
         let Some((physical, found)) = resolve(path)? else {
             return match self.request.run_directories {
@@ -278,7 +277,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Tells whether a path of the host is already inside, at the same place and read-only.
+    /// Tells whether a path of the host is already inside, at the same path and read-only.
     fn is_shown(&self, path: &Path) -> bool {
         self.steps.iter().any(|planned| {
             matches!(&planned.step, Step::Bind { source, dest, access: Access::ReadOnly, .. }
@@ -287,7 +286,7 @@ impl Planner<'_> {
     }
 }
 
-/// Something of the host at its own path.
+/// Shows a file of the host at its own path.
 fn bind(path: &Path, found: Found, access: Access, origin: &Origin) -> PlannedStep {
     let (source, dest) = (path.to_owned(), path.to_owned());
     let step = Step::Bind { source, dest, access, identity: Some(found.identity) };

@@ -1,4 +1,4 @@
-//! What is shown of the host's programs, and what the kernel shows.
+//! The host's programs, the files of `/etc`, `/proc` and `/dev`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,37 +11,20 @@ use crate::plan::{DataFile, PlanError};
 use crate::profile::{Access, GeneratedFile, HostPattern};
 use crate::step::{Author, Step};
 
-/// A larger file is mounted: copies live in memory, once for each run.
+/// The longest file to copy. A copy takes memory in each run, so the sandbox mounts longer files.
 const MOST_COPIED: u64 = 256 * 1024;
 
 impl Planner<'_> {
     pub(super) fn system(&mut self) -> Result<(), PlanError> {
-        for Sourced { value, origin } in &self.rules.system_read_only {
-            for path in self.paths(value) {
-                self.show(&path, origin)?;
-            }
+        let rules = &self.rules.system;
+        self.each_path(&rules.read_only, Self::show)?;
+        self.each_path(&rules.links, Self::link_or_show)?;
+        self.each_path(&rules.etc, Self::show)?;
+        if self.network.mode == NetworkMode::Host {
+            self.each_path(&self.rules.network.files, Self::show)?;
         }
-        for Sourced { value, origin } in &self.rules.system_links {
-            for path in self.paths(value) {
-                self.link_or_show(&path, origin)?;
-            }
-        }
-        for Sourced { value, origin } in &self.rules.etc {
-            for path in self.paths(value) {
-                self.show(&path, origin)?;
-            }
-        }
-        let network_files = match self.network.mode {
-            NetworkMode::Host => self.rules.network.files.as_slice(),
-            NetworkMode::None | NetworkMode::Allowlist => &[],
-        };
-        for Sourced { value, origin } in network_files {
-            for path in self.paths(value) {
-                self.show(&path, origin)?;
-            }
-        }
-        for Sourced { value, origin } in &self.rules.generated {
-            // Names are asked of us, or of whom the host asks, or of nobody.
+        for Sourced { value, origin } in &self.rules.system.generated {
+            // Only in the mode `allowlist` does the shim answer questions for names.
             if *value == GeneratedFile::Resolver && self.network.mode != NetworkMode::Allowlist {
                 continue;
             }
@@ -49,38 +32,47 @@ impl Planner<'_> {
             let is_there =
                 self.steps.iter().any(|planned| planned.step.shown_at() == Some(&inside));
             if !is_there {
-                let hostname = &self.rules.hostname.value.0;
+                let hostname = &self.rules.namespaces.hostname.value.0;
                 let contents = value.contents(&self.request.user, &self.request.home, hostname);
-                self.push_file(DataFile { inside, contents }, 0o444, Author::Us, origin);
+                self.push_file(DataFile { inside, contents }, 0o444, Author::Caretaker, origin);
             }
         }
         Ok(())
     }
 
     pub(super) fn kernel(&mut self) -> Result<(), PlanError> {
-        self.push(Step::Proc, self.rules.proc.clone());
+        self.push(Step::Proc, self.rules.kernel.proc.origin.clone());
         self.push(Step::HideFirstProcess, Origin::Always);
         let sysctl = Path::new("/proc/sys");
         let found = host_path::look(sysctl).map_err(|source| look_error(sysctl, source))?;
         let found = found.ok_or_else(|| PlanError::RunDirectoryMissing(sysctl.to_owned()))?;
-        self.push_bind(sysctl, found, Access::ReadOnly, &self.rules.sysctl);
-        self.push(Step::Dev, self.rules.dev.clone());
-        let shm = &self.rules.shm;
+        self.push_bind(sysctl, found, Access::ReadOnly, &self.rules.kernel.sysctl.origin);
+        self.push(Step::Dev, self.rules.kernel.dev.origin.clone());
+        let shm = &self.rules.kernel.shm;
         let step = Step::Tmpfs { dest: "/dev/shm".into(), size: shm.value.0, mode: 0o1777 };
         self.push(step, shm.origin.clone());
         self.push(Step::RemountReadOnly("/dev".into()), Origin::Always);
         Ok(())
     }
 
-    fn paths(&self, pattern: &HostPattern) -> Vec<PathBuf> {
-        pattern.paths(&self.request.home)
+    fn each_path(
+        &mut self,
+        patterns: &[Sourced<HostPattern>],
+        show: impl Fn(&mut Self, &Path, &Origin) -> Result<(), PlanError>,
+    ) -> Result<(), PlanError> {
+        for Sourced { value, origin } in patterns {
+            for path in value.paths(&self.request.home) {
+                show(self, &path, origin)?;
+            }
+        }
+        Ok(())
     }
 
-    /// Shows what a path leads to at that path, read-only: as a link, a copy or a mount, the cheapest that serves.
-    // For every mount bubblewrap reads the list of all mounts: each costs a start about half a millisecond.
+    /// Shows the file that a path leads to, at that path and read-only. Chooses the cheapest way: a link, a copy or a mount.
+    // For each mount, bubblewrap reads the list of all mounts, which takes about half a millisecond.
     fn show(&mut self, path: &Path, origin: &Origin) -> Result<(), PlanError> {
         let Some((physical, found)) = resolve(path)? else { return Ok(()) };
-        // What lies in a directory that is shown is there already, as itself or as a link.
+        // A path in a directory that the sandbox shows is already inside, as a file or as a link.
         let dest = if self.is_shown(path) { physical.clone() } else { path.to_owned() };
         if self.is_shown(&physical) {
             if physical != dest {
@@ -111,7 +103,7 @@ impl Planner<'_> {
     }
 }
 
-/// Returns what a small file holds.
+/// Returns the contents of a small file.
 fn contents_to_copy(physical: &Path, found: Found) -> Option<Vec<u8>> {
     if found.kind != FileKind::File {
         return None;

@@ -1,45 +1,37 @@
-//! The workspace, with what in it is ours and what must stay as it is.
+//! The workspace, the run's `.cursor` in it, and the files in it that the agent must not change.
 
 use std::path::{Path, PathBuf};
 
 use super::{Planner, bind};
-use crate::host_path::{Directory, FileKind};
+use crate::host_path::{self, FileKind};
 use crate::mount_points::{DotCursorMounts, MountPoint, PointKind};
 use crate::origin::{Origin, Sourced};
 use crate::plan::{PlanError, PlanWarning};
 use crate::profile::{Access, MissingNames, ProtectedKind, ProtectedName};
 use crate::step::Step;
-use crate::workspace::{DotCursor, Workspace, WorkspaceError, look_below};
+use crate::workspace::{DotCursor, Tree, Workspace, WorkspaceError};
 
-/// Each is a mount, and mounts cost time.
+/// The most files that may fit one name with a `*`. Each is a mount, and mounts cost time.
 const MOST_THAT_FIT: usize = 32;
 
 impl Planner<'_> {
-    /// Returns what our `.cursor` must have, so that the repository's own can be shown in it.
+    /// Returns the mount points that the run's `.cursor` needs for parts of the repository's own.
     pub(super) fn workspace(
         &mut self,
         workspace: &Workspace,
     ) -> Result<DotCursorMounts, PlanError> {
-        let access = &self.rules.workspace;
-        let found = workspace
-            .directory()
-            .found()
-            .map_err(|source| WorkspaceError::Look { path: workspace.path().to_owned(), source })?;
-        self.push_bind(workspace.path(), found, access.value, &access.origin);
+        let (rules, tree) = (self.rules, workspace.tree());
+        let access = &rules.workspace.access;
+        self.push_bind(workspace.path(), workspace.found(), access.value, &access.origin);
         let dot_cursor = workspace.path().join(".cursor");
-        self.push_run_directory(
-            &self.request.dot_cursor,
-            dot_cursor,
-            Access::ReadOnly,
-            &self.rules.dot_cursor,
-        )?;
+        let origin = &rules.run.dot_cursor.origin;
+        self.push_run_directory(&self.request.dot_cursor, dot_cursor, Access::ReadOnly, origin)?;
         let shown = self.show_dot_cursor(workspace)?;
         self.git(workspace)?;
         self.keep_named_by_user(workspace)?;
         self.nested_repositories(workspace)?;
-        let (root, directory) = (workspace.path(), workspace.directory());
-        self.protect(root, directory, &self.rules.protect, &self.rules.workspace)?;
-        self.hide_placeholders_from_git(root);
+        self.protect(tree, &rules.workspace.protect, access)?;
+        self.hide_placeholders_from_git(workspace.path());
         Ok(shown)
     }
 
@@ -49,10 +41,10 @@ impl Planner<'_> {
         if workspace.dot_cursor() == DotCursor::Missing {
             return Ok(mounts);
         }
-        for Sourced { value, origin } in &self.rules.show {
+        for Sourced { value, origin } in &self.rules.workspace.show {
             let relative = Path::new(".cursor").join(value.as_path());
             let path = workspace.path().join(&relative);
-            let found = match workspace.look(&relative) {
+            let found = match workspace.tree().look(&relative) {
                 Ok(None) => continue,
                 Ok(found) => found,
                 Err(WorkspaceError::ProtectedSymlink(_)) => None,
@@ -62,7 +54,7 @@ impl Planner<'_> {
                 Some(FileKind::Directory) => &mut mounts.directories,
                 Some(FileKind::File) => &mut mounts.files,
                 _ => {
-                    // A symlink may lead anywhere on the host. Less is shown then, which harms nobody.
+                    // A symlink may lead anywhere on the host. Not showing it is harmless.
                     self.warnings.push(PlanWarning::NotShown(path));
                     continue;
                 }
@@ -73,52 +65,45 @@ impl Planner<'_> {
         Ok(mounts)
     }
 
-    /// Makes what exists of a list read-only, and pins the directories on the way to it. What does not exist is blocked if
+    /// Makes the files of a list read-only, and pins the directories on the way to them. Blocks names that do not exist, if
     /// the profile says so.
     pub(super) fn protect(
         &mut self,
-        root: &Path,
-        directory: &Directory,
+        tree: &Tree,
         names: &[Sourced<ProtectedName>],
         access: &Sourced<Access>,
     ) -> Result<(), PlanError> {
         for Sourced { value, origin } in names {
-            let paths = value.paths_in(root);
+            let paths = value.paths_in(tree.path());
             if value.has_star() && paths.len() > MOST_THAT_FIT {
                 let (pattern, count) = (value.to_string(), paths.len());
                 return Err(PlanError::TooManyProtected { pattern, count });
             }
             for relative in paths {
-                // Ours is mounted there, read-only, and what was below is out of reach.
+                // The run's own `.cursor` is mounted there, read-only.
                 if relative.starts_with(".cursor") {
                     continue;
                 }
-                if look_below(root, directory, &relative)?.is_none() {
-                    self.block(root, directory, &relative, value.kind, access)?;
+                if tree.look(&relative)?.is_none() {
+                    self.block(tree, &relative, value.kind, access)?;
                     continue;
                 }
-                // What is protected must not be moved aside together with the directory that it is in.
-                let mut on_the_way = parts(&relative);
-                on_the_way.pop();
-                for part in on_the_way {
-                    self.pin(root, directory, &part, access)?;
-                }
-                self.keep(root, directory, &relative, origin)?;
+                self.pin_way_to(tree, &relative, access)?;
+                self.keep(tree, &relative, origin)?;
             }
         }
         Ok(())
     }
 
-    /// Puts something empty where nothing is, so that nothing can be made there, if the profile wants that.
+    /// Puts a placeholder where no file exists, if the profile says so. Then the agent cannot create the file.
     pub(super) fn block(
         &mut self,
-        root: &Path,
-        directory: &Directory,
+        tree: &Tree,
         relative: &Path,
         kind: ProtectedKind,
         access: &Sourced<Access>,
     ) -> Result<(), PlanError> {
-        let Sourced { value, origin } = &self.rules.missing;
+        let Sourced { value, origin } = &self.rules.workspace.missing;
         match value {
             MissingNames::Allowed => Ok(()),
             MissingNames::Blocked => {
@@ -126,16 +111,16 @@ impl Planner<'_> {
                     ProtectedKind::Directory => PointKind::Directory,
                     ProtectedKind::File => PointKind::File,
                 };
-                self.put_nothing(root, directory, relative, point, access, origin)
+                self.put_placeholder(tree, relative, point, access, origin)
             }
         }
     }
 
-    /// The same, whatever the profile wants. In a directory that cannot be written (`access`) nothing can be made anyway.
-    pub(super) fn put_nothing(
+    /// Puts a placeholder where no file exists, under every profile. In a read-only directory (`access`) the agent cannot
+    /// create the file anyway.
+    pub(super) fn put_placeholder(
         &mut self,
-        root: &Path,
-        directory: &Directory,
+        tree: &Tree,
         relative: &Path,
         kind: PointKind,
         access: &Sourced<Access>,
@@ -145,46 +130,39 @@ impl Planner<'_> {
             return Ok(());
         }
         for part in parts(relative) {
-            if look_below(root, directory, &part)?.is_some() {
+            if tree.look(&part)?.is_some() {
                 if part.as_path() != relative {
-                    self.pin(root, directory, &part, access)?;
+                    self.pin(tree, &part, access)?;
                 }
                 continue;
             }
-            // The first that is missing; what is below it is then blocked too.
+            // A placeholder for the first missing name blocks everything below it too.
             let kind = if part.as_path() == relative { kind } else { PointKind::Directory };
-            let nothing = &self.request.nothing;
             let source = match kind {
-                PointKind::Directory => &nothing.directory,
-                PointKind::File => &nothing.file,
-                PointKind::CommonDir => &nothing.common_dir,
+                PointKind::Directory => &self.request.placeholders.directory,
+                PointKind::File => &self.request.placeholders.file,
+                PointKind::CommonDir => &self.request.placeholders.common_dir,
             };
-            let path = root.join(&part);
+            let path = tree.path().join(&part);
             if self.placeholders.iter().any(|placeholder| placeholder.path == path) {
                 return Ok(());
             }
-            let identity =
-                crate::host_path::look(source).ok().flatten().map(|found| found.identity);
-            let step = Step::Bind {
-                source: source.clone(),
-                dest: path.clone(),
-                access: Access::ReadOnly,
-                identity,
-            };
-            self.push(step, origin.clone());
+            let identity = host_path::look(source).ok().flatten().map(|found| found.identity);
+            let (source, dest, access) = (source.clone(), path.clone(), Access::ReadOnly);
+            self.push(Step::Bind { source, dest, access, identity }, origin.clone());
             self.placeholders.push(MountPoint { path, kind });
             return Ok(());
         }
         Ok(())
     }
 
-    /// Empty files that we put into the workspace must not be committed by `git add -A`.
+    /// Keeps `git add -A` from committing the placeholders.
     fn hide_placeholders_from_git(&mut self, root: &Path) {
         let ignore = self.request.home.join(".config/git/ignore");
         let Some(file) = self.data.iter_mut().find(|file| file.inside == ignore) else { return };
         for placeholder in &self.placeholders {
             if let Ok(relative) = placeholder.path.strip_prefix(root)
-                // What is in there is never committed.
+                // Git never commits what is in `.git`.
                 && !relative.parent().is_some_and(|parent| parent.starts_with(".git"))
                 && let Some(text) = relative.to_str()
             {
@@ -193,21 +171,18 @@ impl Planner<'_> {
         }
     }
 
-    /// Binds a directory over itself: as a mount point it cannot be renamed or removed.
+    /// Binds a directory over itself. The agent cannot rename or remove a mount point.
     pub(super) fn pin(
         &mut self,
-        root: &Path,
-        directory: &Directory,
+        tree: &Tree,
         part: &Path,
         access: &Sourced<Access>,
     ) -> Result<(), PlanError> {
-        let path = joined(root, part);
-        let is_pinned =
-            |planned: &crate::step::PlannedStep| planned.step.mounted_at() == Some(&path);
-        if self.steps.iter().any(is_pinned) {
+        let path = joined(tree.path(), part);
+        if self.is_mounted(&path) {
             return Ok(());
         }
-        let Some(found) = look_below(root, directory, part)? else { return Ok(()) };
+        let Some(found) = tree.look(part)? else { return Ok(()) };
         if found.kind == FileKind::Symlink {
             return Err(WorkspaceError::ProtectedSymlink(path).into());
         }
@@ -215,41 +190,60 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Binds something over itself, read-only.
+    /// Pins the directories above a protected file, so that the agent cannot move the file aside with its directory.
+    pub(super) fn pin_way_to(
+        &mut self,
+        tree: &Tree,
+        relative: &Path,
+        access: &Sourced<Access>,
+    ) -> Result<(), PlanError> {
+        self.pin_all(tree, relative.parent().unwrap_or(relative), access)
+    }
+
+    /// Pins `a`, `a/b` and `a/b/c`.
+    pub(super) fn pin_all(
+        &mut self,
+        tree: &Tree,
+        relative: &Path,
+        access: &Sourced<Access>,
+    ) -> Result<(), PlanError> {
+        parts(relative).iter().try_for_each(|part| self.pin(tree, part, access))
+    }
+
+    /// Binds a file or directory over itself, read-only.
     pub(super) fn keep(
         &mut self,
-        root: &Path,
-        directory: &Directory,
+        tree: &Tree,
         relative: &Path,
         origin: &Origin,
     ) -> Result<(), PlanError> {
-        let Some(found) = look_below(root, directory, relative)? else { return Ok(()) };
-        let path = joined(root, relative);
+        let Some(found) = tree.look(relative)? else { return Ok(()) };
+        let path = joined(tree.path(), relative);
         match found.kind {
             FileKind::File if found.has_other_names => {
                 self.warnings.push(PlanWarning::HardLinked(path.clone()));
             }
             FileKind::File | FileKind::Directory => {}
             FileKind::Symlink => return Err(WorkspaceError::ProtectedSymlink(path).into()),
-            // Whoever reads it, editors and shells on the host, would wait for ever.
+            // Editors and shells on the host that read a FIFO would wait for ever.
             kind => return Err(WorkspaceError::ProtectedKind { path, kind }.into()),
         }
         self.push_bind(&path, found, Access::ReadOnly, origin);
         Ok(())
     }
+
+    pub(super) fn is_mounted(&self, path: &Path) -> bool {
+        self.steps.iter().any(|planned| planned.step.mounted_at() == Some(path))
+    }
 }
 
-pub(super) fn open(path: &Path) -> Result<Directory, WorkspaceError> {
-    Directory::open(path).map_err(|source| WorkspaceError::Look { path: path.to_owned(), source })
-}
-
-// Joining nothing would add a slash, and then the path is no longer the mount's.
+// Joining an empty path would add a slash, and then the path differs from the mount's.
 fn joined(root: &Path, relative: &Path) -> PathBuf {
     if relative.as_os_str().is_empty() { root.to_owned() } else { root.join(relative) }
 }
 
 /// Returns `a`, `a/b`, `a/b/c`.
-pub(super) fn parts(relative: &Path) -> Vec<PathBuf> {
+fn parts(relative: &Path) -> Vec<PathBuf> {
     let mut parts: Vec<PathBuf> = relative
         .ancestors()
         .filter(|part| !part.as_os_str().is_empty())

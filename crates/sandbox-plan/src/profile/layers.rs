@@ -1,163 +1,172 @@
-//! A profile and the one it extends, read as one.
+//! A profile and the profiles that it extends, merged into one TOML table.
+//!
+//! Every value of the merged table knows the line that it comes from: `size = "1G"` becomes
+//! `size = { value = "1G", origin = "default.toml:12" }`, which [`Sourced`](crate::origin::Sourced) reads.
 
-use std::fmt::Display;
-use std::str::FromStr;
-
+use serde::Deserialize;
 use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
 
-use super::ProfileError;
-use super::raw::{List, RawProfile, Scalar};
-use crate::origin::{Origin, Sourced};
+use super::{BUILTIN, ProfileError};
 
-/// One profile's text.
-pub(super) struct Layer {
-    name: String,
+/// The text of one profile.
+struct Layer<'a> {
+    name: &'a str,
     line_ends: Vec<usize>,
-    pub(super) raw: RawProfile,
+    /// Where the text would begin if the texts of all layers were one text. A span of the merged table counts from there,
+    /// so that a span names its layer too.
+    start: usize,
+    table: DeTable<'a>,
 }
 
-/// The layers of a profile, the one that is extended first.
-pub(super) struct Layers {
-    /// The profile that was asked for.
-    name: String,
-    layers: Vec<Layer>,
+/// The tables of all layers as one.
+pub(super) struct Merged<'a> {
+    /// The profile that the first layer extends.
+    pub(super) extends: Option<String>,
+    /// The profile itself first, then the profile that it extends, and so on.
+    layers: Vec<Layer<'a>>,
+    pub(super) table: DeTable<'a>,
 }
 
-impl Layer {
-    pub(super) fn read(name: &str, text: &str) -> Result<Self, ProfileError> {
-        let line_ends = text.match_indices('\n').map(|(at, _)| at).collect::<Vec<_>>();
-        let raw = toml::from_str(text).map_err(|err: toml::de::Error| ProfileError::Text {
-            profile: name.to_owned(),
-            line: err.span().map_or(1, |span| line_of(&line_ends, span.start)),
-            message: err.message().trim_end().to_owned(),
-        })?;
-        Ok(Self { name: name.to_owned(), line_ends, raw })
+impl<'a> Layer<'a> {
+    fn parse(name: &'a str, text: &'a str, start: usize) -> Result<Self, ProfileError> {
+        let line_ends = text.match_indices('\n').map(|(at, _)| at).collect();
+        let mut layer = Self { name, line_ends, start, table: DeTable::new() };
+        layer.table = DeTable::parse(text)
+            .map_err(|error| {
+                layer.error(error.span().map_or(0, |span| span.start), error.message())
+            })?
+            .into_inner();
+        Ok(layer)
     }
 
-    fn sourced<V, T>(&self, spanned: &Spanned<V>, value: T) -> Sourced<T> {
-        Sourced { value, origin: self.origin(spanned) }
+    /// Returns the built-in profile that this layer extends, by its name.
+    fn base(&mut self) -> Result<Option<&'static (&'static str, &'static str)>, ProfileError> {
+        let Some(extends) = self.table.remove("extends") else { return Ok(None) };
+        let base = extends.get_ref().as_str().unwrap_or_default();
+        let builtin = BUILTIN.iter().find(|(name, _)| *name == base);
+        builtin.map(Some).ok_or_else(|| {
+            let message =
+                format!("`{base}` is not a built-in profile, and only those can be extended");
+            self.error(extends.span().start, &message)
+        })
     }
 
-    pub(super) fn name(&self) -> &str {
-        &self.name
+    fn line(&self, offset: usize) -> usize {
+        self.line_ends.partition_point(|end| *end < offset) + 1
     }
 
-    pub(super) fn line<V>(&self, spanned: &Spanned<V>) -> usize {
-        line_of(&self.line_ends, spanned.span().start)
+    fn error(&self, offset: usize, message: &str) -> ProfileError {
+        let message = message.trim_end().to_owned();
+        ProfileError::Text { profile: self.name.to_owned(), line: self.line(offset), message }
     }
 
-    fn origin<V>(&self, spanned: &Spanned<V>) -> Origin {
-        Origin::Profile { profile: self.name.clone(), line: self.line(spanned) }
-    }
-
-    fn parse<T: FromStr<Err: Display>>(
-        &self,
-        spanned: &Spanned<String>,
-        text: &str,
-    ) -> Result<Sourced<T>, ProfileError> {
-        match text.parse() {
-            Ok(value) => Ok(self.sourced(spanned, value)),
-            Err(reason) => Err(self.invalid(spanned, reason)),
-        }
-    }
-
-    fn invalid<V>(&self, spanned: &Spanned<V>, reason: impl Display) -> ProfileError {
-        ProfileError::Value {
-            profile: self.name.clone(),
-            line: self.line(spanned),
-            reason: reason.to_string(),
-        }
-    }
-}
-
-impl Layers {
-    pub(super) fn new(layers: Vec<Layer>) -> Self {
-        Self { name: layers.last().map(|layer| layer.name.clone()).unwrap_or_default(), layers }
-    }
-
-    /// Returns a key's value as the last layer that has it says.
-    pub(super) fn scalar<T: Clone>(
-        &self,
-        key: &'static str,
-        pick: impl Fn(&RawProfile) -> &Scalar<T>,
-    ) -> Result<Sourced<T>, ProfileError> {
-        let (layer, spanned) = self.last(key, pick)?;
-        Ok(layer.sourced(spanned, spanned.get_ref().clone()))
-    }
-
-    /// As [`Self::scalar`], of a value that is written as text.
-    pub(super) fn parsed<T: FromStr<Err: Display>>(
-        &self,
-        key: &'static str,
-        pick: impl Fn(&RawProfile) -> &Scalar<String>,
-    ) -> Result<Sourced<T>, ProfileError> {
-        let (layer, spanned) = self.last(key, pick)?;
-        layer.parse(spanned, spanned.get_ref())
-    }
-
-    /// Returns the entries of all layers, without those that a later one takes away.
-    pub(super) fn list<T: FromStr<Err: Display> + PartialEq>(
-        &self,
-        pick: impl Fn(&RawProfile) -> &List,
-    ) -> Result<Vec<Sourced<T>>, ProfileError> {
-        let mut entries: Vec<Sourced<T>> = Vec::new();
-        for layer in &self.layers {
-            for spanned in pick(&layer.raw).iter().flatten() {
-                if let Some(unwanted) = spanned.get_ref().strip_prefix('!') {
-                    let unwanted = layer.parse::<T>(spanned, unwanted)?.value;
-                    let n_before = entries.len();
-                    entries.retain(|entry| entry.value != unwanted);
-                    if entries.len() == n_before {
-                        let reason =
-                            format!("`{}` takes away what is not there", spanned.get_ref());
-                        return Err(layer.invalid(spanned, reason));
+    fn merge(&self, from: DeTable<'a>, into: &mut DeTable<'a>) -> Result<(), ProfileError> {
+        for (key, value) in from {
+            let (span, value) = (self.shifted(&value), value.into_inner());
+            let key = Spanned::new(self.shifted(&key), key.into_inner());
+            match value {
+                DeValue::Table(table) => {
+                    let empty = Spanned::new(span, DeValue::Table(DeTable::new()));
+                    let known = into.entry(key).or_insert(empty);
+                    if let DeValue::Table(known) = known.get_mut() {
+                        self.merge(table, known)?;
                     }
-                } else {
-                    let entry = layer.parse(spanned, spanned.get_ref())?;
-                    // Said twice, the first place counts: that is where it came from.
-                    if entries.iter().all(|known| known.value != entry.value) {
-                        entries.push(entry);
+                }
+                DeValue::Array(entries) => {
+                    let empty = Spanned::new(span, DeValue::Array(DeArray::new()));
+                    let known = into.entry(key).or_insert(empty);
+                    if let DeValue::Array(known) = known.get_mut() {
+                        self.merge_lists(entries, known)?;
                     }
+                }
+                value => {
+                    into.insert(key, self.with_origin(Spanned::new(span, value)));
                 }
             }
         }
-        Ok(entries)
+        Ok(())
     }
 
-    /// Returns the variables that are set, a later layer's value in place of an earlier one's.
-    pub(super) fn set_variables(&self) -> Result<Vec<(String, Sourced<String>)>, ProfileError> {
-        let mut variables: Vec<(String, Sourced<String>)> = Vec::new();
-        for layer in &self.layers {
-            for (name, spanned) in &layer.raw.environment.set {
-                let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-                if name.is_empty() || !name.bytes().all(plain) {
-                    return Err(layer.invalid(spanned, format!("`{name}` cannot name a variable")));
+    /// Adds the entries of a list, and removes what an entry with `!` names.
+    fn merge_lists(&self, from: DeArray<'a>, into: &mut DeArray<'a>) -> Result<(), ProfileError> {
+        for entry in from {
+            let offset = entry.span().start;
+            let text = entry.get_ref().as_str().unwrap_or_default().to_owned();
+            let is_same = |known: &Spanned<DeValue<'_>>, text: &str| {
+                let known = known.get_ref().get("value").and_then(|known| known.get_ref().as_str());
+                // A slash at the end says that something is a directory: `!.vscode` removes `.vscode/`.
+                known.map(|known| known.trim_end_matches('/')) == Some(text.trim_end_matches('/'))
+            };
+            if let Some(unwanted) = text.strip_prefix('!') {
+                let n_before = into.len();
+                let known = std::mem::replace(into, DeArray::new()).into_iter();
+                *into = known.filter(|known| !is_same(known, unwanted)).collect();
+                if into.len() == n_before {
+                    let message = format!("`{text}` removes an entry that is not in the list");
+                    return Err(self.error(offset, &message));
                 }
-                if spanned.get_ref().contains('\0') {
-                    return Err(layer.invalid(spanned, "a variable cannot hold a NUL"));
-                }
-                let value = layer.sourced(spanned, spanned.get_ref().clone());
-                variables.retain(|(known, _)| known != name);
-                variables.push((name.clone(), value));
+            } else if !into.iter().any(|known| is_same(known, &text)) {
+                let span = self.shifted(&entry);
+                into.push(self.with_origin(Spanned::new(span, entry.into_inner())));
             }
         }
-        Ok(variables)
+        Ok(())
     }
 
-    fn last<T>(
-        &self,
-        key: &'static str,
-        pick: impl Fn(&RawProfile) -> &Scalar<T>,
-    ) -> Result<(&Layer, &Spanned<T>), ProfileError> {
-        let found = self
-            .layers
-            .iter()
-            .rev()
-            .find_map(|layer| pick(&layer.raw).as_ref().map(|spanned| (layer, spanned)));
-        found.ok_or_else(|| ProfileError::MissingKey { profile: self.name.clone(), key })
+    fn shifted<T>(&self, spanned: &Spanned<T>) -> std::ops::Range<usize> {
+        let span = spanned.span();
+        span.start + self.start..span.end + self.start
+    }
+
+    fn with_origin(&self, value: Spanned<DeValue<'a>>) -> Spanned<DeValue<'a>> {
+        let span = value.span();
+        let origin = format!("{}.toml:{}", self.name, self.line(span.start - self.start));
+        let fields = [
+            ("value", value),
+            ("origin", Spanned::new(span.clone(), DeValue::String(origin.into()))),
+        ];
+        let fields = fields.map(|(key, value)| (Spanned::new(span.clone(), key.into()), value));
+        Spanned::new(span, DeValue::Table(fields.into_iter().collect()))
     }
 }
 
-fn line_of(line_ends: &[usize], offset: usize) -> usize {
-    line_ends.partition_point(|end| *end < offset) + 1
+impl<'a> Merged<'a> {
+    pub(super) fn read(name: &'a str, text: &'a str) -> Result<Self, ProfileError> {
+        let mut layer = Layer::parse(name, text, 0)?;
+        let mut layers = Vec::new();
+        let mut start = text.len();
+        while let Some((name, text)) = layer.base()? {
+            let base = Layer::parse(name, text, start)?;
+            start += text.len();
+            layers.push(std::mem::replace(&mut layer, base));
+        }
+        layers.push(layer);
+        let extends = layers.get(1).map(|base| base.name.to_owned());
+        let mut table = DeTable::new();
+        for layer in layers.iter_mut().rev() {
+            let own = std::mem::take(&mut layer.table);
+            layer.merge(own, &mut table)?;
+        }
+        Ok(Self { extends, layers, table })
+    }
+
+    /// Reads the table; an error names the line that is wrong.
+    pub(super) fn deserialize<T: Deserialize<'a>>(
+        &self,
+        table: DeTable<'a>,
+    ) -> Result<T, ProfileError> {
+        T::deserialize(toml::Deserializer::from(Spanned::new(0..0, table))).map_err(|error| {
+            let mut message = error.message().to_owned();
+            if message.starts_with("missing field") {
+                message.push_str("; give it, or begin with `extends = \"default\"`");
+            }
+            let offset = error.span().map_or(0, |span| span.start);
+            let layer = self.layers.iter().rev().find(|layer| layer.start <= offset);
+            match layer {
+                Some(layer) => layer.error(offset - layer.start, &message),
+                None => ProfileError::Text { profile: String::new(), line: 1, message },
+            }
+        })
+    }
 }

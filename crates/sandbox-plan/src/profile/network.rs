@@ -1,4 +1,4 @@
-//! What a profile says of the network.
+//! The section `network` of a profile.
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -6,35 +6,35 @@ use std::time::Duration;
 
 use egress::AllowedHost;
 use run_protocol::NetworkMode;
+use serde::Deserialize;
 
-use super::ProfileError;
 use super::comparison::has_more;
-use super::layers::Layers;
-use super::values::{HostPattern, Size};
+use super::values::{HostPattern, Size, deserialize_from_text};
 use crate::origin::Sourced;
 
 /// The section `network`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct NetworkRules {
     pub(crate) mode: Sourced<NetworkMode>,
     pub(crate) allow: Vec<Sourced<AllowedHost>>,
-    pub(crate) files: Vec<Sourced<HostPattern>>,
     connections: Sourced<NonZeroU32>,
     transfer: Sourced<Size>,
     handshake: Sourced<Span>,
     idle: Sourced<Span>,
+    pub(crate) files: Vec<Sourced<HostPattern>>,
 }
 
 /// How much of the network a run may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetworkLimits {
-    /// At once.
+    /// Connections at the same time.
     pub connections: u32,
-    /// Bytes, both ways, in the whole run.
+    /// Bytes in both directions, in the whole run.
     pub transfer: u64,
-    /// From the beginning of a connection to its saying whom it wants.
+    /// The time a client has to name the host that it wants.
     pub handshake: Duration,
-    /// Silence on a connection.
+    /// The longest silence on a connection.
     pub idle: Duration,
 }
 
@@ -43,18 +43,6 @@ pub struct NetworkLimits {
 struct Span(Duration);
 
 impl NetworkRules {
-    pub(super) fn read(layers: &Layers) -> Result<Self, ProfileError> {
-        Ok(Self {
-            mode: layers.scalar("network.mode", |raw| &raw.network.mode)?,
-            allow: layers.list(|raw| &raw.network.allow)?,
-            files: layers.list(|raw| &raw.network.files)?,
-            connections: layers.scalar("network.connections", |raw| &raw.network.connections)?,
-            transfer: layers.parsed("network.transfer", |raw| &raw.network.transfer)?,
-            handshake: layers.parsed("network.handshake", |raw| &raw.network.handshake)?,
-            idle: layers.parsed("network.idle", |raw| &raw.network.idle)?,
-        })
-    }
-
     /// Returns the keys in which these rules allow more than `other`.
     pub(super) fn wider_than(&self, other: &Self) -> Vec<&'static str> {
         let Self { mode, allow, files, connections, transfer, handshake, idle } = self;
@@ -95,3 +83,5 @@ impl FromStr for Span {
             .ok_or_else(|| format!("`{text}` is not a time such as 10s, 15m or 1h"))
     }
 }
+
+deserialize_from_text!(Span);

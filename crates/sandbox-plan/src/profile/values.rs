@@ -1,4 +1,4 @@
-//! The values that a profile's text is made of, each checked when it is read.
+//! The values of a profile, each checked when it is read.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +7,30 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// Whether a mount can be written to.
+/// Lets serde read a type by its `FromStr`.
+macro_rules! deserialize_from_text {
+    ($($kind:ty),+) => {$(
+        impl<'de> serde::Deserialize<'de> for $kind {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )+};
+}
+pub(super) use deserialize_from_text;
+
+deserialize_from_text!(
+    Size,
+    HostName,
+    HostPattern,
+    ProtectedName,
+    ShownName,
+    VariableName,
+    VariablePattern
+);
+
+/// How the sandbox shows a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
@@ -15,7 +38,7 @@ pub enum Access {
     ReadWrite,
 }
 
-/// Whether the agent is put into a sandbox.
+/// The kind of sandbox around the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confinement {
@@ -23,33 +46,34 @@ pub enum Confinement {
     None,
 }
 
-/// What becomes of protected names that do not exist when a run begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// The treatment of protected names that do not exist when a run begins. The lesser value allows more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum MissingNames {
     /// The agent may create them.
     Allowed,
-    /// Something empty and read-only is in their place.
+    /// An empty read-only file or directory takes their place.
     Blocked,
 }
 
-/// What is done about what stays unprotected because nothing can protect it, or nobody knows of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// The reaction to files that Caretaker should protect and cannot. The lesser value allows more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Unprotected {
     Warn,
     Refuse,
 }
 
-/// What is done when the run would be root's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// The reaction to a user who is root. The lesser value allows more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RootCaller {
     Warn,
     Refuse,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Namespace {
     User,
     Pid,
@@ -70,7 +94,7 @@ pub(crate) enum DevMount {
     Minimal,
 }
 
-/// What must not be anything else, whatever a profile wishes.
+/// The access to things that no profile may make writable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum OnlyReadOnly {
@@ -81,7 +105,7 @@ pub(crate) enum OnlyReadOnly {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) u64);
 
-/// A machine's name inside.
+/// The machine's name inside the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostName(pub(crate) String);
 
@@ -98,51 +122,46 @@ enum PatternBase {
     Home,
 }
 
-/// A path below the workspace or the git directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RelativeName(PathBuf);
-
-/// Something that is kept as it is: a path below the workspace or the git directory. A slash at its end says that it is a
-/// directory where it exists; one `*` may stand in a name that is not below another.
+/// A path that the agent must not change, below the workspace or the git directory. A slash at the end says that it is a
+/// directory. A path of a single name may have one `*`.
 #[derive(Debug, Clone)]
 pub(crate) struct ProtectedName {
     path: PathBuf,
     pub(crate) kind: ProtectedKind,
 }
 
-/// What something that is protected is, where it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProtectedKind {
     Directory,
     File,
 }
 
-/// Something of the repository's own `.cursor`, by its path in it.
+/// A path in the repository's own `.cursor`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ShownName(RelativeName);
+pub(crate) struct ShownName(PathBuf);
 
-/// The name of a variable, or the beginning of one and a `*`.
+/// A file of `/etc` that Caretaker writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(crate) enum GeneratedFile {
+    #[serde(rename = "/etc/passwd")]
+    Passwd,
+    #[serde(rename = "/etc/group")]
+    Group,
+    #[serde(rename = "/etc/nsswitch.conf")]
+    NameService,
+    #[serde(rename = "/etc/hosts")]
+    Hosts,
+    #[serde(rename = "/etc/resolv.conf")]
+    Resolver,
+}
+
+/// The name of a variable.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct VariableName(pub(crate) String);
+
+/// The name of a variable, or the beginning of a name and a `*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VariablePattern(String);
-
-impl FromStr for Namespace {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "user" => Self::User,
-            "pid" => Self::Pid,
-            "ipc" => Self::Ipc,
-            "uts" => Self::Uts,
-            "cgroup" => Self::Cgroup,
-            other => {
-                return Err(format!(
-                    "`{other}` is not one of the namespaces user, pid, ipc, uts, cgroup"
-                ));
-            }
-        })
-    }
-}
 
 impl FromStr for Size {
     type Err = String;
@@ -193,16 +212,6 @@ impl FromStr for HostPattern {
     }
 }
 
-impl FromStr for RelativeName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        plain_relative(text)
-            .map(Self)
-            .ok_or_else(|| format!("`{text}` is not a plain path below a directory"))
-    }
-}
-
 impl FromStr for ProtectedName {
     type Err = String;
 
@@ -211,8 +220,7 @@ impl FromStr for ProtectedName {
             Some(path) => (path, ProtectedKind::Directory),
             None => (text, ProtectedKind::File),
         };
-        let path = plain_relative(path)
-            .ok_or_else(|| format!("`{text}` is not a plain path below a directory"))?;
+        let path = relative_path(path)?;
         let n_stars = stars(path.as_os_str());
         if n_stars > 1 || (n_stars == 1 && path.components().count() > 1) {
             return Err(format!("`{text}` may have one `*`, and only in a name by itself"));
@@ -221,7 +229,7 @@ impl FromStr for ProtectedName {
     }
 }
 
-// The slash says what it is, not which: `!.vscode` takes `.vscode/` away.
+// Two entries are the same if their paths are. The slash only says that the path is a directory.
 impl PartialEq for ProtectedName {
     fn eq(&self, other: &Self) -> bool {
         self.path == other.path
@@ -240,10 +248,22 @@ impl FromStr for ShownName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let name: RelativeName = text.parse()?;
-        match name.as_path().starts_with("mcp.json") {
-            true => Err("`mcp.json` is always ours".to_owned()),
-            false => Ok(Self(name)),
+        let path = relative_path(text)?;
+        match path.starts_with("mcp.json") {
+            true => Err("`mcp.json` is always Caretaker's own".to_owned()),
+            false => Ok(Self(path)),
+        }
+    }
+}
+
+impl FromStr for VariableName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        match !text.is_empty() && text.bytes().all(plain) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(format!("`{text}` is not the name of a variable")),
         }
     }
 }
@@ -252,11 +272,8 @@ impl FromStr for VariablePattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let name = text.strip_suffix('*').unwrap_or(text);
-        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            return Err(format!("`{text}` is not the name of a variable"));
-        }
-        if never_inherited(OsStr::new(name)) {
+        let VariableName(name) = text.strip_suffix('*').unwrap_or(text).parse()?;
+        if never_inherited(OsStr::new(&name)) {
             return Err(format!("`{text}` is never taken from the host"));
         }
         Ok(Self(text.to_owned()))
@@ -264,7 +281,7 @@ impl FromStr for VariablePattern {
 }
 
 impl HostPattern {
-    /// Returns the paths meant, whether they exist or not; of a `*`, those that exist, in order.
+    /// Returns the path, which may not exist. For a pattern with a `*`, returns the paths that exist, in order.
     pub(crate) fn paths(&self, home: &Path) -> Vec<PathBuf> {
         let base = match self.base {
             PatternBase::Root => Path::new("/"),
@@ -285,14 +302,8 @@ impl HostPattern {
     }
 }
 
-impl RelativeName {
-    pub(crate) fn as_path(&self) -> &Path {
-        &self.0
-    }
-}
-
 impl ProtectedName {
-    /// Returns the paths meant, whether they exist or not; of a `*`, those that exist in the directory, in order.
+    /// Returns the path, which may not exist. For a name with a `*`, returns the names that exist in the directory, in order.
     pub(crate) fn paths_in(&self, directory: &Path) -> Vec<PathBuf> {
         let Some(fits) = star_fits(self.path.as_os_str()) else { return vec![self.path.clone()] };
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -302,7 +313,7 @@ impl ProtectedName {
         found
     }
 
-    /// As it was written, with its `*`.
+    /// Returns the path as the profile has it, with its `*`.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -314,7 +325,7 @@ impl ProtectedName {
 
 impl ShownName {
     pub(crate) fn as_path(&self) -> &Path {
-        self.0.as_path()
+        &self.0
     }
 }
 
@@ -327,9 +338,9 @@ impl VariablePattern {
     }
 }
 
-/// Tells whether a variable of the host may under no profile enter a sandbox.
+/// Tells whether a variable of the host must stay out of every sandbox.
 ///
-/// They would load code, move the directories that we prepare, or name sockets and keys of the host.
+/// Such variables load code, move the directories that Caretaker prepares, or name sockets and keys of the host.
 pub(crate) fn never_inherited(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let prefixes: [&[u8]; 4] = [b"LD_", b"GIT_", b"DBUS_", b"XDG_"];
@@ -337,17 +348,21 @@ pub(crate) fn never_inherited(name: &OsStr) -> bool {
         || prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Returns a relative path as it was written, if it has only plain names.
+fn relative_path(text: &str) -> Result<PathBuf, String> {
+    plain_relative(text).ok_or_else(|| format!("`{text}` is not a plain path below a directory"))
+}
+
+/// Returns a relative path, if it has only plain names.
 fn plain_relative(text: &str) -> Option<PathBuf> {
     let path = Path::new(text);
     let plain = path.components().all(|component| matches!(component, Component::Normal(_)));
-    // Components swallow `a//b`, `a/./b` and `a/`; written again they must be the same.
+    // `components` accepts `a//b`, `a/./b` and `a/`. Only a plain path is the same after it.
     let again: PathBuf = path.components().collect();
     (plain && !text.is_empty() && !text.contains('\0') && again.as_os_str() == text)
         .then_some(again)
 }
 
-/// Returns what tells whether a name fits one that has a `*`; `None` if it has none.
+/// Returns a check whether a name fits the pattern, or `None` if the pattern has no `*`.
 fn star_fits(pattern: &OsStr) -> Option<impl Fn(&OsStr) -> bool> {
     let star = pattern.as_bytes().iter().position(|byte| *byte == b'*')?;
     let (begin, end) = (&pattern.as_bytes()[..star], &pattern.as_bytes()[star + 1..]);

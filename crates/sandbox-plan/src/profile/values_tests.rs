@@ -74,7 +74,7 @@ proptest! {
                 prop_assert!(!text.starts_with('~') || path.starts_with("/home/ada"));
             }
         }
-        if let Ok(name) = text.parse::<RelativeName>() {
+        if let Ok(name) = text.parse::<ShownName>() {
             prop_assert!(name.as_path().is_relative());
             prop_assert_eq!(Path::new("/w").join(name.as_path()).components().count(),
                 2 + name.as_path().components().count());

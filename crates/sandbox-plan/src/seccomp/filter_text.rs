@@ -25,7 +25,7 @@ pub(super) struct Refusal {
     when: Vec<When>,
 }
 
-/// What an argument must be like. One of the three.
+/// A condition on an argument. Exactly one of the three lists is given.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct When {
@@ -57,9 +57,9 @@ impl FilterText {
 }
 
 impl Refusal {
-    /// Returns the rules of which any one refuses the call; none means always.
+    /// Returns rules. The filter refuses the call if any of them applies, or always if there are none.
     pub(super) fn rules(&self) -> Result<Vec<SeccompRule>, BackendError> {
-        // Every way to choose one alternative of each `when` is a rule.
+        // Each combination of one alternative per `when` is a rule.
         let mut rules: Vec<Vec<SeccompCondition>> = vec![Vec::new()];
         for when in &self.when {
             let alternatives = when.alternatives()?;
@@ -94,7 +94,7 @@ impl When {
                 self.none_of.iter().map(|value| one(SeccompCmpOp::Ne, *value)).collect();
             alternatives.push(all?);
         }
-        // A condition that says nothing must not turn into a rule without conditions.
+        // An empty condition must not become a rule without conditions.
         if alternatives.is_empty() { Err(BackendError::EmptyRule) } else { Ok(alternatives) }
     }
 }

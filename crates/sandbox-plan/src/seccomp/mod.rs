@@ -4,7 +4,6 @@ mod filter_text;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::str::FromStr;
 
 use filter_text::{FilterText, SyscallTable};
 use rustix::io::Errno;
@@ -12,13 +11,16 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch, sock_filter,
 };
+use serde::Deserialize;
 
 /// A filter, by the name of its file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum FilterName {
     Base,
     HiddenArguments,
     SocketFamilies,
+    #[serde(rename = "nosuid")]
     NoSuid,
 }
 
@@ -29,7 +31,7 @@ pub struct SeccompProgram {
     pub bytes: Vec<u8>,
 }
 
-/// An architecture that the filters have numbers for.
+/// An architecture for which `syscalls.toml` has numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Architecture {
     X86_64,
@@ -53,7 +55,7 @@ pub enum FilterError {
     Compile { file: &'static str, source: seccompiler::BackendError },
 }
 
-/// Numbers from here on are those of the x32 kind, which share the architecture's own name.
+/// The first number of the x32 calls. The kernel reports them under the same architecture.
 const X32_CALLS: u32 = 0x4000_0000;
 
 impl FilterName {
@@ -81,24 +83,6 @@ impl FilterName {
             }
             Self::NoSuid => include_str!("../../../../sandbox/seccomp/nosuid.toml"),
         }
-    }
-}
-
-impl FromStr for FilterName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "base" => Self::Base,
-            "hidden-arguments" => Self::HiddenArguments,
-            "socket-families" => Self::SocketFamilies,
-            "nosuid" => Self::NoSuid,
-            other => {
-                return Err(format!(
-                    "`{other}` is not one of the filters base, hidden-arguments, socket-families, nosuid"
-                ));
-            }
-        })
     }
 }
 
@@ -155,13 +139,13 @@ fn compile(
             let numbers = table
                 .numbers(syscall)
                 .ok_or_else(|| FilterError::UnknownSyscall { file, syscall: syscall.clone() })?;
-            // A call that this architecture does not have needs no rule.
+            // This architecture may lack the call.
             let Some(number) = numbers.on(architecture) else { continue };
             match rules.entry(i64::from(number)) {
                 Entry::Vacant(entry) => {
                     entry.insert(conditions.clone());
                 }
-                // No conditions mean always; mixed with conditions they would be lost.
+                // A rule without conditions means always. Mixed with conditions, it would be lost.
                 Entry::Occupied(entry) if entry.get().is_empty() || conditions.is_empty() => {
                     return Err(FilterError::Contradiction { file, syscall: syscall.clone() });
                 }
@@ -184,7 +168,7 @@ fn compile(
     })
 }
 
-/// Puts a refusal of all x32 calls before a program: under their numbers the same calls would pass unseen.
+/// Refuses all x32 calls before the program runs. Under their numbers, the refused calls would pass.
 fn without_x32(program: BpfProgram) -> BpfProgram {
     const LOAD_SYSCALL_NUMBER: sock_filter = sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 };
     const SKIP_ONE_BELOW_X32: sock_filter = sock_filter { code: 0x35, jt: 0, jf: 1, k: X32_CALLS };

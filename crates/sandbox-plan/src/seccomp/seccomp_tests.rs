@@ -4,7 +4,7 @@ use super::*;
 
 const ARCHITECTURES: [Architecture; 2] = [Architecture::X86_64, Architecture::Aarch64];
 
-/// What a program answers.
+/// The answer of a program.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Allow,
@@ -24,7 +24,7 @@ fn number(name: &str, architecture: Architecture) -> u32 {
     table().numbers(name).unwrap().on(architecture).unwrap()
 }
 
-/// Runs a program as the kernel does, on the few instructions that seccomp programs are made of.
+/// Runs a program like the kernel, for the few instructions that seccomp programs use.
 fn run(
     program: &SeccompProgram,
     audit_architecture: u32,
@@ -62,12 +62,12 @@ fn run(
                     other => Verdict::Errno(other & 0xffff),
                 };
             }
-            other => panic!("an instruction that no filter of ours has: {other:#x}"),
+            other => panic!("an instruction that no filter has: {other:#x}"),
         }
     }
 }
 
-/// Runs all filters; of several answers the strictest counts, as in the kernel.
+/// Runs all filters. The strictest answer counts, as in the kernel.
 fn judge(architecture: Architecture, number: u32, arguments: [u64; 6]) -> Verdict {
     let audit = match architecture {
         Architecture::X86_64 => 0xc000_003e,
@@ -97,12 +97,16 @@ fn every_filter_compiles_for_both_architectures_and_is_whole_instructions() {
     }
 }
 
+fn by_name(name: &str) -> Option<FilterName> {
+    FilterName::deserialize(toml::Value::from(name)).ok()
+}
+
 #[test]
 fn filter_names_are_read_back() {
     for filter in FilterName::ALL {
-        assert_eq!(filter.name().parse(), Ok(filter));
+        assert_eq!(by_name(filter.name()), Some(filter));
     }
-    assert!("Base".parse::<FilterName>().is_err());
+    assert_eq!(by_name("Base"), None);
 }
 
 #[test]
@@ -115,7 +119,7 @@ fn the_numbers_agree_with_an_independent_table() {
                 r#"{{"t":{{"mismatch_action":"allow","match_action":"trap","filter":[{{"syscall":"{name}"}}]}}}}"#
             );
             let compiled = seccompiler::compile_from_json(json.as_bytes(), architecture.target());
-            // After the check of the architecture the number is loaded and compared.
+            // After the check of the architecture, the program loads and compares the number.
             let theirs = compiled.ok().map(|programs| programs["t"][4].k);
             let ours = table().numbers(name).unwrap().on(architecture);
             assert_eq!(ours, theirs, "{name} on {architecture:?}");
@@ -151,7 +155,7 @@ fn dangerous_calls_are_refused_whatever_their_arguments() {
 
 #[test]
 fn ordinary_calls_pass() {
-    // read, write, close, execve, exit_group, futex: nothing of a program's daily bread is in a filter.
+    // read, write, close, execve, exit_group, futex: no filter has a call that every program needs.
     let daily = [
         (Architecture::X86_64, [0, 1, 3, 59, 231, 202]),
         (Architecture::Aarch64, [63, 64, 57, 221, 94, 98]),
@@ -214,7 +218,7 @@ fn set_user_id_is_refused_at_every_way_to_make_it() {
             assert_eq!(call(architecture, "openat", &[3, 0, 0x41, bits]), EPERM);
             assert_eq!(call(architecture, "openat", &[3, 0, 0x41_0002, bits]), EPERM);
             assert_eq!(call(architecture, "mknodat", &[3, 0, 0o100_000 | bits, 0]), EPERM);
-            // The mode of an open that creates nothing is whatever the register held.
+            // Without O_CREAT, the mode is a random register value.
             assert_eq!(call(architecture, "openat", &[3, 0, 0, bits]), Verdict::Allow);
         }
         assert_eq!(call(X86_64, "chmod", &[0, bits]), EPERM);

@@ -1,4 +1,4 @@
-//! What bubblewrap is told, word for word, and where each part comes from.
+//! bubblewrap's arguments, word for word, and the source of each part.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -13,7 +13,7 @@ use sandbox_plan::{
 
 use crate::scene::{Scene, run_variable};
 
-/// What differs from host to host, or with the place of the temporary directory.
+/// Parts that differ from host to host, or with the temporary directory.
 const OF_THIS_HOST: [&str; 9] = [
     " /etc/",
     " /usr",
@@ -43,7 +43,7 @@ fn words(plan: &SandboxPlan) -> Vec<OsString> {
     words.map(|word| OsString::from_vec(word.to_vec())).collect()
 }
 
-/// Writes one operation a line, the host's temporary directory as `HOST`, without what differs from host to host.
+/// Writes one operation per line, with `HOST` for the temporary directory, without parts that differ from host to host.
 fn operations(plan: &SandboxPlan, scene: &Scene) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in words(plan) {
@@ -61,7 +61,7 @@ fn operations(plan: &SandboxPlan, scene: &Scene) -> String {
         }
     }
     lines.retain(|line| !OF_THIS_HOST.iter().any(|part| format!("{line} ").contains(part)));
-    // How many files come before depends on the host.
+    // The number of earlier files depends on the host.
     let fd = |number: usize| format!("--file {}", 100 + number);
     let plain =
         |line: &String| (0..100).fold(line.clone(), |line, n| line.replace(&fd(n), "--file FD"));
@@ -159,9 +159,9 @@ fn every_part_names_the_line_of_the_profile_that_it_comes_from() {
     let scene = scene();
     let (_, text) = builtin_profiles()[0];
     let origin = |origin: &Origin| match origin {
-        Origin::Profile { profile, line } => {
-            assert_eq!(profile, "default");
-            let line = text.lines().nth(line - 1).unwrap().trim();
+        Origin::Profile(line) => {
+            let number: usize = line.strip_prefix("default.toml:").unwrap().parse().unwrap();
+            let line = text.lines().nth(number - 1).unwrap().trim();
             line.split('#').next().unwrap().trim().to_owned()
         }
         other => other.to_string(),
@@ -175,18 +175,18 @@ fn every_part_names_the_line_of_the_profile_that_it_comes_from() {
         .filter(|line| !OF_THIS_HOST.iter().any(|part| line.contains(part)))
         .collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
-    namespace users of its own <- "user",
-    namespace processes of its own <- "pid",
-    namespace shared memory and queues of its own <- "ipc",
-    namespace a host name of its own <- "uts",
-    namespace a view of control groups of its own <- "cgroup",
+    namespace own users <- "user",
+    namespace own processes <- "pid",
+    namespace own shared memory and message queues <- "ipc",
+    namespace own host name <- "uts",
+    namespace own view of control groups <- "cgroup",
     namespace the host is called agent <- hostname = "agent"
-    namespace a loopback of its own, where the supervisor listens <- mode = "allowlist"
+    namespace own loopback, where the shim listens <- mode = "allowlist"
     guard no further user namespaces <- always
     guard no capabilities <- always
-    guard no terminal of the supervisor's <- always
-    guard ends with its supervisor <- always
-    guard an empty environment to begin with <- always
+    guard no access to the shim's terminal <- always
+    guard ends when the shim ends <- always
+    guard the environment starts empty <- always
     variable TMPDIR=/tmp <- TMPDIR = "/tmp"
     variable PATH=/usr/local/bin:/usr/bin:/bin <- "PATH",
     variable HOME=HOST/home/ada <- "HOME",
@@ -204,7 +204,7 @@ fn every_part_names_the_line_of_the_profile_that_it_comes_from() {
     mount HOST/home/ada/.cargo/bin read-only <- "~/.cargo/bin",
     mount HOST/home/ada/agent/versions/1 read-only <- program = "read-only"
     mount /run/caretaker read-only from HOST/home/ada/.local/state/caretaker/runs/1/inside <- sockets = "read-only"
-    file HOST/home/ada/.cursor/cli-config.json written by us <- this run
+    file HOST/home/ada/.cursor/cli-config.json written by Caretaker <- this run
     mount HOST/home/ada/.cursor/chats/bucket read-write from HOST/home/ada/.local/state/caretaker/runs/1/chats <- chats = "read-write"
     mount HOST/home/ada/.cursor/projects read-write from HOST/home/ada/.local/state/caretaker/runs/1/data <- data = "read-write"
     mount HOST/home/ada/.cursor/chats/bucket/session read-write <- chats = "read-write"

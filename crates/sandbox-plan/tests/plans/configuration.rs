@@ -1,4 +1,4 @@
-//! The workspace's `.cursor` belongs to us, whatever the inside tries.
+//! The agent cannot change the workspace's `.cursor`.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use sandbox_plan::{MountPoints, Removal};
 use crate::launch::{self, sandboxes_work};
 use crate::scene::{OURS, Scene};
 
-/// Every way around the mount that we know of; prints what succeeded.
+/// Every known way around the mount. Prints those that succeed.
 const ATTACKS: &str = r#"
 try() { name=$1; shift; if "$@" 2>/dev/null; then echo "succeeded: $name"; fi; }
 write() { echo EVIL > .cursor/mcp.json; }

@@ -1,4 +1,4 @@
-//! What of the host is there, and what is not.
+//! The parts of the host that are visible inside.
 
 use std::ffi::OsString;
 use std::fs;
@@ -53,7 +53,7 @@ fn the_host_is_not_visible_and_not_writable() {
     ));
     assert_eq!(done, "");
 
-    // Of the top of the host only this, and the way to the temporary directory that the test is in.
+    // The top of the host has only these, and the path to the test's temporary directory.
     let way = scene.home().components().nth(1).unwrap().as_os_str().to_string_lossy().into_owned();
     let known = "bin dev etc lib lib32 lib64 libx32 nix proc run sbin tmp usr".split(' ');
     let known: Vec<&str> = known.chain([way.as_str()]).collect();

@@ -1,4 +1,4 @@
-//! Starting a plan as the run's supervisor does: blocked, verified, released.
+//! Starts a plan like the shim: blocked, verified, released.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -12,24 +12,24 @@ use command_fds::{CommandFdExt, FdMapping};
 use rustix::fs::{MemfdFlags, SeekFrom};
 use sandbox_plan::{BwrapProblem, Mismatch, PlanFds, SandboxPlan, SandboxRoot, bwrap_trial};
 
-/// Where bubblewrap is on every distribution.
+/// bubblewrap's path on every distribution.
 const BWRAP: &str = "/usr/bin/bwrap";
 
-/// How long bubblewrap may take for its mounts.
+/// The time for bubblewrap's mounts.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A sandbox that is set up and waits.
+/// A sandbox that waits for its release.
 pub(crate) struct Blocked {
     bwrap: Child,
     pub(crate) first_pid: u32,
-    /// Both ends are held: end of file would release the sandbox too.
+    /// Both ends stay open, because end of file would release the sandbox too.
     release: File,
     _block: File,
-    /// Bubblewrap writes the exit code to it; without a reader it would die of that.
+    /// Bubblewrap writes the exit code to it. Without a reader it would die.
     _status: BufReader<File>,
 }
 
-/// Tells whether sandboxes can be made here. Where they must be, it fails instead.
+/// Tells whether this host can make sandboxes. Fails if it must.
 pub(crate) fn sandboxes_work() -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
     *WORKS.get_or_init(|| {
@@ -94,7 +94,7 @@ pub(crate) fn start(plan: &SandboxPlan) -> Blocked {
 }
 
 impl Blocked {
-    /// Waits until the sandbox is as planned, and returns the number of mounts compared.
+    /// Waits until the sandbox matches the plan, and returns the number of compared mounts.
     pub(crate) fn verify(&mut self, plan: &SandboxPlan) -> Result<u32, Mismatch> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -120,13 +120,13 @@ impl Blocked {
         plan.verify(&mountinfo.unwrap_or_default(), &identity)
     }
 
-    /// Lets the agent run, and waits for its end.
+    /// Releases the agent, and waits for its end.
     pub(crate) fn finish(mut self) -> Output {
         self.release.write_all(b"1").unwrap();
         self.bwrap.wait_with_output().unwrap()
     }
 
-    /// Ends the sandbox without ever having released it.
+    /// Ends the sandbox without a release.
     pub(crate) fn kill(mut self) -> Output {
         let pid = rustix::process::Pid::from_raw(self.first_pid.cast_signed()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
@@ -135,7 +135,7 @@ impl Blocked {
     }
 }
 
-/// A wrong file stays wrong once everything is mounted, while the rest may only be late.
+/// After all mounts, a wrong file stays wrong. Other differences may only be late.
 fn is_final(mismatch: &Mismatch) -> bool {
     matches!(mismatch, Mismatch::WrongFile { path, .. } if path.ends_with(".cursor"))
 }

@@ -1,7 +1,6 @@
-//! Plans: what they say, what they refuse, and what the inside can see, change and do when the real bubblewrap carries
-//! them out, as whoever runs the tests.
+//! Plans: their arguments, their refusals, and what a program can see, change and do inside the real bubblewrap.
 //!
-//! Where bubblewrap cannot make namespaces the tests say so and pass, unless `REQUIRE_SANDBOX=1`.
+//! If bubblewrap cannot make namespaces, the tests say so and pass, unless `REQUIRE_SANDBOX=1`.
 
 #![expect(
     clippy::unwrap_used,

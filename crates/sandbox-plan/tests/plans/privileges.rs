@@ -1,4 +1,4 @@
-//! What the inside may do to the machine: nothing.
+//! A program inside can do nothing to the machine.
 
 use pretty_assertions::assert_eq;
 
@@ -27,7 +27,7 @@ fn the_machine_and_other_processes_are_out_of_reach() {
     }
     let mut scene = Scene::new("project");
     let done = scene.run(
-        // Whatever would succeed must harm nobody: the same value again, a request for help, names that end with the sandbox.
+        // A successful attempt must be harmless: the same value again, a request for help, names that end with the sandbox.
         r#"try() { name=$1; shift; if "$@" >/dev/null 2>&1; then echo "succeeded: $name"; fi; }
         core() { pattern=$(cat /proc/sys/kernel/core_pattern); echo "$pattern" > /proc/sys/kernel/core_pattern; }
         sysrq() { echo h > /proc/sysrq-trigger; }

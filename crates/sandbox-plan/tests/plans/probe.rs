@@ -1,4 +1,4 @@
-//! A program for the inside that makes system calls no shell makes: this test's own executable, run again.
+//! A program for the inside that makes system calls no shell makes: this test's own executable.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -10,16 +10,16 @@ use crate::launch::sandboxes_work;
 use crate::scene::Scene;
 
 /// Makes one system call and returns its error, or zero.
-// The filters are about calls that no safe wrapper offers. Every argument here is one that the kernel refuses to act on.
+// No safe wrapper offers the filtered calls. The kernel refuses every argument here.
 #[expect(unsafe_code, reason = "a refused system call can only be shown by making it")]
 fn errno_of(number: i64, arguments: [i64; 4]) -> i32 {
     let [a, b, c, d] = arguments;
-    // SAFETY: the calls are made with null pointers and numbers that name nothing, so the kernel touches no memory of ours.
+    // SAFETY: the calls are made with null pointers and numbers that name nothing, so the kernel touches no memory of this process.
     let result = unsafe { nix::libc::syscall(number, a, b, c, d) };
     if result == -1 { nix::errno::Errno::last_raw() } else { 0 }
 }
 
-/// Where the probe knows from that it is inside: only there is this a directory.
+/// The probe checks this path to know that it is inside: only there it is a directory.
 const INSIDE: &str = "/run/caretaker/probe";
 
 #[test]
@@ -53,7 +53,7 @@ fn the_probe_makes_its_calls() {
     call("openat-no-creation", nix::libc::SYS_openat, [-1, 0, 0, 0o4755]);
 }
 
-/// Returns the calls that `base.toml` refuses whatever their arguments, with their numbers here.
+/// Returns the calls that `base.toml` refuses with any arguments, and their numbers on this machine.
 fn unconditional_refusals() -> Vec<(String, i64)> {
     let base: toml::Table = include_str!("../../../../sandbox/seccomp/base.toml").parse().unwrap();
     let numbers: toml::Table =

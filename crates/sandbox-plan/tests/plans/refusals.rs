@@ -1,4 +1,4 @@
-//! What is refused, and that nothing was created by asking.
+//! Refusals. They create nothing.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +14,7 @@ fn scene() -> Scene {
     scene
 }
 
-/// Changes a good request, and returns why it is refused.
+/// Changes a good request, and returns the reason of its refusal.
 fn refusal(change: impl FnOnce(&mut Scene)) -> PlanError {
     let mut scene = scene();
     change(&mut scene);
@@ -98,7 +98,7 @@ fn a_workspace_is_checked_as_everywhere() {
         };
         assert!(path.ends_with(link), "{path:?}");
     }
-    // A link on the way to what is protected.
+    // A link on the path to a protected file.
     let err = workspace(|s| {
         fs::create_dir_all(s.in_workspace(".git/real")).unwrap();
         fs::write(s.in_workspace(".git/real/attributes"), "").unwrap();
@@ -110,7 +110,7 @@ fn a_workspace_is_checked_as_everywhere() {
 #[test]
 fn a_home_must_be_a_place_of_its_own() {
     for home in ["/", "/tmp", "/usr/home", "/etc", "/dev/null", "/proc/1"] {
-        // An inside that is not below this home would be refused too, but the home comes first.
+        // A path inside that is not below this home is refused too, but the home comes first.
         refused!(
             |s| s.request.home = home.into(),
             PlanError::HomeUnusable(_) | PlanError::Workspace(_)

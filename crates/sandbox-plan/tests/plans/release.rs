@@ -1,4 +1,4 @@
-//! A sandbox that is not as planned is never released.
+//! A sandbox that differs from its plan is never released.
 
 use std::fs;
 

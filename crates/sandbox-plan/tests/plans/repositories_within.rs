@@ -1,5 +1,5 @@
-//! Git on the host also obeys submodules, other worktrees, repositories within the workspace and what a configuration
-//! names; none of them is the agent's to change, and commits work in them all the same.
+//! Git on the host also obeys submodules, other worktrees, repositories inside the workspace, and files that a configuration
+//! names. The agent can change none of them, and commits still work.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use crate::launch::sandboxes_work;
 use crate::repository::{git, repository};
 use crate::scene::Scene;
 
-/// What can be tried at a git directory `$1`; prints what succeeded.
+/// Attempts on a git directory `$1`. Prints those that succeed.
 const TRIES: &str = r#"
 try() { name=$1; shift; if "$@" 2>/dev/null; then echo "succeeded: $name"; fi; }
 put() { echo "$2" > "$1"; }
@@ -27,7 +27,7 @@ at() {
 commit() { echo more >> file && git add file && git commit --quiet --message="$1"; }
 "#;
 
-/// Nothing that was put into repositories for the time of a run stays.
+/// Checks that no placeholder stays in a repository after a run.
 fn assert_nothing_stays(scene: &Scene, git_dirs: &[&str]) {
     for git_dir in git_dirs {
         assert!(!scene.in_workspace(git_dir).join("commondir").exists(), "{git_dir}");
@@ -80,7 +80,7 @@ fn repositories_within_are_protected_and_commits_work_in_them() {
     git(&workspace, &home, &["init", "--quiet", "--bare", "store"]);
     fs::create_dir(workspace.join("kept")).unwrap();
     git(&workspace, &home, &["init", "--quiet", "--separate-git-dir=kept/apart", "apart"]);
-    // As some tools lay repositories out; nothing can be mounted over a link.
+    // Some tools make such repositories. bubblewrap cannot mount over a link.
     git(&workspace, &home, &["init", "--quiet", "linked"]);
     fs::remove_dir_all(workspace.join("linked/.git/hooks")).ok();
     symlink("../../vendor", workspace.join("linked/.git/hooks")).unwrap();

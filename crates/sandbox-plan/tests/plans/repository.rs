@@ -1,4 +1,4 @@
-//! Git works inside, and what git on the host would execute stays as it is.
+//! Git works inside, and the agent cannot change what git on the host would execute.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::scene::Scene;
 
 const GIT_CONFIG: &str = "[user]\n\tname = Ada\n\temail = ada@example.org\n";
 
-/// Ways to get something executed by git on the host; prints what succeeded.
+/// Ways to make git on the host execute a file. Prints those that succeed.
 const ATTACKS: &str = r#"
 try() { name=$1; shift; if "$@" 2>/dev/null; then echo "succeeded: $name"; fi; }
 hook() { echo 'touch /tmp/pwned' > "$git/hooks/pre-commit"; }
@@ -49,7 +49,7 @@ pub(crate) fn repository(workspace: &str) -> Scene {
     git(workspace, home, &["init", "--quiet", "--initial-branch=main", "."]);
     scene.write(&workspace.join("file"), "one\n");
     scene.write(&workspace.join(".git/info/attributes"), "");
-    // A template may have none, and a directory that is not there is not protected.
+    // A git template may have no hooks, and a missing directory is not protected.
     fs::create_dir_all(workspace.join(".git/hooks")).unwrap();
     git(workspace, home, &["add", "file"]);
     git(workspace, home, &["commit", "--quiet", "--message=first"]);
@@ -90,7 +90,7 @@ fn git_on_the_host_works_while_a_run_has_its_common_dir_in_the_repository() {
     assert_eq!(git(workspace, home, &["log", "--format=%s"]), "second\nfirst\n");
     assert_eq!(git(&workspace.join("../tree"), home, &["status", "--short"]), "");
 
-    // One that a killed run left is nobody's way to start anything, and one that leads elsewhere is refused.
+    // The placeholder of a killed run starts nothing. A file that leads elsewhere is refused.
     let again = scene.plan();
     assert!(again.mount_points_to_create().paths().all(|path| !path.ends_with("commondir")));
     let common_dir = workspace.join(".git/commondir");
@@ -121,7 +121,7 @@ fn a_linked_worktree_works_and_its_repository_is_protected() {
         try rename-own mv "$own" "$own.old"; try rename-worktrees mv "$git/worktrees" "$git/old"
         ls "$(dirname "$git")"; "#
     );
-    // Of the main working tree only its `.git` is there.
+    // Only `.git` of the main working tree is visible.
     assert_eq!(scene.run(&script), "?? .cursor/\n");
     let log = git(&worktree, scene.home(), &["log", "--format=%s", "feature"]);
     assert_eq!(log, "second\nfirst\n");
@@ -259,5 +259,5 @@ fn strict_keeps_the_repository_as_it_is_and_is_not_for_root() {
     scene.program(&["/bin/true"]);
     scene.request.user.uid = 0;
     let refused = sandbox_plan::plan(&scene.request).unwrap_err().to_string();
-    assert_eq!(refused, "the profile `strict` is not for root");
+    assert_eq!(refused, "the profile `strict` refuses root");
 }

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use sandbox_plan::{
-    ChatsBind, EnvVariable, MountPoints, Nothing, PrivateFile, Profile, RunDirectories,
+    ChatsBind, EnvVariable, MountPoints, Placeholders, PrivateFile, Profile, RunDirectories,
     SandboxPlan, SandboxRequest, SandboxUser, Secrecy, VariableSource, builtin_profiles, plan,
 };
 use tempfile::TempDir;
 
 use crate::launch;
 
-/// What a scene's mcp.json says.
+/// The content of a scene's mcp.json.
 pub(crate) const OURS: &str = "ours\n";
 /// The session of a scene's run, of two that the workspace has.
 pub(crate) const SESSION: &str = "session";
@@ -63,7 +63,7 @@ impl Scene {
             },
             ours: vec![home.join(".local/state/caretaker")],
             run_directories: RunDirectories::MustExist,
-            nothing: Nothing {
+            placeholders: Placeholders {
                 directory: run.join("nothing"),
                 file: run.join("no-file"),
                 common_dir: run.join("commondir"),
@@ -101,7 +101,7 @@ impl Scene {
         self.request.workspace.join(relative)
     }
 
-    /// Writes a file on the host, with the directories it is in.
+    /// Writes a file on the host, and makes its directories.
     pub(crate) fn write(&self, path: &Path, contents: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, contents).unwrap();
@@ -120,7 +120,7 @@ impl Scene {
         plan(&self.request).unwrap()
     }
 
-    /// Prepares the host as the supervisor does.
+    /// Prepares the host like the shim.
     pub(crate) fn prepare(&self, plan: &SandboxPlan) {
         plan.dot_cursor_mounts().create().unwrap();
         plan.mount_points_to_create().create(&self.record()).unwrap();
@@ -130,7 +130,7 @@ impl Scene {
         self.host.path().join("mount-points")
     }
 
-    /// Runs a shell script inside, and returns what it printed.
+    /// Runs a shell script inside, and returns its output.
     pub(crate) fn run(&mut self, script: &str) -> String {
         self.program(&["/bin/sh", "-c", script]);
         let output = self.run_program();

@@ -1,15 +1,15 @@
-//! One HTTP request, made by the `curl` of the machine: it knows TLS, the proxy variables and the trusted authorities.
+//! One HTTP request, made by the machine's `curl`: it knows TLS, the proxy variables and the trusted authorities.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, PipeReader, Read, Take, Write as _};
-use std::path::Path;
+use std::io::{self, BufRead, BufReader, Read, Take, Write as _};
+use std::process::{ChildStderr, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use super::protocol::{MAX_MESSAGE_BYTES, RequestError};
-use crate::tools::{Exit, Launch, ProcessGroup, ProcessGroups, Role, Stdio};
+use crate::process::groups::{ProcessGroup, ProcessGroups, Role};
 
-/// What `curl` gets of the agent's environment: how to get out, and whom to trust.
+/// The agent's variables that `curl` inherits: proxies and trusted authorities.
 const INHERITED: [&str; 10] = [
     "PATH",
     "HOME",
@@ -22,16 +22,15 @@ const INHERITED: [&str; 10] = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
 ];
-/// The variable by which the shell learns what to ask `curl` for.
-const CONFIGURATION: &str = "CURL_CONFIGURATION";
-/// The body comes by stdin, because a line of a configuration has a limit. All else comes by a pipe of its own and not by
-/// the command line, which every process can read. `-q`: nobody's `.curlrc`.
+/// The body comes by stdin, because a line of a configuration has a limit. Everything else comes by a pipe of its own and
+/// not by the command line, which every process can read. `-q` skips the user's `.curlrc`.
 const SCRIPT: &str = "exec curl -q --config /dev/fd/3 3<<END\n$CURL_CONFIGURATION\nEND\n";
 const MAX_HEAD_BYTES: u64 = 64 * 1024;
 const MAX_COMPLAINT_BYTES: u64 = 4 * 1024;
-/// The exit codes of `curl`, and of a shell that does not find it.
-const TIMED_OUT: Exit = Exit::Code(28);
-const NOT_FOUND: Exit = Exit::Code(127);
+/// Exit code of `curl`.
+const TIMED_OUT: i32 = 28;
+/// Exit code of a shell that does not find `curl`.
+const NOT_FOUND: i32 = 127;
 
 #[derive(Debug)]
 pub(super) struct Curl {
@@ -48,12 +47,12 @@ pub(super) struct HttpRequest<'a> {
     pub(super) limit: Duration,
 }
 
-/// A request that is under way. Dropping it ends it.
+/// A request in progress. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Exchange {
     group: ProcessGroup,
-    answer: Take<BufReader<PipeReader>>,
-    complaint: Option<PipeReader>,
+    answer: Take<BufReader<ChildStdout>>,
+    complaint: Option<ChildStderr>,
 }
 
 /// Status and headers of an answer.
@@ -65,36 +64,43 @@ pub(super) struct Head {
 
 impl Curl {
     pub(super) fn new(env: &[(OsString, OsString)], processes: &ProcessGroups) -> Self {
-        let is_inherited = |name: &OsStr| INHERITED.iter().any(|inherited| name == *inherited);
-        let env = env.iter().filter(|(name, _)| is_inherited(name)).cloned().collect();
-        Self { env, processes: processes.clone() }
+        let is_inherited =
+            |(name, _): &&(OsString, OsString)| INHERITED.iter().any(|it| name == it);
+        Self {
+            env: env.iter().filter(is_inherited).cloned().collect(),
+            processes: processes.clone(),
+        }
     }
 
     pub(super) fn send(&self, request: &HttpRequest<'_>) -> Result<Exchange, RequestError> {
         if request.limit.is_zero() {
             return Err(RequestError::TimedOut);
         }
-        let configuration = (CONFIGURATION.into(), configuration(request)?.into());
-        let launch = Launch {
-            program: OsStr::new("/bin/sh"),
-            args: &["-c", SCRIPT].map(OsString::from),
-            env: &self.env.iter().cloned().chain([configuration]).collect::<Vec<_>>(),
-            directory: Path::new("/"),
-            stdin: Stdio::Pipe,
-            stderr: Stdio::Pipe,
-        };
-        let (group, pipes) = self.processes.start(&launch, Role::Server)?;
-        if let (Some(mut stdin), Some(body)) = (pipes.stdin, request.body) {
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", SCRIPT])
+            .env_clear()
+            .envs(self.env.iter().cloned())
+            .env("CURL_CONFIGURATION", configuration(request)?)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut group = self.processes.start(&mut command, Role::Server)?;
+        let stdin = group.child.stdin.take();
+        if let (Some(mut stdin), Some(body)) = (stdin, request.body) {
             // A program that does not read has ended, and its end says why.
             stdin.write_all(body.as_bytes()).ok();
         }
-        let answer = BufReader::new(pipes.stdout).take(MAX_HEAD_BYTES);
-        Ok(Exchange { group, answer, complaint: pipes.stderr })
+        let stdout = group.child.stdout.take().ok_or(RequestError::Closed)?;
+        let answer = BufReader::new(stdout).take(MAX_HEAD_BYTES);
+        let complaint = group.child.stderr.take();
+        Ok(Exchange { group, answer, complaint })
     }
 }
 
 impl Exchange {
-    /// Waits for the head of the answer. The body comes next.
+    /// Waits for the head of the answer. The body follows.
     pub(super) fn head(mut self) -> Result<(Head, Self), RequestError> {
         loop {
             let mut text = Vec::new();
@@ -108,7 +114,7 @@ impl Exchange {
             }
             let head = Head::parse(&String::from_utf8_lossy(&text));
             let head = head.ok_or_else(|| RequestError::NotMcp("it is not HTTP".to_owned()))?;
-            // An interim answer says only that another one follows.
+            // An interim answer only announces another answer.
             if head.status >= 200 {
                 self.answer.set_limit(MAX_MESSAGE_BYTES);
                 return Ok((head, self));
@@ -127,33 +133,33 @@ impl Exchange {
         Ok(bytes)
     }
 
-    /// Waits until the answer has ended, and says whether it was whole.
+    /// Waits until the answer has ended. A cut answer is an error.
     pub(super) fn finish(self) -> Result<(), RequestError> {
-        match self.group.wait(|| {}) {
-            Exit::Code(0) => Ok(()),
-            TIMED_OUT => Err(RequestError::TimedOut),
+        match self.exit_code() {
+            Some(0) => Ok(()),
+            Some(TIMED_OUT) => Err(RequestError::TimedOut),
             _ => Err(RequestError::Closed),
         }
     }
 
-    /// Why there is no answer.
-    fn failure(self) -> RequestError {
+    /// The reason why there is no answer.
+    fn failure(mut self) -> RequestError {
         let mut complaint = Vec::new();
-        if let Some(pipe) = self.complaint {
+        if let Some(pipe) = &mut self.complaint {
             pipe.take(MAX_COMPLAINT_BYTES).read_to_end(&mut complaint).ok();
         }
-        match self.group.wait(|| {}) {
-            TIMED_OUT => RequestError::TimedOut,
-            NOT_FOUND => {
-                RequestError::Unreachable("`curl` is needed for it, and is not here".into())
-            }
-            _ => {
-                let complaint = String::from_utf8_lossy(&complaint);
-                RequestError::Unreachable(
-                    complaint.lines().next().unwrap_or("no answer").to_owned(),
-                )
-            }
+        let complaint = String::from_utf8_lossy(&complaint);
+        match self.exit_code() {
+            Some(TIMED_OUT) => RequestError::TimedOut,
+            Some(NOT_FOUND) => RequestError::Unreachable("`curl` is not installed".to_owned()),
+            _ => RequestError::Unreachable(
+                complaint.lines().next().unwrap_or("no answer").to_owned(),
+            ),
         }
+    }
+
+    fn exit_code(self) -> Option<i32> {
+        self.group.wait(|| {}).ok()?.code()
     }
 }
 
@@ -167,7 +173,7 @@ impl Head {
         Some(Self { status, headers: headers.collect() })
     }
 
-    /// The value of a header, whose name is in small letters.
+    /// The value of a header. `name` is in small letters.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(held, _)| held == name).map(|(_, value)| value.as_str())
     }
@@ -210,59 +216,11 @@ fn unsendable(field: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
-/// A value as `curl` reads it back. No line ends come here.
+/// A value in the quotes of a `curl` configuration. [`checked`] has refused line ends.
 fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 #[cfg(test)]
-mod tests {
-    use pretty_assertions::assert_eq;
-
-    use super::*;
-
-    fn request<'a>(url: &'a str, headers: &'a [(&'a str, &'a str)]) -> HttpRequest<'a> {
-        HttpRequest {
-            method: "POST",
-            url,
-            headers,
-            body: Some("{}"),
-            limit: Duration::from_secs(1),
-        }
-    }
-
-    #[test]
-    fn a_definition_cannot_smuggle_options_into_the_request() {
-        let headers = [("X-Key", "a\"\\"), ("Empty", "")];
-        let text = configuration(&request("https://a/\"{1,2}", &headers)).unwrap();
-        let lines: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("url")).collect();
-        assert_eq!(
-            lines,
-            [
-                r#"url = "https://a/\"{1,2}""#,
-                r#"header = "X-Key: a\"\\""#,
-                r#"header = "Empty;""#,
-                r#"data-binary = "@-""#
-            ]
-        );
-        for (url, name, value) in [
-            ("https://a\noutput = /x", "a", "b"),
-            ("https://a", "a", "b\r\nc: d"),
-            ("https://a", "@file", "b"),
-            ("https://a", "", "b"),
-            ("https://a", "a: b\n", "c"),
-        ] {
-            assert!(
-                configuration(&request(url, &[(name, value)])).is_err(),
-                "{url} {name} {value}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_head_is_its_status_and_its_headers() {
-        let head = Head::parse("HTTP/1.1 200 OK\r\nMcp-Session-Id: a:b \r\n\r\n").unwrap();
-        assert_eq!((head.status, head.header("mcp-session-id")), (200, Some("a:b")));
-        assert_eq!(Head::parse("SSH-2.0\r\n\r\n"), None);
-    }
-}
+#[path = "curl_tests.rs"]
+mod tests;

@@ -1,10 +1,11 @@
-//! One MCP server that is a program: messages go over stdin and stdout, one a line.
+//! One MCP server that is a program: messages go over stdin and stdout, one per line.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, PipeReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{ChildStdout, Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -12,11 +13,12 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::protocol::{self, Answer, Connection, Incoming, MAX_MESSAGE_BYTES, RequestError};
-use crate::tools::{Exit, Launch, ProcessGroups, Role};
+use crate::process::groups::{ProcessGroups, Role};
+use crate::process::lock;
 
-/// A server that leaves this many messages unread is not listening.
+/// A server that leaves this many messages unread does not listen.
 const MAX_UNSENT: usize = 64;
-/// A server that does not end when its stdin does is killed after this.
+/// How long a server may run on after its stdin has ended. Then it is killed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A running server. Dropping it ends the server.
@@ -27,10 +29,10 @@ pub(super) struct Program {
     next_id: AtomicU64,
     leader: Pid,
     processes: ProcessGroups,
-    exited: Mutex<Receiver<Exit>>,
+    exited: Mutex<Receiver<io::Result<ExitStatus>>>,
 }
 
-/// Requests whose answers are awaited.
+/// Requests that have no answer yet.
 #[derive(Debug, Default)]
 struct Waiting {
     answers: HashMap<u64, Sender<Answer>>,
@@ -45,22 +47,25 @@ struct Outbox {
 
 impl Program {
     pub(super) fn start(
-        launch: &Launch<'_>,
+        command: &mut Command,
         processes: &ProcessGroups,
     ) -> Result<Self, RequestError> {
-        let (group, pipes) = processes.start(launch, Role::Server)?;
+        // A program that does not start looks to the real agent like one that ended at once.
+        let closed = |_| RequestError::Closed;
+        let mut group = processes.start(command, Role::Server).map_err(closed)?;
         let leader = group.leader();
         let (lines, to_write) = mpsc::sync_channel::<String>(MAX_UNSENT);
         let outbox = Outbox { lines: Arc::new(Mutex::new(Some(lines))) };
         let waiting = Arc::new(Mutex::new(Waiting::default()));
-        if let Some(mut stdin) = pipes.stdin {
+        if let Some(mut stdin) = group.child.stdin.take() {
             thread::spawn(move || {
-                // Ends when the last sender is gone, and closes the pipe with that.
+                // Ends when the last sender is gone, and then closes the pipe.
                 to_write.iter().try_for_each(|line| stdin.write_all(line.as_bytes())).ok();
             });
         }
         let reader = Reader { outbox: outbox.clone(), waiting: Arc::clone(&waiting) };
-        thread::spawn(move || reader.run(pipes.stdout));
+        let stdout = group.child.stdout.take().ok_or(RequestError::Closed)?;
+        thread::spawn(move || reader.run(stdout));
         let (exit, exited) = mpsc::channel();
         thread::spawn(move || exit.send(group.wait(|| {})).ok());
         let (processes, exited) = (processes.clone(), Mutex::new(exited));
@@ -96,7 +101,7 @@ impl Connection for Program {
         self.outbox.send(&protocol::notification(method, &params))
     }
 
-    /// Closes the server's stdin, which asks it to end.
+    /// Closes the server's stdin, which asks the server to end.
     fn hang_up(&self) {
         lock(&self.outbox.lines).take();
     }
@@ -131,16 +136,16 @@ struct Reader {
 }
 
 impl Reader {
-    fn run(&self, stdout: PipeReader) {
+    fn run(&self, stdout: ChildStdout) {
         let mut stdout = BufReader::new(stdout);
         let mut line = Vec::new();
         while let Ok(n_read) = stdout.by_ref().take(MAX_MESSAGE_BYTES).read_until(b'\n', &mut line)
         {
-            // The end of the pipe, in the middle of a line or not, or a line without end.
+            // The end of the pipe, perhaps in the middle of a line, or a line that is too long.
             if n_read == 0 || line.last() != Some(&b'\n') {
                 break;
             }
-            // What is not JSON is talk that went to the wrong stream.
+            // A line that is not JSON is talk on the wrong stream.
             if let Ok(message) = serde_json::from_slice::<Value>(&line) {
                 self.take(&message);
             }
@@ -148,7 +153,7 @@ impl Reader {
         }
         let mut waiting = lock(&self.waiting);
         waiting.closed = true;
-        // Dropping the senders wakes those who wait.
+        // Dropping the senders wakes the threads that wait.
         waiting.answers.clear();
     }
 
@@ -164,8 +169,4 @@ impl Reader {
             Incoming::Other => {}
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

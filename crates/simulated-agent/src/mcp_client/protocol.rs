@@ -1,4 +1,4 @@
-//! What is said to an MCP server, however it is reached: JSON-RPC, the handshake, the list of tools.
+//! The conversation with an MCP server over any transport: JSON-RPC, the handshake, the list of tools.
 
 use std::fmt::Debug;
 use std::io;
@@ -10,13 +10,13 @@ use super::McpTool;
 
 /// The newest version that Cursor's client is known to speak.
 const PROTOCOL_VERSION: &str = "2025-11-25";
-/// The most that one message of a server may have.
+/// The limit of one message of a server.
 pub(super) const MAX_MESSAGE_BYTES: u64 = 16 * 1024 * 1024;
 const MAX_TOOL_PAGES: usize = 50;
-/// No model could be told of more tools than fit into this.
+/// No model could use more tools than fit into this.
 const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
 
-/// Why a request has no answer, in the words of the protocol's own SDK, which the real agent uses, where it has words.
+/// The reason why a request has no answer. The real agent uses the protocol's own SDK; texts with a code are its texts.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -44,14 +44,14 @@ pub enum RequestError {
 
 pub(super) type Answer = Result<Value, RequestError>;
 
-/// A server that listens. Dropping it lets the server go.
+/// A connection to a server. Dropping it ends the connection.
 pub(super) trait Connection: Debug + Send + Sync {
     /// Sends a request and waits for its answer. Safe to call from several threads at once.
     fn request(&self, method: &str, params: Value, limit: Duration) -> Answer;
 
     fn notify(&self, method: &str, params: Value, limit: Duration) -> Result<(), RequestError>;
 
-    /// Tells the server that nothing more comes, without waiting for it.
+    /// Tells the server that the conversation is over, without waiting for it.
     fn hang_up(&self);
 }
 
@@ -98,15 +98,15 @@ pub(super) fn notification(method: &str, params: &Value) -> Value {
     }
 }
 
-/// What is sent when nobody waits for the answer any more.
+/// The parameters of the message that cancels a request.
 pub(super) fn cancelled(id: u64) -> Value {
     json!({"requestId": id, "reason": "timed out"})
 }
 
-/// What a message of the server is.
+/// A message of the server.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// A question of the server, with what to answer. The only one that it gets an answer to is whether we are there.
+    /// A question of the server, with the reply. The agent answers `ping` and refuses every other question.
     Question {
         reply: Value,
     },
@@ -114,7 +114,7 @@ pub(super) enum Incoming {
         id: u64,
         answer: Answer,
     },
-    /// Nothing that anybody waits for.
+    /// A message that nothing waits for.
     Other,
 }
 

@@ -1,10 +1,10 @@
 //! One MCP server that has a `url`: streamable HTTP.
 //!
-//! Every message is a POST of its own; its answer comes as JSON or in a stream of events. The older transport, whose
-//! answers come in a stream that is opened first, is not spoken. A stream that breaks is not taken up again.
+//! Every message is a POST of its own. Its answer comes as JSON or in a stream of events. The agent does not speak the
+//! older transport, whose answers come in a separate stream, and does not resume a broken stream.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
@@ -12,8 +12,9 @@ use serde_json::{Map, Value};
 use super::curl::{Curl, Exchange, Head, HttpRequest};
 use super::event_stream::EventStream;
 use super::protocol::{self, Answer, Connection, Incoming, RequestError};
+use crate::process::lock;
 
-/// How long a server may take to hear that its session is over.
+/// How long the agent waits for the answer to a farewell.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 const ACCEPT: (&str, &str) = ("Accept", "application/json, text/event-stream");
@@ -25,14 +26,14 @@ const VERSION: &str = "MCP-Protocol-Version";
 pub(super) struct Remote {
     curl: Curl,
     url: String,
-    /// Those of the definition, without those that are ours to set.
+    /// Headers of the definition, without those that the protocol sets.
     headers: Vec<(String, String)>,
     session: Mutex<Session>,
     next_id: AtomicU64,
     farewell: Mutex<Option<Exchange>>,
 }
 
-/// What the server said when it was greeted.
+/// The server's answer to the greeting.
 #[derive(Debug, Clone, Default)]
 struct Session {
     id: Option<String>,
@@ -43,10 +44,10 @@ impl Remote {
     pub(super) fn new(definition: &Map<String, Value>, curl: Curl) -> Self {
         let url = definition.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
         let headers = definition.get("headers").and_then(Value::as_object).into_iter().flatten();
-        let ours = [ACCEPT.0, CONTENT_TYPE.0, SESSION, VERSION];
-        let is_ours = |name: &str| ours.iter().any(|ours| ours.eq_ignore_ascii_case(name));
+        let reserved = [ACCEPT.0, CONTENT_TYPE.0, SESSION, VERSION];
+        let is_reserved = |name: &str| reserved.iter().any(|own| own.eq_ignore_ascii_case(name));
         let headers = headers
-            .filter(|(name, _)| !is_ours(name))
+            .filter(|(name, _)| !is_reserved(name))
             .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
         Self {
             curl,
@@ -75,7 +76,7 @@ impl Remote {
         self.curl.send(&HttpRequest { method, url, headers: &headers, body, limit })
     }
 
-    /// Sends what has no answer.
+    /// Sends a message that has no answer.
     fn tell(&self, message: &Value, limit: Duration) -> Result<(), RequestError> {
         let (head, _exchange) = self.send("POST", Some(message), limit)?.head()?;
         check_status(&head)
@@ -86,7 +87,7 @@ impl Remote {
         let (head, exchange) = self.send("POST", Some(message), limit)?.head()?;
         check_status(&head)?;
         if let Some(session) = head.header("mcp-session-id") {
-            // Before the body: a server may ask back in the stream that greets us.
+            // Before the body: a server may ask back in the stream of its first answer.
             lock(&self.session).id = Some(session.to_owned());
         }
         let kind = head.header("content-type").unwrap_or_default().to_ascii_lowercase();
@@ -105,7 +106,7 @@ impl Remote {
                 return exchange.finish().and(Err(RequestError::Closed));
             }
             for message in stream.push(&bytes) {
-                // What is not JSON is nothing that anybody waits for.
+                // Nothing waits for a message that is not JSON.
                 let Ok(message) = serde_json::from_slice::<Value>(&message) else { continue };
                 match Incoming::of(&message) {
                     Incoming::Answer { id: of, answer } if of == id => return answer,
@@ -131,7 +132,7 @@ impl Connection for Remote {
                 }
                 Ok(result)
             }
-            // There is nothing to call off where nobody was greeted.
+            // Before the greeting there is nothing to cancel.
             Err(RequestError::TimedOut) if method != "initialize" => {
                 self.notify("notifications/cancelled", protocol::cancelled(id), FAREWELL).ok();
                 Err(RequestError::TimedOut)
@@ -158,7 +159,7 @@ impl Drop for Remote {
     fn drop(&mut self) {
         self.hang_up();
         if let Some(exchange) = lock(&self.farewell).take() {
-            // Whatever the server makes of it.
+            // The answer does not matter.
             exchange.head().ok();
         }
     }
@@ -194,8 +195,4 @@ fn answer_in_json(id: u64, mut exchange: Exchange) -> Answer {
         _ => None,
     });
     answer.unwrap_or_else(|| Err(RequestError::NotMcp("it answers another question".to_owned())))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -30,7 +30,7 @@ struct Web {
 }
 
 impl Web {
-    /// What `answer` does not write does not come; the connection ends when it returns.
+    /// `answer` writes the whole response; the connection ends when it returns.
     fn new(answer: impl Fn(&Asked, &mut TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let web = Self { address: listener.local_addr().unwrap(), asked: Arc::default() };
@@ -74,7 +74,7 @@ fn read(stream: &TcpStream) -> Asked {
     asked
 }
 
-/// Stays on the line until the client leaves.
+/// Keeps the connection open until the client leaves.
 fn wait_for_the_end(stream: &mut TcpStream) {
     stream.read_to_end(&mut Vec::new()).ok();
 }
@@ -84,7 +84,7 @@ fn respond(stream: &mut TcpStream, head: &str, body: &str) {
     write!(stream, "HTTP/1.1 {head}\r\ncontent-length: {length}\r\n\r\n{body}").ok();
 }
 
-/// What a good server says to a request; `None` for what has no answer.
+/// A good server's answer to a message; `None` for a notification.
 fn answer_to(message: &Value) -> Option<Value> {
     let result = match message["method"].as_str()? {
         "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}),
@@ -116,7 +116,7 @@ fn connect(servers: Value) -> (Machine, McpClients) {
     (machine, clients)
 }
 
-/// What became of the only server, if every request is answered so.
+/// The state of the only server, if it gives this answer to every request.
 fn state_with(answer: impl Fn(&Asked, &mut TcpStream) + Send + Sync + 'static) -> ServerState {
     let web = Web::new(answer);
     let (_machine, clients) = connect(json!({"t": web.server()}));
@@ -124,7 +124,7 @@ fn state_with(answer: impl Fn(&Asked, &mut TcpStream) + Send + Sync + 'static) -
 }
 
 #[test]
-fn a_server_with_a_url_is_greeted_asked_and_let_go() {
+fn the_agent_greets_a_server_with_a_url_calls_it_and_ends_the_session() {
     let web = Web::new(good);
     let mut definition = web.server();
     definition["headers"] = json!({"X-Key": "a \"b\" \\c", "Empty": "", "accept": "text/html"});
@@ -176,7 +176,7 @@ fn an_answer_may_come_in_a_stream_that_stays_open_and_asks_back() {
 }
 
 #[test]
-fn a_call_without_an_answer_is_given_up_and_the_server_told() {
+fn a_call_without_an_answer_times_out_and_the_agent_tells_the_server() {
     let web = Web::new(good);
     let machine = Machine::new();
     machine.configure(json!({"t": web.server()}));
@@ -199,7 +199,7 @@ fn a_server_that_wants_a_login_says_so() {
 }
 
 #[test]
-fn what_is_no_mcp_server_is_not_taken_for_one() {
+fn a_web_server_without_mcp_fails() {
     let failed = |text: &str| ServerState::Failed(text.to_owned());
     let status = |head: &'static str| state_with(move |_, stream| respond(stream, head, "<p>"));
     assert_eq!(status("500 Oh"), failed("the server answers with HTTP status 500"));
@@ -224,7 +224,7 @@ fn what_is_no_mcp_server_is_not_taken_for_one() {
 }
 
 #[test]
-fn a_server_that_never_stops_is_left() {
+fn a_server_that_never_stops_fails() {
     for kind in ["application/json", "text/event-stream"] {
         let state = state_with(move |_, stream| {
             write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n\r\n").unwrap();
@@ -276,17 +276,17 @@ fn a_server_that_is_silent_or_away_fails_within_the_limit() {
 }
 
 #[test]
-fn without_curl_it_is_said_what_is_missing() {
+fn without_curl_the_error_names_it() {
     let mut machine = Machine::new();
     machine.env = vec![("PATH".into(), "/nowhere".into())];
     machine.configure(json!({"t": {"url": "https://example.invalid"}}));
     let clients = machine.connect(ServerApproval::All);
-    let text = "the server cannot be reached: `curl` is needed for it, and is not here";
+    let text = "the server cannot be reached: `curl` is not installed";
     assert_eq!(states(&clients), [("t".to_owned(), ServerState::Failed(text.to_owned()))]);
 }
 
 #[test]
-fn a_request_goes_by_the_proxy_of_the_environment() {
+fn a_request_uses_the_proxy_of_the_environment() {
     let proxy = Web::new(good);
     let mut machine = Machine::new();
     machine.env.push(("http_proxy".into(), format!("http://{}", proxy.address).into()));

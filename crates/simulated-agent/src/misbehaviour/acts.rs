@@ -1,4 +1,4 @@
-//! What goes wrong during a turn: one small function each.
+//! The misbehaviours themselves: one small function each.
 
 use std::io::{self, Write};
 use std::thread;
@@ -7,20 +7,39 @@ use std::time::{Duration, Instant};
 use ground::now_ms;
 use serde_json::{Value, json};
 
-use crate::children::{self, LONGEST_LIFE};
-use crate::ending::Ending;
-use crate::events::{StreamedCall, new_call_id, tokens};
-use crate::failures;
-use crate::output::kill_this_process;
+use crate::process::ending::Ending;
+use crate::process::failures::{NOT_LOGGED_IN, UNAVAILABLE};
+use crate::process::stdout::kill_this_process;
+use crate::process::{LONGEST_LIFE, helpers};
+use crate::startup::{Startup, cli_config, models};
 use crate::tools::{ArgsKept, Background, PreparedCall, ShellRequest, ToolRequest, ToolRun};
 use crate::turn::Turn;
+use crate::turn::events::{StreamedCall, new_call_id, tokens};
 
 const MIB: usize = 1 << 20;
 
-/// Long enough for the tools to have begun.
+/// Long enough for the tools to begin.
 const TOOLS_BEGIN: Duration = Duration::from_millis(250);
 
 type Done = Result<(), Ending>;
+
+pub(super) fn not_logged_in(_: &Startup<'_>) -> Ending {
+    Ending::failure(NOT_LOGGED_IN)
+}
+
+pub(super) fn hang(_: &Startup<'_>) -> Ending {
+    thread::sleep(LONGEST_LIFE);
+    Ending::failure(NOT_LOGGED_IN)
+}
+
+pub(super) fn config_race(startup: &Startup<'_>) -> Ending {
+    cli_config::lost_race(&startup.roots.cli_config())
+}
+
+pub(super) fn refuse_model(startup: &Startup<'_>) -> Ending {
+    let model = startup.options.model.as_deref();
+    Ending::failure(models::refusal(model.unwrap_or(models::DEFAULT)))
+}
 
 pub(super) fn silence(_: &mut Turn, seconds: u64) -> Done {
     thread::sleep(Duration::from_secs(seconds).min(LONGEST_LIFE));
@@ -33,11 +52,11 @@ pub(super) fn ignore_signals(turn: &mut Turn, _: u64) -> Done {
 }
 
 pub(super) fn orphan_worker(turn: &mut Turn, _: u64) -> Done {
-    Ok(children::start_orphan_worker(&turn.reentry, &turn.project_directory.worker_socket())?)
+    Ok(helpers::start_orphan_worker(&turn.reentry, &turn.project_directory.worker_socket())?)
 }
 
 pub(super) fn unkillable_child(turn: &mut Turn, _: u64) -> Done {
-    Ok(children::start_deaf_child(&turn.reentry, &turn.project_directory.worker_log())?)
+    Ok(helpers::start_deaf_child(&turn.reentry, &turn.project_directory.worker_log())?)
 }
 
 pub(super) fn background_shell(turn: &mut Turn, seconds: u64) -> Done {
@@ -51,7 +70,7 @@ pub(super) fn background_shell(turn: &mut Turn, seconds: u64) -> Done {
     .map(drop)
 }
 
-/// An edit carries the whole file, and so do its lines.
+/// The event of an edit carries the whole file.
 pub(super) fn giant_line(turn: &mut Turn, mib: u64) -> Done {
     let content = "All work and no play. ".repeat(mib as usize * MIB / 22 + 1);
     let path = turn.workspace_file("giant.txt");
@@ -59,19 +78,13 @@ pub(super) fn giant_line(turn: &mut Turn, mib: u64) -> Done {
         "path": path, "linesAdded": 1, "linesRemoved": 0, "diffString": "",
         "afterFullFileContent": content,
     }});
-    imagined_call(turn, "editToolCall", json!({ "path": path }), result, Started::Yes)
+    imagined_call(turn, "editToolCall", json!({ "path": path }), result, true)
 }
 
 pub(super) fn completed_without_started(turn: &mut Turn, _: u64) -> Done {
     let result = json!({ "success": { "references": [] } });
     let args = json!({ "searchTerm": "nothing", "toolCallId": "" });
-    imagined_call(turn, "webSearchToolCall", args, result, Started::No)
-}
-
-#[derive(PartialEq, Eq)]
-enum Started {
-    Yes,
-    No,
+    imagined_call(turn, "webSearchToolCall", args, result, false)
 }
 
 /// Prints a call that never ran.
@@ -80,16 +93,9 @@ fn imagined_call(
     key: &'static str,
     args: Value,
     result: Value,
-    started: Started,
+    has_started: bool,
 ) -> Done {
-    let prepared = PreparedCall {
-        key,
-        tool_name: "Imagined",
-        model_args: args.clone(),
-        args,
-        description: None,
-        query: None,
-    };
+    let prepared = PreparedCall::new(key, "Imagined", args.clone(), args);
     let call = StreamedCall {
         call_id: &new_call_id(),
         model_call_id: &turn.events.model_call_id(0),
@@ -98,7 +104,7 @@ fn imagined_call(
     };
     let run =
         ToolRun { args_kept: ArgsKept::Kept, result, for_model: String::new(), is_error: false };
-    if started == Started::Yes {
+    if has_started {
         turn.emit(&turn.events.tool_started(&call))?;
     }
     turn.emit(&turn.events.tool_completed(&call, &run))
@@ -152,7 +158,7 @@ pub(super) fn prefix(turn: &mut Turn, _: u64) -> Done {
     Ok(())
 }
 
-/// New types and subtypes, renamed fields, extra keys, a tool nobody has heard of.
+/// New types and subtypes, renamed fields, extra keys, an unknown tool.
 pub(super) fn unknown_events(turn: &mut Turn, _: u64) -> Done {
     let session_id = turn.events.session_id.as_str();
     let mut extra_keys = turn.events.thinking_delta(" as before, and more");
@@ -169,7 +175,7 @@ pub(super) fn unknown_events(turn: &mut Turn, _: u64) -> Done {
         turn.emit(&event)?;
     }
     let result = json!({ "deferred": { "until": "tomorrow" } });
-    imagined_call(turn, "teleportToolCall", json!({ "to": "the moon" }), result, Started::Yes)
+    imagined_call(turn, "teleportToolCall", json!({ "to": "the moon" }), result, true)
 }
 
 pub(super) fn reconnect(turn: &mut Turn, _: u64) -> Done {
@@ -177,7 +183,7 @@ pub(super) fn reconnect(turn: &mut Turn, _: u64) -> Done {
 }
 
 pub(super) fn reconnect_then_fail(turn: &mut Turn, _: u64) -> Done {
-    turn.retry_in_vain(failures::find("unavailable").map_or("", |failure| failure.stderr))
+    turn.retry_in_vain(UNAVAILABLE)
 }
 
 pub(super) fn kill_mid_line(turn: &mut Turn, n_lines: u64) -> Done {
@@ -185,7 +191,7 @@ pub(super) fn kill_mid_line(turn: &mut Turn, n_lines: u64) -> Done {
     Ok(())
 }
 
-/// Ends the process where it stands: what the tools started is left alone, as node would.
+/// Ends the process at once. Like node, it leaves the processes of its tools alone.
 pub(super) fn crash(_: &mut Turn, _: u64) -> Done {
     thread::sleep(TOOLS_BEGIN);
     let trace = "TypeError: Cannot read properties of undefined (reading 'close')\n    \

@@ -1,166 +1,44 @@
-//! The table of misbehaviours, in the order in which `--help-scenarios` lists them.
+//! The table of misbehaviours, in the order of `--help-scenarios`.
 
-use super::{Act, Moment, Scenario, Takes, acts, startup};
+use super::Act::{At, AtOnce, AtStartup, CreateChat, Forget, KillAt};
+use super::Takes::{CrashPoint as Point, Nothing, Number};
+use super::{Act, Moment, Scenario, Takes, acts};
 use crate::session_store::CrashPoint;
 
-const fn plain(name: &'static str, summary: &'static str, act: Act) -> Scenario {
-    Scenario { name, summary, takes: Takes::Nothing, act }
+const fn row(name: &'static str, takes: Takes, act: Act, summary: &'static str) -> Scenario {
+    Scenario { name, takes, summary, act }
 }
 
-const fn numbered(
-    name: &'static str,
-    unit: &'static str,
-    default: u64,
-    summary: &'static str,
-    act: Act,
-) -> Scenario {
-    Scenario { name, summary, takes: Takes::Number { unit, default }, act }
-}
-
-const GIB: u64 = 1 << 30;
-
+#[rustfmt::skip] // a table: one line per row
 pub(super) static SCENARIOS: &[Scenario] = &[
-    plain(
-        "auth-failure",
-        "fails as if nobody were logged in",
-        Act::AtStartup(startup::not_logged_in),
-    ),
-    plain("auth-hang", "hangs before the first line", Act::AtStartup(startup::hang)),
-    plain(
-        "config-race",
-        "loses the race for cli-config.json.tmp",
-        Act::AtStartup(startup::config_race),
-    ),
-    plain(
-        "model-refused",
-        "fails as if the model were unknown",
-        Act::AtStartup(startup::refuse_model),
-    ),
-    plain("create-chat-hangs", "create-chat prints the id and does not exit", Act::CreateChat),
-    plain("forget", "begins an empty conversation in the place of the session's own", Act::Forget),
-    numbered("silence", "SECONDS", 30, "says nothing for a while", Act::AtOnce(acts::silence)),
-    plain("ignore-term", "ignores SIGINT and SIGTERM", Act::AtOnce(acts::ignore_signals)),
-    plain(
-        "orphan-worker",
-        "leaves a worker-server in its own session on worker.sock",
-        Act::AtOnce(acts::orphan_worker),
-    ),
-    plain(
-        "unkillable-child",
-        "leaves a deaf child in its own session, holding stdout",
-        Act::AtOnce(acts::unkillable_child),
-    ),
-    numbered(
-        "background-shell",
-        "SECONDS",
-        600,
-        "a background shell lives (with --force): no result until it ends",
-        Act::AtOnce(acts::background_shell),
-    ),
-    numbered(
-        "giant-line",
-        "MIB",
-        20,
-        "prints one line of that size",
-        Act::AtOnce(acts::giant_line),
-    ),
-    numbered(
-        "huge-output",
-        "BYTES",
-        2 * GIB,
-        "prints that much in lines of 64 KiB",
-        Act::AtOnce(acts::huge_output),
-    ),
-    numbered(
-        "flood",
-        "EVENTS PER SECOND",
-        1000,
-        "prints that many events a second for three seconds",
-        Act::AtOnce(acts::flood),
-    ),
-    numbered(
-        "long-answer",
-        "KB",
-        235,
-        "gives an answer of that length",
-        Act::AtOnce(acts::long_answer),
-    ),
-    numbered(
-        "stderr-flood",
-        "MIB",
-        4,
-        "writes that much to stderr",
-        Act::AtOnce(acts::stderr_flood),
-    ),
-    plain(
-        "split-utf8",
-        "ends writes in the middle of characters from here on",
-        Act::AtOnce(acts::split_characters),
-    ),
-    plain(
-        "noise",
-        "prints a line that is not JSON after each event from here on",
-        Act::AtOnce(acts::noise),
-    ),
-    plain(
-        "stdout-prefix",
-        "begins each line with `stdout: ` from here on",
-        Act::AtOnce(acts::prefix),
-    ),
-    plain(
-        "unknown-events",
-        "prints events, fields and tools of another version",
-        Act::AtOnce(acts::unknown_events),
-    ),
-    plain(
-        "completed-without-started",
-        "completes a tool call that never started",
-        Act::AtOnce(acts::completed_without_started),
-    ),
-    plain(
-        "reconnect",
-        "loses the connection once, finds it again and goes on",
-        Act::AtOnce(acts::reconnect),
-    ),
-    plain(
-        "reconnect-then-fail",
-        "loses and finds the connection three times in vain, exit 1, no result",
-        Act::AtOnce(acts::reconnect_then_fail),
-    ),
-    numbered(
-        "kill-mid-line",
-        "LINES",
-        0,
-        "after so many lines, prints half a line and dies by SIGKILL",
-        Act::AtOnce(acts::kill_mid_line),
-    ),
-    plain(
-        "crash-mid-tool",
-        "dies of an exception while the next tool runs, exit 1",
-        Act::At(Moment::MidTool, acts::crash),
-    ),
-    plain(
-        "kill-mid-tool",
-        "dies by SIGKILL while the next tool runs",
-        Act::At(Moment::MidTool, acts::kill),
-    ),
-    plain(
-        "kill-before-first-root",
-        "dies by SIGKILL with blobs in the store but no root",
-        Act::KillAt(Some(CrashPoint::BeforeFirstRoot)),
-    ),
-    Scenario {
-        name: "kill-at",
-        summary: "dies by SIGKILL at that point of the session's writer",
-        takes: Takes::CrashPoint,
-        act: Act::KillAt(None),
-    },
-    plain("no-result", "exits 0 without a result", Act::At(Moment::BeforeResult, acts::no_result)),
-    numbered(
-        "linger",
-        "SECONDS",
-        600,
-        "does not exit after the result",
-        Act::At(Moment::AfterResult, acts::silence),
-    ),
+    row("auth-failure", Nothing, AtStartup(acts::not_logged_in), "fails as if the user were not logged in"),
+    row("auth-hang", Nothing, AtStartup(acts::hang), "hangs before the first line"),
+    row("config-race", Nothing, AtStartup(acts::config_race), "loses the race for cli-config.json.tmp"),
+    row("model-refused", Nothing, AtStartup(acts::refuse_model), "fails as if the model were unknown"),
+    row("create-chat-hangs", Nothing, CreateChat, "create-chat prints the id and does not exit"),
+    row("forget", Nothing, Forget, "begins an empty conversation in place of the session's own"),
+    row("silence", Number("SECONDS", 30), AtOnce(acts::silence), "says nothing for a while"),
+    row("ignore-term", Nothing, AtOnce(acts::ignore_signals), "ignores SIGINT and SIGTERM"),
+    row("orphan-worker", Nothing, AtOnce(acts::orphan_worker), "leaves a worker-server in its own session on worker.sock"),
+    row("unkillable-child", Nothing, AtOnce(acts::unkillable_child), "leaves a deaf child in its own session, holding stdout"),
+    row("background-shell", Number("SECONDS", 600), AtOnce(acts::background_shell), "a background shell lives (with --force): no result until it ends"),
+    row("giant-line", Number("MIB", 20), AtOnce(acts::giant_line), "prints one line of that size"),
+    row("huge-output", Number("BYTES", 2 << 30), AtOnce(acts::huge_output), "prints that much in lines of 64 KiB"),
+    row("flood", Number("EVENTS PER SECOND", 1000), AtOnce(acts::flood), "prints that many events a second for three seconds"),
+    row("long-answer", Number("KB", 235), AtOnce(acts::long_answer), "gives an answer of that length"),
+    row("stderr-flood", Number("MIB", 4), AtOnce(acts::stderr_flood), "writes that much to stderr"),
+    row("split-utf8", Nothing, AtOnce(acts::split_characters), "ends writes in the middle of characters from here on"),
+    row("noise", Nothing, AtOnce(acts::noise), "prints a line that is not JSON after each event from here on"),
+    row("stdout-prefix", Nothing, AtOnce(acts::prefix), "begins each line with `stdout: ` from here on"),
+    row("unknown-events", Nothing, AtOnce(acts::unknown_events), "prints events, fields and tools of another version"),
+    row("completed-without-started", Nothing, AtOnce(acts::completed_without_started), "completes a tool call that never started"),
+    row("reconnect", Nothing, AtOnce(acts::reconnect), "loses the connection once, finds it again and goes on"),
+    row("reconnect-then-fail", Nothing, AtOnce(acts::reconnect_then_fail), "loses and finds the connection three times in vain, exit 1, no result"),
+    row("kill-mid-line", Number("LINES", 0), AtOnce(acts::kill_mid_line), "after that many lines, prints half a line and dies by SIGKILL"),
+    row("crash-mid-tool", Nothing, At(Moment::MidTool, acts::crash), "dies of an exception while the next tool runs, exit 1"),
+    row("kill-mid-tool", Nothing, At(Moment::MidTool, acts::kill), "dies by SIGKILL while the next tool runs"),
+    row("kill-before-first-root", Nothing, KillAt(Some(CrashPoint::BeforeFirstRoot)), "dies by SIGKILL with blobs in the store but no root"),
+    row("kill-at", Point, KillAt(None), "dies by SIGKILL at that point of the session's writer"),
+    row("no-result", Nothing, At(Moment::BeforeResult, acts::no_result), "exits 0 without a result"),
+    row("linger", Number("SECONDS", 600), At(Moment::AfterResult, acts::silence), "does not exit after the result"),
 ];

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use crate::tools::{SimpleCommand, wildcard_matches};
+use regex::Regex;
 
-/// An entry that was understood. In all patterns `*` stands for any text.
+use crate::tools::SimpleCommand;
+
+/// In all patterns `*` stands for any text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Rule {
     /// `Shell(command)` or `Shell(command:arguments)`; `Bash(…)` is the same.
@@ -14,7 +16,7 @@ pub(super) enum Rule {
     },
     Read(String),
     Write(String),
-    /// Compared without regard to case.
+    /// In lower case: the case of a name does not count.
     Mcp {
         server: String,
         tool: String,
@@ -51,7 +53,7 @@ impl Rule {
         self.matches_command(&command.name, command)
     }
 
-    /// A path does not hide a program from a deny entry; in an allow-list it would let any file called `ls` in.
+    /// A path does not hide a program from a deny entry. In an allow-list a path would let in any file called `ls`.
     pub(super) fn denies_command(&self, command: &SimpleCommand) -> bool {
         let file_name = command.name.rsplit('/').next().unwrap_or_default();
         self.matches_command(&command.name, command) || self.matches_command(file_name, command)
@@ -59,10 +61,8 @@ impl Rule {
 
     fn matches_command(&self, name: &str, command: &SimpleCommand) -> bool {
         let Self::Shell { command: pattern, args } = self else { return false };
-        let given =
-            || command.args.iter().map(|arg| arg.text.as_str()).collect::<Vec<_>>().join(" ");
-        wildcard_matches(pattern, name)
-            && args.as_ref().is_none_or(|args| wildcard_matches(args, &given()))
+        let given: Vec<&str> = command.args.iter().map(|arg| arg.text.as_str()).collect();
+        matches(pattern, name) && args.as_ref().is_none_or(|args| matches(args, &given.join(" ")))
     }
 
     pub(super) fn is_about_reading(&self, names: &[String], home: &Path) -> bool {
@@ -75,12 +75,11 @@ impl Rule {
 
     pub(super) fn is_about_mcp(&self, server: &str, tool: &str) -> bool {
         let Self::Mcp { server: servers, tool: tools } = self else { return false };
-        wildcard_matches(servers, &server.to_lowercase())
-            && wildcard_matches(tools, &tool.to_lowercase())
+        matches(servers, &server.to_lowercase()) && matches(tools, &tool.to_lowercase())
     }
 
     pub(super) fn is_about_domain(&self, domain: &str) -> bool {
-        matches!(self, Self::WebFetch(pattern) if wildcard_matches(pattern, domain))
+        matches!(self, Self::WebFetch(pattern) if matches(pattern, domain))
     }
 }
 
@@ -89,5 +88,11 @@ fn matches_any(pattern: &str, names: &[String], home: &Path) -> bool {
         Some(rest) => home.join(rest).to_string_lossy().into_owned(),
         None => pattern.strip_prefix("./").unwrap_or(pattern).to_owned(),
     };
-    names.iter().any(|name| wildcard_matches(&pattern, name))
+    names.iter().any(|name| matches(&pattern, name))
+}
+
+/// True if the whole text matches. Cursor, too, turns `*` into `.*`.
+fn matches(pattern: &str, text: &str) -> bool {
+    let regex = regex::escape(pattern).replace(r"\*", ".*");
+    Regex::new(&format!("(?s)^{regex}$")).is_ok_and(|regex| regex.is_match(text))
 }

@@ -1,4 +1,4 @@
-//! Where a script is found: a file named in the environment, a block in the prompt, or a file the prompt names.
+//! Finds the script: in a file that the environment names, in the prompt, or in a file that the prompt names.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use super::{Script, ScriptError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum FindScriptError {
-    #[error("the script `{path}` cannot be read: {source}")]
+    #[error("cannot read the script `{path}`: {source}")]
     Unreadable { path: PathBuf, source: io::Error },
     #[error("the script `{path}`, {source}")]
     InFile { path: PathBuf, source: ScriptError },
@@ -16,7 +16,7 @@ pub enum FindScriptError {
     InPrompt(ScriptError),
 }
 
-/// Finds the script of this turn; none means the demonstration.
+/// Finds the script of this turn. Without one, the agent plays the demonstration.
 pub fn find(
     from_environment: Option<&Path>,
     prompt: &str,
@@ -40,7 +40,7 @@ fn read(path: &Path) -> Result<Script, FindScriptError> {
     Script::parse(&text).map_err(|source| FindScriptError::InFile { path: path.to_owned(), source })
 }
 
-/// The first block that opens with ```` ```agent ````. Line numbers of errors count inside it.
+/// The first block that opens with ```` ```agent ````. Line numbers in errors count from its first line.
 fn fenced_block(prompt: &str) -> Option<String> {
     let mut lines = prompt.lines();
     let fence = lines.find_map(|line| {
@@ -52,41 +52,5 @@ fn fenced_block(prompt: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::Order;
-    use super::*;
-
-    fn script_of(prompt: &str, workspace: &Path) -> Option<Script> {
-        find(None, prompt, workspace).unwrap()
-    }
-
-    #[test]
-    fn a_block_in_the_prompt_is_the_script() {
-        let prompt = "Please do this:\n```agent\nsay hello\n```\nand nothing else";
-        let script = script_of(prompt, Path::new("/nowhere")).unwrap();
-        assert_eq!(script.orders, [Order::Say("hello".into())]);
-        let nested = "````agent\nsay <<END\n```\ncode\n```\nEND\n````";
-        let script = script_of(nested, Path::new("/nowhere")).unwrap();
-        assert_eq!(script.orders, [Order::Say("```\ncode\n```".into())]);
-    }
-
-    #[test]
-    fn a_prompt_may_name_a_file_of_the_workspace() {
-        let workspace = tempfile::tempdir().unwrap();
-        fs::write(workspace.path().join("plan.txt"), "say from the file").unwrap();
-        let script = script_of("Do as written.\nscript: plan.txt", workspace.path()).unwrap();
-        assert_eq!(script.orders, [Order::Say("from the file".into())]);
-        assert!(script_of("no script here", workspace.path()).is_none());
-    }
-
-    #[test]
-    fn the_environment_comes_first_and_a_mistake_names_file_and_line() {
-        let workspace = tempfile::tempdir().unwrap();
-        let path = workspace.path().join("orders");
-        fs::write(&path, "say one\nsya two").unwrap();
-        let err = find(Some(&path), "```agent\nsay other\n```", workspace.path()).unwrap_err();
-        let expected =
-            format!("the script `{}`, line 2: there is no order `sya`, only `say`", path.display());
-        assert_eq!(err.to_string(), expected);
-    }
-}
+#[path = "source_tests.rs"]
+mod tests;

@@ -11,7 +11,7 @@ use prost::Message;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::bench::{Bench, Dump, Field, fields, shell_call};
+use super::test_bench::{Bench, Dump, Field, fields, shell_call};
 use super::{ToolResultRecord, messages};
 use crate::tools::Generation;
 
@@ -127,16 +127,16 @@ fn the_same_conversation_gives_rows_of_the_same_shape_in_the_same_order() {
     store.tools_finished(&[result("c2")]).unwrap();
     store.end_turn(None, "Done again").unwrap();
 
-    let mut ours = bench.dump().rows;
-    assert_eq!(ours.len(), 34);
+    let mut written = bench.dump().rows;
+    assert_eq!(written.len(), 34);
     // Cursor writes concurrently; here the turn overtook the step it refers to.
-    ours.swap(21, 22);
+    written.swap(21, 22);
     for (row, (_, data)) in real {
-        assert_eq!(outline(&ours[row - 1].1), outline(&data), "row {row}");
+        assert_eq!(outline(&written[row - 1].1), outline(&data), "row {row}");
     }
 }
 
-/// What a blob is made of: JSON keys in their order, or protobuf field numbers, with blob ids marked.
+/// The outline of a blob: JSON keys in their order, or protobuf field numbers, with blob ids marked.
 fn outline(data: &[u8]) -> Value {
     match serde_json::from_slice(data) {
         Ok(message) => json_outline(&message),
@@ -173,7 +173,7 @@ fn message_outline(data: &[u8]) -> Value {
     found.collect()
 }
 
-/// Whether the bytes of a turn or a step are those of a message and not of a prompt.
+/// True if the bytes of a turn or a step are a message and not a prompt.
 fn is_message(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0x0a)
 }

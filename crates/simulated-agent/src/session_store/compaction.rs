@@ -1,4 +1,4 @@
-//! Compaction: a long prompt gives way to its summary.
+//! Compaction: a summary replaces a long prompt.
 
 use cursor_stores::chat::schema::{ConversationSummary, ConversationSummaryArchive};
 use prost::Message;
@@ -7,7 +7,7 @@ use super::restore::Conversation;
 use super::{CrashPoint, SessionStore, WriteSessionError, messages};
 
 impl SessionStore {
-    /// Replaces the prompt by its summary and archives what it replaces. Does nothing where nothing was said.
+    /// Replaces the prompt by its summary and archives the old messages. Does nothing to an empty conversation.
     pub fn compact(&mut self, summary: &str) -> Result<(), WriteSessionError> {
         let has_system =
             self.conversation.messages.first().is_some_and(|message| message["role"] == "system");
@@ -18,9 +18,9 @@ impl SessionStore {
         let n_messages = self.conversation.messages.len();
         let database = self.database()?;
         let message = messages::summary(summary);
-        let message_id = database.put_blob(message.to_string().as_bytes())?;
-        let summary_id = database
-            .put_blob(&ConversationSummary { summary: summary.to_owned() }.encode_to_vec())?;
+        let message_id = database.put(message.to_string().as_bytes())?;
+        let summary_id =
+            database.put(&ConversationSummary { summary: summary.to_owned() }.encode_to_vec())?;
         let archive = ConversationSummaryArchive {
             summarized_messages: self.conversation.root.root_prompt_messages_json[n_kept..]
                 .to_vec(),
@@ -28,7 +28,7 @@ impl SessionStore {
             window_tail: 0,
             summary_message: message_id.to_vec(),
         };
-        let archive_id = database.put_blob(&archive.encode_to_vec())?;
+        let archive_id = database.put(&archive.encode_to_vec())?;
         self.at(CrashPoint::MidCompaction);
         let Conversation { root, messages, .. } = &mut self.conversation;
         messages.truncate(n_kept);

@@ -1,7 +1,7 @@
 use cursor_stores::chat::schema::ConversationStateStructure;
 use pretty_assertions::assert_eq;
 
-use super::super::bench::{Bench, fields, play_turn};
+use super::super::test_bench::{Bench, fields, play_turn};
 use super::super::{Closing, Role};
 use super::*;
 use crate::tools::Generation;

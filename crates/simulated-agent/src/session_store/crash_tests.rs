@@ -1,4 +1,4 @@
-//! What a killed process leaves behind, at every point where it may die.
+//! The files that a killed process leaves behind, at every point where it may die.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use cursor_stores::chat::{RootState, StoreCheck};
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
-use super::bench::{Bench, Dump, fields, play_turn, shell_call};
+use super::test_bench::{Bench, Dump, fields, play_turn, shell_call};
 use super::{Closing, CrashPoint, Role, SessionStore};
 use crate::tools::Generation;
 
@@ -83,7 +83,7 @@ fn every_point_is_passed_and_has_a_name_of_its_own() {
 }
 
 #[test]
-fn a_session_killed_anywhere_is_whole_and_can_be_continued() {
+fn a_session_killed_anywhere_is_whole_and_continues() {
     for generation in [Generation::V2026_01, Generation::V2026_09] {
         let mut n_deaths = 0;
         while let Some((point, bench)) = kill_at(generation, n_deaths, |_| true) {
@@ -137,7 +137,7 @@ fn killed_before_the_first_root_the_prompt_is_there_and_is_forgotten() {
     assert_eq!(dump.rows.len(), 5);
     assert_eq!(bench.meta_json()["hasConversation"], false);
     assert_eq!(bench.open().history(), []);
-    // The first messages are the same again: they are written anew and move to the end.
+    // The first messages are the same again. Writing them again moves them to the end.
     let mut store = bench.open();
     store.begin_turn("second try", "request").unwrap();
     assert_eq!(bench.dump().rows.len(), 7);
@@ -215,7 +215,7 @@ fn killed_while_tools_run_the_calls_are_pending_and_the_next_prompt_finds_them_i
 }
 
 #[test]
-fn killed_after_the_tools_ran_nothing_says_so() {
+fn killed_after_the_tools_ran_the_store_does_not_show_it() {
     let before = killed_at(CrashPoint::MidTool, 0);
     let after_tool = killed_at(CrashPoint::AfterToolBeforeResult, 0);
     assert_eq!(after_tool.dump().rows.len(), before.dump().rows.len());
@@ -250,14 +250,14 @@ fn killed_before_meta_json_it_is_older_than_the_store() {
 }
 
 #[test]
-fn killed_in_a_compaction_the_conversation_is_as_it_was() {
+fn killed_in_a_compaction_the_conversation_is_unchanged() {
     let bench = killed_at(CrashPoint::MidCompaction, 0);
     assert_eq!(bench.dump().prompt().len(), 7);
     assert_eq!(prompts_said(&bench.open()), ["prompt 0"]);
 }
 
 #[test]
-fn what_an_early_build_left_pending_has_no_time_and_reads_as_interrupted_at_once() {
+fn a_call_that_an_early_build_left_pending_has_no_time_and_counts_as_interrupted_at_once() {
     let (_, bench) =
         kill_at(Generation::V2026_01, 0, |point| point == CrashPoint::MidTool).unwrap();
     let mut store = bench.open();

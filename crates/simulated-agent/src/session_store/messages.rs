@@ -1,4 +1,4 @@
-//! The JSON messages the model is prompted with, in the shape and key order Cursor gives them.
+//! The JSON messages of the model's prompt, in Cursor's shape and key order.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(super) fn system() -> Value {
     json!({ "role": "system", "content": SYSTEM_PROMPT })
 }
 
-/// The first message under the user's name, which is not the user's: it describes the machine.
+/// The first user message describes the machine. The user did not write it.
 pub(super) fn user_info(workspace: &Path) -> Value {
     let text = format!(
         "<user_info>\nOS Version: {}\n\nShell: sh\n\nWorkspace Path: {}\n</user_info>",
@@ -35,15 +35,15 @@ pub(super) fn user_query(prompt: &str, request_id: &str) -> Value {
 const QUERY_OPENS: &str = "<user_query>\n";
 const QUERY_CLOSES: &str = "\n</user_query>";
 
-/// Who speaks, as far as a message says so.
+/// The speaker of a message.
 pub(super) struct AssistantIdentity<'a> {
-    /// `"1"` for all messages of builds up to early 2026, the provider's id later.
+    /// `"1"` in builds up to early 2026, the provider's id in later ones.
     pub(super) message_id: &'a str,
     pub(super) is_provider_id: bool,
     pub(super) model: &'a str,
 }
 
-/// The assistant's message as the root's field 4 holds it: `id` comes first.
+/// The assistant's message in the root's field 4: `id` comes first.
 pub(super) fn pending_assistant(
     identity: &AssistantIdentity<'_>,
     thinking: Option<&str>,
@@ -87,7 +87,7 @@ fn tool_call_part(call: &ToolCallRecord) -> Value {
     })
 }
 
-/// The same message once it is part of the prompt: `id` comes after the content, and nothing is pending any more.
+/// The same message as a part of the prompt: `id` comes after the content, and nothing is pending.
 pub(super) fn committed(pending: &Value) -> Value {
     let Some(pending) = pending.as_object() else { return pending.clone() };
     let mut message = pending.clone();
@@ -127,7 +127,7 @@ pub(super) fn tool_result(tool_name: &str, record: &ToolResultRecord) -> Value {
     })
 }
 
-/// What a call that nobody finished reads like to the model.
+/// The result that the model reads for an interrupted call.
 pub(super) fn interrupted_result(tool_name: &str, call_id: &str, after_ms: u64) -> Value {
     let what = if tool_name == "Shell" { "Shell command" } else { "Tool call" };
     let text = format!(
@@ -142,7 +142,7 @@ pub(super) fn interrupted_result(tool_name: &str, call_id: &str, after_ms: u64) 
     tool_result(tool_name, &record)
 }
 
-/// The stream spells out fields that hold their default; the store leaves them out, except where absence has a meaning.
+/// The stream prints fields with their default value. The store omits them, unless absence has a meaning.
 fn without_defaults(result: &Value) -> Value {
     const MEANINGFUL_WHEN_EMPTY: [&str; 6] = [
         "interleavedOutput",
@@ -207,7 +207,7 @@ pub(super) fn parts(message: &Value) -> impl Iterator<Item = &Value> {
     message.get("content").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Reduces a message to who said what; nothing for the messages that nobody said.
+/// Reduces a message to role and text; `None` for system messages and for the description of the machine.
 pub(super) fn remembered(message: &Value) -> Option<RememberedMessage> {
     let role = match message.get("role").and_then(Value::as_str)? {
         "user" => Role::User,

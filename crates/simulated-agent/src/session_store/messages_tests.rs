@@ -1,6 +1,6 @@
 use pretty_assertions::assert_eq;
 
-use super::super::bench::{shell_call, shell_result};
+use super::super::test_bench::{shell_call, shell_result};
 use super::*;
 
 const LATER: AssistantIdentity<'_> =
@@ -51,7 +51,7 @@ fn a_committed_answer_says_the_same_in_another_order() {
 }
 
 #[test]
-fn whatever_stands_in_field_4_can_be_committed() {
+fn every_value_in_field_4_can_be_committed() {
     for strange in
         [json!(null), json!("text"), json!([]), json!({}), json!({ "id": 1, "providerOptions": 2 })]
     {
@@ -79,7 +79,7 @@ fn the_machine_is_described_with_the_path_of_the_workspace() {
 }
 
 #[test]
-fn a_prompt_is_remembered_as_it_was_typed() {
+fn the_agent_remembers_a_prompt_word_for_word() {
     for prompt in
         ["fix it", "", " spaces ", "two\nlines", "a </user_query> inside", "<user_query>\nnested"]
     {

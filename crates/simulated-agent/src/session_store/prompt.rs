@@ -1,20 +1,21 @@
-//! The beginning of a turn: the user's prompt, and before it what the session still owed.
+//! The beginning of a turn: the user's prompt, and before it the answers to unfinished calls.
 
-use cursor_stores::chat::schema::{ConversationStateStructure, ConversationTokenDetails};
-use cursor_stores::chat::turn_schema::{AgentConversationTurnStructure, UserMessage};
-use cursor_stores::chat::{BlobId, LatestRoot};
+use cursor_stores::chat::schema::{
+    AgentConversationTurnStructure, ConversationStateStructure, ConversationTokenDetails,
+    UserMessage,
+};
+use cursor_stores::chat::{BlobId, LatestRoot, WritableStore};
 use ground::now_ms;
 use prost::Message;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::database::Database;
 use super::restore::Conversation;
 use super::writer::OpenTurn;
 use super::{CrashPoint, SessionStore, WriteSessionError, messages, pending_messages};
 
 impl SessionStore {
-    /// Writes the user's prompt. Calls that an earlier process left unfinished are answered first, as interrupted.
+    /// Writes the user's prompt. First marks calls that an earlier process left unfinished as interrupted.
     pub fn begin_turn(&mut self, prompt: &str, request_id: &str) -> Result<(), WriteSessionError> {
         if let Some(id) = self.conversation.hole {
             return Err(WriteSessionError::BlobNotFound { id });
@@ -48,15 +49,15 @@ impl SessionStore {
     fn create_database(&mut self) -> Result<(), WriteSessionError> {
         if self.database.is_none() {
             self.create_directory()?;
-            let database = Database::open(&self.directory.store_db())?;
-            database.put_meta(&self.meta)?;
+            let database = WritableStore::open(&self.directory.store_db())?;
+            database.put_meta(self.meta.to_hex_row())?;
             self.database = Some(database);
             self.at(CrashPoint::StoreCreated);
         }
         Ok(())
     }
 
-    /// Also writes the state from before the prompt, which no checkpoint has written yet.
+    /// Also writes the state before the prompt, which no checkpoint has written yet.
     fn write_first_user_message(
         &mut self,
         prompt: &str,
@@ -74,11 +75,11 @@ impl SessionStore {
         let before_bytes = before.encode_to_vec();
         let user_message = self.user_message(prompt, message_id, BlobId::of(&before_bytes));
         let database = self.database()?;
-        // The order of a real store, in which the message precedes the state it refers to.
-        let id = database.put_blob(&user_message.encode_to_vec())?;
-        database.put_blob(user_info.to_string().as_bytes())?;
-        database.put_blob(&before_bytes)?;
-        database.put_blob(system.to_string().as_bytes())?;
+        // The order of a real store: the message precedes the state to which it refers.
+        let id = database.put(&user_message.encode_to_vec())?;
+        database.put(user_info.to_string().as_bytes())?;
+        database.put(&before_bytes)?;
+        database.put(system.to_string().as_bytes())?;
         self.conversation =
             Conversation { root: before, messages: vec![system, user_info], hole: None };
         Ok(id)
@@ -91,13 +92,13 @@ impl SessionStore {
     ) -> Result<BlobId, WriteSessionError> {
         let state_before = match self.meta.latest_root() {
             LatestRoot::Blob(id) => id,
-            // A turn before this one got no answer, so its prompt was never part of a root.
+            // The turn before got no answer, so its prompt was never part of a root.
             LatestRoot::Absent | LatestRoot::Malformed(_) => {
-                self.database()?.put_blob(&self.conversation.root.encode_to_vec())?
+                self.database()?.put(&self.conversation.root.encode_to_vec())?
             }
         };
         let user_message = self.user_message(prompt, message_id, state_before);
-        let id = self.database()?.put_blob(&user_message.encode_to_vec())?;
+        let id = self.database()?.put(&user_message.encode_to_vec())?;
         for pending in pending_messages(&self.conversation) {
             self.add_message(messages::committed(&pending))?;
             for call in messages::pending_calls(&pending) {
@@ -131,7 +132,7 @@ impl SessionStore {
         }
     }
 
-    /// Sets what every root from the first answer on says of the session.
+    /// Sets the facts about the session that every root repeats.
     fn describe_session(&mut self) {
         let is_dated = self.is_dated();
         let root = &mut self.conversation.root;

@@ -1,52 +1,35 @@
-//! Which session `--continue` and `--resume=-N` mean.
+//! The sessions that `--continue` and `--resume=-N` can mean.
 
+use std::cmp::Reverse;
 use std::fs;
 
 use cursor_home::{CursorRoots, SessionDir, WorkspacePath};
-use cursor_stores::chat::LatestRoot;
+use cursor_stores::chat::{ChatStore, LatestRoot};
 use uuid::Uuid;
 
-use super::database::Database;
-
-/// A session of a workspace in which something was said.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecentSession {
-    pub id: Uuid,
-    pub name: String,
-    pub created_at_ms: i64,
-}
-
-/// Returns the session that `--continue` continues.
-#[must_use]
-pub fn most_recent(roots: &CursorRoots, workspace: &WorkspacePath) -> Option<Uuid> {
-    recent_sessions(roots, workspace).first().map(|session| session.id)
-}
-
-/// Returns the sessions of this workspace alone, latest created first.
+/// Returns the sessions of this workspace, the latest created first.
 ///
-/// Cursor has no index and does not ask when a session was last used. Stores that cannot be read, that have no root or
-/// that belong to a subagent are passed over.
+/// Cursor has no index and does not consider the last use of a session. It skips stores that are unreadable, that have
+/// no root, or that belong to a subagent.
 #[must_use]
-pub fn recent_sessions(roots: &CursorRoots, workspace: &WorkspacePath) -> Vec<RecentSession> {
+pub fn recent_sessions(roots: &CursorRoots, workspace: &WorkspacePath) -> Vec<Uuid> {
     let entries =
         fs::read_dir(roots.chats_of(workspace)).into_iter().flatten().filter_map(Result::ok);
     let mut sessions: Vec<_> = entries
         .filter_map(|entry| {
             let id = Uuid::try_parse(entry.file_name().to_str()?).ok()?;
-            session_at(id, &SessionDir::at(entry.path()))
+            Some((created_at_ms(&SessionDir::at(entry.path()))?, id))
         })
         .collect();
-    sessions.sort_by_key(|session| std::cmp::Reverse((session.created_at_ms, session.id)));
-    sessions
+    sessions.sort_by_key(|session| Reverse(*session));
+    sessions.into_iter().map(|(_, id)| id).collect()
 }
 
-fn session_at(id: Uuid, directory: &SessionDir) -> Option<RecentSession> {
-    let meta = Database::open_read_only(&directory.store_db()).ok()?.meta()?;
-    if meta.latest_root() == LatestRoot::Absent || meta.subagent_origin().is_some() {
-        return None;
-    }
-    let name = meta.name().unwrap_or_default().to_owned();
-    Some(RecentSession { id, name, created_at_ms: meta.created_at_ms().unwrap_or_default() })
+/// When the session was created; `None` if Cursor skips it.
+fn created_at_ms(directory: &SessionDir) -> Option<i64> {
+    let meta = ChatStore::open_read_only(&directory.store_db()).ok()?.meta().ok()??;
+    let is_listed = meta.latest_root() != LatestRoot::Absent && meta.subagent_origin().is_none();
+    is_listed.then(|| meta.created_at_ms().unwrap_or_default())
 }
 
 #[cfg(test)]

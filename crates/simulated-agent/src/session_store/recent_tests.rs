@@ -2,13 +2,13 @@ use std::path::Path;
 
 use pretty_assertions::assert_eq;
 
-use super::super::bench::{Bench, play_turn};
+use super::super::test_bench::{Bench, play_turn};
 use super::super::{Closing, SessionFacts, SessionStore};
 use super::*;
 use crate::tools::Generation;
 
 #[test]
-fn the_most_recent_session_is_the_one_created_last_that_has_a_root() {
+fn sessions_with_a_root_are_listed_from_the_latest_created_on() {
     let mut bench = Bench::new(Generation::V2026_09);
     let mut create = |started_ms, is_played| {
         bench.session_id = Uuid::new_v4();
@@ -31,10 +31,7 @@ fn the_most_recent_session_is_the_one_created_last_that_has_a_root() {
     bench.session_id = first;
     play_turn(&mut bench.open(), 1);
     fs::create_dir(bench.roots.chats_of(&bench.workspace).join("not a session")).unwrap();
-    let ids: Vec<_> =
-        recent_sessions(&bench.roots, &bench.workspace).iter().map(|session| session.id).collect();
-    assert_eq!(ids, [second, third, first]);
-    assert_eq!(most_recent(&bench.roots, &bench.workspace), Some(second));
+    assert_eq!(recent_sessions(&bench.roots, &bench.workspace), [second, third, first]);
     let elsewhere = WorkspacePath::new(Path::new("/elsewhere")).unwrap();
-    assert_eq!(most_recent(&bench.roots, &elsewhere), None);
+    assert_eq!(recent_sessions(&bench.roots, &elsewhere), Vec::<Uuid>::new());
 }

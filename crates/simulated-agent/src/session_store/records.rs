@@ -1,21 +1,21 @@
-//! What the turn loop tells the store, and what the store tells back.
+//! The values that turn and store exchange.
 
 use cursor_stores::chat::schema::AgentMode;
 use serde_json::Value;
 
 use crate::tools::Generation;
 
-/// What is known of a session before its first turn. One that is found on disk keeps its own beginning.
+/// The facts about a session before its first turn. An old session keeps its own beginning.
 #[derive(Debug, Clone)]
 pub struct SessionFacts {
-    /// The slug given with `--model`, such as `gpt-5.2`; not the display name.
+    /// The slug of `--model`, such as `gpt-5.2`; not the display name.
     pub model: String,
     pub mode: SessionMode,
     pub started_ms: u64,
     /// An IANA name such as `Europe/Paris`.
     pub time_zone: String,
     pub generation: Generation,
-    /// Whether `--force` was given.
+    /// True with `--force`.
     pub run_everything: bool,
 }
 
@@ -52,35 +52,35 @@ pub struct ToolCallRecord {
     pub call_id: String,
     /// The key in the stream, such as `shellToolCall`.
     pub key: String,
-    /// The name the model knows the tool by, such as `Shell`.
+    /// The model's name for the tool, such as `Shell`.
     pub tool_name: String,
-    /// The arguments as the stream prints them.
+    /// The arguments in the stream.
     pub args: Value,
-    /// The arguments as the model wrote them.
+    /// The model's arguments.
     pub model_args: Value,
 }
 
-/// What came of a tool call.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolResultRecord {
     pub call_id: String,
-    /// The whole `result` object as the stream prints it.
+    /// The whole `result` object of the stream.
     pub result: Value,
-    /// What the model reads.
+    /// The text that the model reads.
     pub for_model: String,
     pub is_error: bool,
 }
 
-/// A tool call that was under way when an earlier process died.
+/// A tool call that ran when an earlier process died.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingCall {
     pub call_id: String,
     pub tool_name: String,
-    /// Builds of early 2026 did not write it down.
+    /// Builds of early 2026 did not write it.
     pub started_ms: Option<u64>,
 }
 
-/// A message of the conversation so far, reduced to what a script may want to quote.
+/// A message of the conversation so far, reduced to role and text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RememberedMessage {
     pub role: Role,
@@ -94,11 +94,11 @@ pub enum Role {
     Tool,
 }
 
-/// How the process lets go of the store.
+/// How the process closes the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
-    /// The write-ahead log is folded in and removed, and a session in which nothing was said is deleted.
+    /// Folds the write-ahead log in and removes it, and deletes a session without a conversation.
     Clean,
-    /// The process exits without closing, as builds of early 2026 did: `-wal` and `-shm` stay, as does an empty session.
+    /// Exits without closing, as builds of early 2026 did: `-wal` and `-shm` stay, and an empty session, too.
     LeaveWal,
 }

@@ -1,28 +1,26 @@
-//! Reading a conversation back, as forgivingly as Cursor does: what cannot be read is an empty conversation.
+//! Reads a conversation back, as forgivingly as Cursor does: an unreadable conversation counts as an empty one.
 
 use cursor_stores::chat::schema::{ConversationStateStructure, ConversationSummaryArchive};
-use cursor_stores::chat::{BlobId, ChatMeta, LatestRoot};
+use cursor_stores::chat::{BlobId, ChatMeta, LatestRoot, WritableStore};
 use prost::Message;
 use serde_json::Value;
 
-use super::database::Database;
-
-/// The state of the latest root, and the messages its field 1 refers to, in the same order.
+/// The state of the latest root, and the messages of its field 1, in the same order.
 #[derive(Default)]
 pub(super) struct Conversation {
     pub(super) root: ConversationStateStructure,
     pub(super) messages: Vec<Value>,
-    /// A message the prompt needs and the store does not have. The session opens, and every turn then fails.
+    /// A message that the prompt needs and the store lacks. The session opens, but every turn fails.
     pub(super) hole: Option<BlobId>,
 }
 
 impl Conversation {
-    /// No root, an unknown one and one that does not decode are all the same: nothing was ever said.
-    pub(super) fn read(database: &Database, meta: &ChatMeta) -> Self {
+    /// A missing root, an unknown one and one that does not decode all mean an empty conversation.
+    pub(super) fn read(database: &WritableStore, meta: &ChatMeta) -> Self {
         read_root(database, meta).map(|root| Self::of_root(database, root)).unwrap_or_default()
     }
 
-    fn of_root(database: &Database, root: ConversationStateStructure) -> Self {
+    fn of_root(database: &WritableStore, root: ConversationStateStructure) -> Self {
         let mut messages = Vec::new();
         let mut hole = None;
         for id in ids(&root.root_prompt_messages_json) {
@@ -41,7 +39,7 @@ impl Conversation {
 
     /// Estimates how much of the context window the prompt takes.
     pub(super) fn context_tokens(&self) -> u32 {
-        /// Instructions and tool descriptions that are sent along and are not in the store.
+        /// Instructions and tool descriptions, which are not in the store.
         const UNSEEN: usize = 12_000;
         const CHARACTERS_PER_TOKEN: usize = 4;
         let characters: usize = self.messages.iter().map(|message| message.to_string().len()).sum();
@@ -49,7 +47,7 @@ impl Conversation {
     }
 
     /// Returns the messages that compactions took out of the prompt, oldest first.
-    pub(super) fn archived_messages(&self, database: &Database) -> Vec<Value> {
+    pub(super) fn archived_messages(&self, database: &WritableStore) -> Vec<Value> {
         ids(&self.root.summary_archives)
             .filter_map(|id| database.blob(id).ok()?)
             .filter_map(|data| ConversationSummaryArchive::decode(data.as_slice()).ok())
@@ -59,13 +57,13 @@ impl Conversation {
     }
 }
 
-fn read_root(database: &Database, meta: &ChatMeta) -> Option<ConversationStateStructure> {
+fn read_root(database: &WritableStore, meta: &ChatMeta) -> Option<ConversationStateStructure> {
     let LatestRoot::Blob(id) = meta.latest_root() else { return None };
     let data = database.blob(id).ok()??;
     ConversationStateStructure::decode(data.as_slice()).ok()
 }
 
-fn read_message(database: &Database, id: BlobId) -> Option<Value> {
+fn read_message(database: &WritableStore, id: BlobId) -> Option<Value> {
     serde_json::from_slice(&database.blob(id).ok()??).ok()
 }
 

@@ -1,19 +1,19 @@
-//! What a tool leaves in the root beside its messages: files read and changed, and the list of todos.
+//! The marks of a tool in the root, beside its messages: files read and changed, and the list of todos.
 
+use cursor_stores::chat::WritableStore;
 use cursor_stores::chat::schema::{ConversationStateStructure, TodoItem, TodoStatus};
 use prost::Message;
 use rusqlite::Result;
 use serde_json::Value;
 
-use super::database::Database;
 use super::records::ToolCallRecord;
 use super::restore::ids;
 use crate::tools::{self, Generation};
 
-/// Notes what a call that succeeded changed; blobs it needs are written at once.
+/// Notes the effects of a successful call, and writes the blobs for them.
 pub(super) fn note(
     root: &mut ConversationStateStructure,
-    database: &Database,
+    database: &WritableStore,
     generation: Generation,
     call: &ToolCallRecord,
     result: &Value,
@@ -43,7 +43,7 @@ fn note_read(root: &mut ConversationStateStructure, call: &ToolCallRecord) {
 /// Keeps the first content of a file and the newest one, as blobs of plain text.
 fn note_edit(
     root: &mut ConversationStateStructure,
-    database: &Database,
+    database: &WritableStore,
     success: &Value,
 ) -> Result<()> {
     let text = |key: &str| success.get(key).and_then(Value::as_str);
@@ -54,30 +54,30 @@ fn note_edit(
     if state.content.is_none()
         && let Some(before) = text("beforeFullFileContent")
     {
-        state.initial_content = Some(database.put_blob(before.as_bytes())?.to_vec());
+        state.initial_content = Some(database.put(before.as_bytes())?.to_vec());
     }
-    state.content = Some(database.put_blob(after.as_bytes())?.to_vec());
+    state.content = Some(database.put(after.as_bytes())?.to_vec());
     Ok(())
 }
 
 fn note_todos(
     root: &mut ConversationStateStructure,
-    database: &Database,
+    database: &WritableStore,
     success: &Value,
 ) -> Result<()> {
     let Some(todos) = success.get("todos").and_then(Value::as_array) else { return Ok(()) };
     let ids: Result<Vec<_>> = todos
         .iter()
-        .map(|todo| Ok(database.put_blob(&todo_item(todo).encode_to_vec())?.to_vec()))
+        .map(|todo| Ok(database.put(&todo_item(todo).encode_to_vec())?.to_vec()))
         .collect();
     root.todos = ids?;
     Ok(())
 }
 
-/// Reads the list back. An item that cannot be read is left out, as Cursor does.
+/// Reads the list back. Like Cursor, skips an unreadable item.
 pub(super) fn todos(
     root: &ConversationStateStructure,
-    database: &Database,
+    database: &WritableStore,
 ) -> Vec<tools::TodoItem> {
     let items = ids(&root.todos)
         .filter_map(|id| database.blob(id).ok()?)
@@ -97,7 +97,7 @@ pub(super) fn todos(
 
 fn todo_item(todo: &Value) -> TodoItem {
     let text = |key: &str| todo.get(key).and_then(Value::as_str).unwrap_or_default();
-    // Protobuf's JSON writes 64-bit numbers as text.
+    // In protobuf's JSON, 64-bit numbers are strings.
     let time = |key: &str| {
         todo.get(key).and_then(Value::as_i64).or_else(|| text(key).parse().ok()).unwrap_or_default()
     };

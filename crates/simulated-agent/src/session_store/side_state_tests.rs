@@ -2,7 +2,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::super::ToolResultRecord;
-use super::super::bench::{Bench, shell_call};
+use super::super::test_bench::{Bench, shell_call};
 use super::*;
 
 #[test]

@@ -1,19 +1,18 @@
-//! Tool calls as turns keep them: from the JSON of the stream to the typed messages of the store.
+//! Tool calls as steps of a turn: from the JSON of the stream to the typed messages of the store.
 
-use cursor_stores::chat::known_tool_schema::{
-    EditArgs, EditOutcome, EditResult, EditSuccess, EditToolCall, McpArgs, McpToolCall,
-    ReadOutcome, ReadOutput, ReadToolArgs, ReadToolCall, ReadToolResult, ReadToolSuccess,
-    ShellArgs, ShellOutcome, ShellResult, ShellSuccess, ShellToolCall, TaskArgs, TaskOutcome,
-    TaskResult, TaskSuccess, TaskToolCall,
+use cursor_stores::chat::schema::{
+    AssistantMessage, ConversationStep, EditArgs, EditOutcome, EditResult, EditSuccess,
+    EditToolCall, McpArgs, McpToolCall, OpaqueToolCall, ReadOutcome, ReadOutput, ReadToolArgs,
+    ReadToolCall, ReadToolResult, ReadToolSuccess, ShellArgs, ShellOutcome, ShellResult,
+    ShellSuccess, ShellToolCall, Step, TaskArgs, TaskOutcome, TaskResult, TaskSuccess,
+    TaskToolCall, Tool, ToolCall,
 };
-use cursor_stores::chat::tool_schema::{OpaqueToolCall, Tool, ToolCall};
-use cursor_stores::chat::turn_schema::{AssistantMessage, ConversationStep, Step};
 use prost::Message;
 use serde_json::Value;
 
 use super::records::ToolCallRecord;
 
-/// The step of a finished call. Tools without a known shape keep their number and their outcome, nothing else.
+/// The step of a finished call. A tool without a known shape keeps only its number and its outcome.
 pub(super) fn tool_call(call: &ToolCallRecord, result: &Value) -> ToolCall {
     let args = Json(&call.args);
     let result = Json(result);
@@ -37,7 +36,7 @@ pub(super) fn tool_call(call: &ToolCallRecord, result: &Value) -> ToolCall {
         "askQuestionToolCall" => Some(Tool::AskQuestion(opaque())),
         "webFetchToolCall" => Some(Tool::WebFetch(opaque())),
         "getMcpToolsToolCall" => Some(Tool::GetMcpTools(opaque())),
-        // As a reader sees a tool that is newer than its schema.
+        // A reader sees the same for a tool that is newer than its schema.
         _ => None,
     };
     ToolCall { tool, tool_call_id: Some(call.call_id.clone()), ..ToolCall::default() }
@@ -93,7 +92,7 @@ fn shell_end(outcome: Json<'_>) -> ShellSuccess {
     }
 }
 
-/// The ways a command did not run to its end all begin with these fields.
+/// The first fields of every outcome of a command that did not run to its end.
 #[derive(Clone, PartialEq, Message)]
 struct ShellRefusal {
     #[prost(string, tag = "1")]
@@ -195,7 +194,7 @@ fn task(args: Json<'_>, result: Json<'_>) -> TaskToolCall {
     }
 }
 
-/// What the subagent said; nested calls are not kept.
+/// The texts of the subagent, without its calls.
 fn spoken_steps(outcome: Json<'_>) -> Vec<ConversationStep> {
     let steps = outcome.0.get("conversationSteps").and_then(Value::as_array).into_iter().flatten();
     let spoken = steps.filter_map(|step| {
@@ -205,7 +204,7 @@ fn spoken_steps(outcome: Json<'_>) -> Vec<ConversationStep> {
     spoken.map(|step| ConversationStep { message: Some(step) }).collect()
 }
 
-/// A message that begins with a text.
+/// The first field of a message, a text.
 #[derive(Clone, PartialEq, Message)]
 struct OnlyText {
     #[prost(string, tag = "1")]
@@ -216,7 +215,7 @@ fn only_text(text: String) -> Vec<u8> {
     OnlyText { text }.encode_to_vec()
 }
 
-/// A result of which only the outcome is kept: success is member 1 of every tool's union, and 2 mostly the error.
+/// A result reduced to its outcome. In every tool's union, success is member 1, and the error is mostly member 2.
 #[derive(Clone, PartialEq, Message)]
 struct OutcomeOutline {
     #[prost(bytes = "vec", optional, tag = "1")]
@@ -234,7 +233,7 @@ fn outline(result: Json<'_>) -> Vec<u8> {
     outline.encode_to_vec()
 }
 
-/// A JSON object in protobuf's dialect: 64-bit numbers may be texts, and what is not given reads as the default.
+/// A JSON object in protobuf's dialect: 64-bit numbers may be strings, and a missing field has its default value.
 #[derive(Clone, Copy)]
 struct Json<'a>(&'a Value);
 
@@ -262,7 +261,7 @@ impl<'a> Json<'a> {
         N::try_from(number).ok()
     }
 
-    /// The member of the union; the other keys of a result are plain siblings of it.
+    /// The member of the union. The other keys of a result are plain fields beside it.
     fn outcome(self) -> Option<(&'a str, Self)> {
         let members = self.0.as_object()?.iter();
         let siblings = ["isBackground", "sandboxPolicy", "terminalsFolder", "pid"];

@@ -1,7 +1,7 @@
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use super::super::bench::{shell_call, shell_result};
+use super::super::test_bench::{shell_call, shell_result};
 use super::*;
 
 fn call(key: &str, args: Value) -> ToolCallRecord {

@@ -1,4 +1,4 @@
-//! The writing half: what a turn leaves in the store, blob by blob, in the order of a real one.
+//! Writes a turn, blob by blob, in the order of a real store.
 //!
 //! ```text
 //!  begin_turn      prompt ─────────────────────────► no root yet
@@ -7,27 +7,26 @@
 //!  end_turn        step, turn, answer ─────────────► root, answer pending ──► root, in the prompt
 //! ```
 
-use cursor_stores::chat::schema::{ConversationTokenDetails, StepTiming};
-use cursor_stores::chat::turn_schema::{
-    AgentConversationTurnStructure, AssistantMessage, ConversationStep, ConversationTurnStructure,
-    Step, ThinkingMessage, Turn,
+use cursor_stores::chat::WritableStore;
+use cursor_stores::chat::schema::{
+    AgentConversationTurnStructure, AssistantMessage, ConversationStep, ConversationTokenDetails,
+    ConversationTurnStructure, Step, StepTiming, ThinkingMessage, Turn,
 };
 use ground::now_ms;
 use prost::Message;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::database::Database;
 use super::messages::{self, AssistantIdentity};
 use super::records::{ToolCallRecord, ToolResultRecord};
 use super::{CrashPoint, SessionStore, WriteSessionError, side_state, signed, tool_steps};
 use crate::tools::Generation;
 
-/// The turn that is under way.
+/// The turn in progress.
 pub(super) struct OpenTurn {
     prompt: String,
     structure: AgentConversationTurnStructure,
-    /// Whether the root's last turn is an earlier version of this one.
+    /// True if the root's last turn is an earlier version of this one.
     is_in_root: bool,
     /// The answer that waits for its tools.
     answer: Option<Answer>,
@@ -56,14 +55,14 @@ struct Answer {
     at_ms: u64,
 }
 
-/// What a session is called until it has a name.
+/// The name of a new session.
 const UNNAMED: &str = "New Agent";
 
-/// The context window that roots speak of.
+/// The size of the context window in roots.
 const MAX_TOKENS: u32 = 200_000;
 
 impl SessionStore {
-    /// Writes what the model answered, as pending while its tool calls run.
+    /// Writes an answer of the model. It stays pending while its tool calls run.
     pub fn model_step(
         &mut self,
         thinking: Option<&str>,
@@ -82,7 +81,7 @@ impl SessionStore {
         Ok(())
     }
 
-    /// Writes the results of the calls of the last answer; a call without one counts as interrupted.
+    /// Writes the results of the last answer's calls. A call without a result counts as interrupted.
     pub fn tools_finished(
         &mut self,
         results: &[ToolResultRecord],
@@ -96,7 +95,7 @@ impl SessionStore {
         self.checkpoint()
     }
 
-    /// Writes the last answer and ends the turn. An empty text writes none: not every turn ends with one.
+    /// Writes the last answer and ends the turn. Not every turn ends with an answer: `text` may be empty.
     pub fn end_turn(
         &mut self,
         thinking: Option<&str>,
@@ -108,7 +107,7 @@ impl SessionStore {
                 self.write_answer(thinking, Some(text).filter(|text| !text.is_empty()), &[])?;
             let id = self
                 .database()?
-                .put_blob(messages::committed(&answer.pending).to_string().as_bytes())?;
+                .put(messages::committed(&answer.pending).to_string().as_bytes())?;
             self.at(CrashPoint::AfterBlobsBeforeRoot);
             self.conversation.root.pending_tool_calls = vec![answer.pending.to_string()];
             self.checkpoint()?;
@@ -218,26 +217,25 @@ impl SessionStore {
     }
 
     pub(super) fn add_message(&mut self, message: Value) -> Result<(), WriteSessionError> {
-        let id = self.database()?.put_blob(message.to_string().as_bytes())?;
+        let id = self.database()?.put(message.to_string().as_bytes())?;
         self.conversation.push(id, message);
         Ok(())
     }
 
     fn write_step(&mut self, step: Step) -> Result<(), WriteSessionError> {
-        let id =
-            self.database()?.put_blob(&ConversationStep { message: Some(step) }.encode_to_vec())?;
+        let id = self.database()?.put(&ConversationStep { message: Some(step) }.encode_to_vec())?;
         self.open_turn()?.structure.steps.push(id.to_vec());
         Ok(())
     }
 
-    /// Writes the next version of the turn and puts it in the place of the one before.
+    /// Writes the next version of the turn in place of the one before.
     fn write_turn(&mut self) -> Result<(), WriteSessionError> {
         let turn = self.open_turn()?;
         let is_next_version = std::mem::replace(&mut turn.is_in_root, true);
         let structure = Turn::AgentConversationTurn(turn.structure.clone());
         let id = self
             .database()?
-            .put_blob(&ConversationTurnStructure { turn: Some(structure) }.encode_to_vec())?;
+            .put(&ConversationTurnStructure { turn: Some(structure) }.encode_to_vec())?;
         let turns = &mut self.conversation.root.turns;
         if is_next_version {
             turns.pop();
@@ -248,10 +246,10 @@ impl SessionStore {
 
     /// Writes the root, then makes it the latest.
     pub(super) fn checkpoint(&mut self) -> Result<(), WriteSessionError> {
-        let id = self.database()?.put_blob(&self.conversation.root.encode_to_vec())?;
+        let id = self.database()?.put(&self.conversation.root.encode_to_vec())?;
         self.at(CrashPoint::BetweenRootAndMeta);
         self.meta.set_latest_root(id);
-        self.database()?.put_meta(&self.meta)?;
+        self.database()?.put_meta(self.meta.to_hex_row())?;
         match &self.meta_file {
             Some(meta_file) if meta_file.has_conversation != Some(true) => self.touch_meta_file(),
             _ => Ok(()),
@@ -276,7 +274,7 @@ impl SessionStore {
         });
     }
 
-    /// Later builds write down when things happened, and the provider's message ids.
+    /// True for later builds, which write times and the provider's message ids.
     pub(super) fn is_dated(&self) -> bool {
         self.facts.generation == Generation::V2026_09
     }
@@ -285,12 +283,12 @@ impl SessionStore {
         self.turn.as_mut().ok_or(WriteSessionError::NoTurn)
     }
 
-    pub(super) fn database(&self) -> Result<&Database, WriteSessionError> {
+    pub(super) fn database(&self) -> Result<&WritableStore, WriteSessionError> {
         self.database.as_ref().ok_or(WriteSessionError::NoTurn)
     }
 }
 
-/// A name for the session, which Cursor asks a model for: the first words of the prompt.
+/// A name for the session: the first words of the prompt. The real agent asks a model for it.
 fn title_of(prompt: &str) -> String {
     const WORDS: usize = 5;
     const CHARACTERS: usize = 60;

@@ -6,42 +6,43 @@ use std::path::Path;
 use cursor_home::{McpServer, ProjectDir, WorkspacePath, approval_id};
 use serde_json::{Value, json};
 
-use crate::ending::Ending;
+use crate::command_line::McpVerb;
 use crate::mcp_client::{McpClients, McpSetup, ServerApproval, ServerState, TimeLimits};
-use crate::preflight::{Startup, project_root};
+use crate::process::ending::Ending;
+use crate::process::groups::ProcessGroups;
 use crate::say;
-use crate::tools::ProcessGroups;
+use crate::startup::{Startup, project_root};
 
-pub(super) fn run(startup: &Startup<'_>, verb: &str, server: &str) -> Result<(), Ending> {
+pub(super) fn run(startup: &Startup<'_>, verb: &McpVerb) -> Result<(), Ending> {
     let workspace = startup.workspace()?;
     let root = project_root(&workspace);
     let project = startup.roots.project_dir(&root);
-    match verb {
-        "enable" => enable(startup, &workspace, &root, &project, server),
-        "disable" => disable(&project, server),
-        _ => {
-            let processes = ProcessGroups::default();
-            let setup = McpSetup {
-                roots: &startup.roots,
-                project_root: &root,
-                workspace: &workspace,
-                project_directory: &project,
-                approval: match startup.options.has("approve-mcps") {
-                    true => ServerApproval::All,
-                    false => ServerApproval::Recorded,
-                },
-                env: &startup.environment.variables,
-                time_limits: TimeLimits::default(),
-            };
-            let clients = McpClients::connect(&setup, &processes);
-            let outcome = match verb {
-                "list" => list(&clients),
-                _ => list_tools(&clients, server),
-            };
-            processes.kill_all();
-            outcome
-        }
+    if let McpVerb::Enable { server } = verb {
+        return enable(startup, &workspace, &root, &project, server);
     }
+    if let McpVerb::Disable { server } = verb {
+        return disable(&project, server);
+    }
+    let processes = ProcessGroups::default();
+    let setup = McpSetup {
+        roots: &startup.roots,
+        project_root: &root,
+        workspace: &workspace,
+        project_directory: &project,
+        approval: match startup.options.approve_mcps {
+            true => ServerApproval::All,
+            false => ServerApproval::Recorded,
+        },
+        env: &startup.environment.variables,
+        time_limits: TimeLimits::default(),
+    };
+    let clients = McpClients::connect(&setup, &processes);
+    let outcome = match verb {
+        McpVerb::ListTools { server } => list_tools(&clients, server),
+        _ => list(&clients),
+    };
+    processes.kill_all();
+    outcome
 }
 
 fn list(clients: &McpClients) -> Result<(), Ending> {
@@ -70,12 +71,11 @@ fn list_tools(clients: &McpClients, server: &str) -> Result<(), Ending> {
         .iter()
         .any(|status| status.name == server && status.state == ServerState::NeedsApproval);
     if needs_approval {
-        return Err(Ending::failure(format!(
-            "Error: MCP server \"{server}\" has not been approved. Run 'agent mcp enable {server}' first."
+        return Err(Ending::error(format!(
+            "MCP server \"{server}\" has not been approved. Run 'agent mcp enable {server}' first."
         )));
     }
-    let tools =
-        clients.list_tools(server).map_err(|err| Ending::failure(format!("Error: {err}")))?;
+    let tools = clients.list_tools(server).map_err(Ending::error)?;
     let lines = tools.iter().map(|tool| {
         let parameters = tool.input_schema["properties"].as_object().into_iter().flatten();
         let names: Vec<&str> = parameters.map(|(name, _)| name.as_str()).collect();
@@ -91,7 +91,7 @@ fn enable(
     project: &ProjectDir,
     server: &str,
 ) -> Result<(), Ending> {
-    let unknown = || Ending::failure(format!("Error: MCP server \"{server}\" not found."));
+    let unknown = || Ending::error(format!("MCP server \"{server}\" not found."));
     let definition = [workspace.as_path().join(".cursor/mcp.json"), startup.roots.user_mcp_json()]
         .iter()
         .find_map(|file| read_json(file)?.get("mcpServers")?.get(server).cloned())
@@ -116,7 +116,7 @@ fn disable(project: &ProjectDir, server: &str) -> Result<(), Ending> {
     say(&format!("✓ Disabled MCP server: {server}\n"))
 }
 
-/// Rewrites a file that holds a list, unless nothing changes.
+/// Changes the list in a file. Leaves the file alone if the list stays the same.
 fn change_list(path: &Path, change: impl FnOnce(&mut Vec<Value>)) -> Result<(), Ending> {
     let before = read_json(path).and_then(|file| file.as_array().cloned()).unwrap_or_default();
     let mut after = before.clone();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
-use super::environment_for_tests::TestEnvironment;
+use super::test_environment::TestEnvironment;
 use super::{Background, Generation, ShellRequest, ToolRequest};
 
 /// Every completed call of the captures, with the generation that printed it.
@@ -112,10 +112,10 @@ fn reads_and_edits_have_the_shape_of_the_captures() {
         assert_eq!(shape(&prepared.args), shape(&captured["args"]));
         assert_eq!(shape(&tool_run.result), shape(&captured["result"]));
         // Everything but the path is the same to the byte.
-        let ours =
+        let printed =
             tool_run.result.to_string().replace(environment.workspace.to_str().unwrap(), "/ws");
         let captured_path = captured["args"]["path"].as_str().unwrap();
-        assert_eq!(ours, captured["result"].to_string().replace(captured_path, "/ws/notes.txt"));
+        assert_eq!(printed, captured["result"].to_string().replace(captured_path, "/ws/notes.txt"));
     }
 }
 

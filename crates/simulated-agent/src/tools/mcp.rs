@@ -1,8 +1,8 @@
-//! Calls of MCP tools, in the shape in which Cursor prints them.
+//! Calls of MCP tools, in the shape that Cursor prints.
 
 use serde_json::{Map, Value, json};
 
-use super::output::{SPILL_THRESHOLD, spill_text};
+use super::shell::{SPILL_THRESHOLD, spill_text};
 use super::{Generation, PreparedCall, ToolEnvironment, ToolRun};
 use crate::mcp_client::McpCallError;
 use crate::permissions::Verdict;
@@ -30,7 +30,7 @@ pub(super) fn run(
     args: &Map<String, Value>,
     environment: &ToolEnvironment,
 ) -> ToolRun {
-    // The model does not see a server that is not approved, so nobody is asked about its tools.
+    // A server without approval does not exist for the agent, so its tools need no permission.
     if let Err(err) = environment.mcp.list_tools(server) {
         return unanswered(&err);
     }
@@ -69,7 +69,7 @@ fn success(answer: &Value, environment: &ToolEnvironment) -> ToolRun {
             for_model.push("[image]".to_owned());
             continue;
         }
-        // Resources and kinds yet to come are shown as they are.
+        // Resources and unknown kinds are shown as JSON.
         let text = block["text"].as_str().map_or_else(|| block.to_string(), str::to_owned);
         content.push(json!({"text": text_block(&text, environment)}));
         for_model.push(text);
@@ -79,7 +79,7 @@ fn success(answer: &Value, environment: &ToolEnvironment) -> ToolRun {
     if let Some(structured) = answer.get("structuredContent") {
         value["structuredContent"] = structured.clone();
     }
-    // An error that the tool reports itself is still an answer of the server.
+    // An error that the tool itself reports is still an answer.
     ToolRun { is_error, ..ToolRun::success(value, for_model.join("\n")) }
 }
 

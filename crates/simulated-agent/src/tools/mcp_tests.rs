@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::permissions::ApprovalPolicy;
-use crate::tools::environment_for_tests::TestEnvironment;
+use crate::tools::test_environment::TestEnvironment;
 use crate::tools::{ArgsKept, ToolRequest};
 
 fn request() -> ToolRequest {
@@ -27,7 +27,7 @@ fn a_call_is_named_by_server_and_tool() {
 }
 
 #[test]
-fn an_absent_server_is_absent_whatever_is_allowed_or_denied() {
+fn an_absent_server_stays_absent_even_if_an_entry_allows_or_denies_it() {
     let mut environment = TestEnvironment::new();
     for (policy, allow, deny) in [
         (ApprovalPolicy::AllowList, &[][..], &[][..]),

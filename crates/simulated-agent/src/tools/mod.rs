@@ -1,34 +1,21 @@
-//! The tools of the simulated agent: what is printed before a call, the call itself, and what is printed after it.
+//! The tools of the simulated agent: the event before a call, the call itself, and the event after it.
 //!
-//! Files, shells and MCP servers are real; the network is never touched. Every tool is bounded in time and memory,
-//! and what it starts is in [`ProcessGroups`], so that it can be ended with the agent.
+//! Files, shells and MCP servers are real; no web page is fetched. Every tool is bounded in time and memory. The processes
+//! that it starts are in [`ProcessGroups`] and end with the agent.
 
-mod diff;
 mod files;
-mod launch;
 mod mcp;
-mod output;
-mod patterns;
 mod plan;
-mod process_groups;
-mod regular_file;
-mod search;
 mod shell;
-mod shell_syntax;
 mod subagent;
 mod todos;
 mod web;
-mod wildcard;
 
-pub use process_groups::ProcessGroups;
 pub use shell::{Background, ShellRequest};
 pub use todos::{TodoItem, TodoList, TodoStatus, TodoUpdate};
 
-pub(crate) use launch::{Launch, Stdio};
-pub(crate) use process_groups::{Exit, ProcessGroup, Role};
-pub(crate) use regular_file::read_regular_file;
-pub(crate) use shell_syntax::{ParsedCommand, SimpleCommand};
-pub(crate) use wildcard::matches as wildcard_matches;
+pub(crate) use files::read_regular_file;
+pub(crate) use shell::{ParsedCommand, SimpleCommand};
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -39,8 +26,10 @@ use uuid::Uuid;
 
 use crate::mcp_client::McpClients;
 use crate::permissions::Permissions;
+use crate::process::groups::ProcessGroups;
+use files::search;
 
-/// Whose habits to follow: the key sets differ between the builds that were captured.
+/// The build to imitate: captured builds differ in their key sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generation {
     /// 2026.01.28: the older captures.
@@ -49,22 +38,22 @@ pub enum Generation {
     V2026_09,
 }
 
-/// What the tools of one run share. Calls may use it from several threads at once.
+/// The state that the tools of one run share. Calls use it from several threads at once.
 #[derive(Debug)]
 pub struct ToolEnvironment {
     /// The physical path of the workspace.
     pub workspace: PathBuf,
-    /// Large outputs and the output of background shells go below it.
+    /// Long outputs and the outputs of background shells go below it.
     pub project_directory: ProjectDir,
     pub session_id: Uuid,
     pub request_id: String,
     pub generation: Generation,
-    /// The agent's own environment; shells inherit it, MCP servers do not.
+    /// The agent's own environment. Shells inherit it, MCP servers do not.
     pub env: Vec<(OsString, OsString)>,
     pub permissions: Permissions,
     pub mcp: McpClients,
     pub todos: TodoList,
-    /// Holds the shells; give the same one to [`McpClients::connect`], so that one `kill_all` reaches everything.
+    /// Shared with [`McpClients::connect`], so that one `kill_all` reaches everything.
     pub processes: ProcessGroups,
 }
 
@@ -74,13 +63,13 @@ impl ToolEnvironment {
         without_dots(&self.workspace.join(path))
     }
 
-    /// The absolute path as text. Real agents know no other paths: node cannot name what is not UTF-8.
+    /// The absolute path as text. Node, too, has no names that are not UTF-8.
     fn shown(&self, path: &Path) -> String {
         self.absolute(path).to_string_lossy().into_owned()
     }
 }
 
-/// A tool call, as a script asks for it. Relative paths are below the workspace.
+/// A tool call of a script. Relative paths start at the workspace.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolRequest {
     Shell(ShellRequest),
@@ -97,7 +86,7 @@ pub enum ToolRequest {
         path: PathBuf,
         content: String,
     },
-    /// Looks for a pattern in files. Of regular expressions only `|`, `.*`, `^`, `$` and `\` are understood.
+    /// Looks for a regular expression in files.
     Grep {
         pattern: String,
         path: PathBuf,
@@ -136,7 +125,7 @@ pub enum ToolRequest {
     },
 }
 
-/// What is known before the tool runs: printed in `started`.
+/// Everything that `started` prints, before the tool runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreparedCall {
     /// The key in the stream, such as `shellToolCall`.
@@ -145,21 +134,26 @@ pub struct PreparedCall {
     pub tool_name: &'static str,
     /// The arguments in the stream, with the exact keys of the generation.
     pub args: Value,
-    /// The arguments as the model wrote them, for the store's messages.
+    /// The model's arguments, for the store's messages.
     pub model_args: Value,
     /// Printed beside the arguments.
     pub description: Option<String>,
-    /// Asked and answered between `started` and `completed`.
+    /// A question between `started` and `completed`.
     pub query: Option<InteractionQuery>,
 }
 
 impl PreparedCall {
-    fn new(key: &'static str, tool_name: &'static str, args: Value, model_args: Value) -> Self {
+    pub(crate) fn new(
+        key: &'static str,
+        tool_name: &'static str,
+        args: Value,
+        model_args: Value,
+    ) -> Self {
         Self { key, tool_name, args, model_args, description: None, query: None }
     }
 }
 
-/// A question of the agent that the command line answers itself, in the same millisecond.
+/// A question of the agent. The command line answers it itself, in the same millisecond.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InteractionQuery {
     /// Such as `webFetchRequestQuery`.
@@ -170,21 +164,21 @@ pub struct InteractionQuery {
     pub response: Value,
 }
 
-/// Whether `completed` repeats the arguments and the description beside them.
+/// The fate of the arguments and of the description in `completed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgsKept {
     Kept,
-    /// A rejected call comes back without them, unless it is a question.
+    /// A rejected call has none, unless it is a question.
     Dropped,
 }
 
-/// What a call came to.
+/// The end of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolRun {
     pub args_kept: ArgsKept,
-    /// The whole `result` object, plain siblings of the outcome included.
+    /// The whole `result` object.
     pub result: Value,
-    /// What the model reads.
+    /// The text that the model reads.
     pub for_model: String,
     pub is_error: bool,
 }
@@ -195,20 +189,20 @@ impl ToolRun {
         Self { args_kept: ArgsKept::Kept, result, for_model: for_model.into(), is_error: false }
     }
 
-    /// A call that ran and failed; `outcome` is its key in the result.
+    /// A call that ran and failed. `outcome` is its key in the result.
     fn failed(outcome: &str, value: Value, for_model: impl Into<String>) -> Self {
         let result = json!({outcome: value});
         Self { args_kept: ArgsKept::Kept, result, for_model: for_model.into(), is_error: true }
     }
 
-    /// A call that nobody allowed, so that it never ran.
+    /// A call that was not allowed and never ran.
     fn rejected(value: Value, for_model: impl Into<String>) -> Self {
         let result = json!({"rejected": value});
         Self { args_kept: ArgsKept::Dropped, result, for_model: for_model.into(), is_error: true }
     }
 }
 
-/// Returns what is printed before the call runs.
+/// Prepares a call: everything that can be said before it runs.
 pub fn prepare(
     request: &ToolRequest,
     call_id: &str,
@@ -235,7 +229,7 @@ pub fn prepare(
     }
 }
 
-/// Runs the call. `prepared` is what [`prepare`] returned for the same request.
+/// Runs a call that [`prepare`] has prepared.
 pub fn run(
     request: &ToolRequest,
     prepared: &PreparedCall,
@@ -261,9 +255,7 @@ pub fn run(
 }
 
 #[cfg(test)]
-#[path = "environment_for_tests.rs"]
-mod environment_for_tests;
+mod test_environment;
 
 #[cfg(test)]
-#[path = "capture_tests.rs"]
 mod capture_tests;

@@ -1,6 +1,6 @@
-//! The tool that hands over a plan, which is what plan mode is for.
+//! The tool with which an agent in plan mode hands over its plan.
 //!
-//! The command line accepts the plan at once and keeps it nowhere: only an interactive agent writes plan files.
+//! The command line accepts the plan at once and writes no file: only an interactive agent writes plan files.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ pub(super) fn run() -> ToolRun {
     ToolRun { result: accepted(), ..ToolRun::success(json!({}), "The plan was accepted.") }
 }
 
-/// The address stays empty, as nothing is written.
+/// The address stays empty, because there is no file.
 fn accepted() -> Value {
     json!({"success": {}, "planUri": ""})
 }
@@ -38,23 +38,5 @@ fn name_of(plan: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use pretty_assertions::assert_eq;
-
-    use super::*;
-    use crate::tools::environment_for_tests::TestEnvironment;
-    use crate::tools::{ArgsKept, ToolRequest};
-
-    #[test]
-    fn a_plan_is_asked_about_and_accepted_without_a_file() {
-        let plan = "\n## Mend the fence \n\n1. Buy nails.".to_owned();
-        let environment = TestEnvironment::new();
-        let (prepared, tool_run) = environment.call(&ToolRequest::CreatePlan { plan });
-        assert_eq!(prepared.args["name"], json!("Mend the fence"));
-        let query = prepared.query.unwrap();
-        assert_eq!(query.request, json!({"args": prepared.args, "toolCallId": "call_1\nfc_1"}));
-        assert_eq!(query.response, json!({"result": {"success": {}, "planUri": ""}}));
-        assert_eq!(tool_run.result, json!({"success": {}, "planUri": ""}));
-        assert_eq!((tool_run.args_kept, tool_run.is_error), (ArgsKept::Kept, false));
-    }
-}
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-//! The task tool: a subagent without a model, which answers with what it was asked.
+//! The task tool: a subagent without a model. It answers with its own prompt.
 
 use serde_json::json;
 use uuid::Uuid;

@@ -1,11 +1,12 @@
-//! The todo list of a session: kept in memory here, and in the session's store for the next process.
+//! The todo list of a session. It is in memory here; the session's store keeps it for the next process.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ground::now_ms;
 use serde_json::{Value, json};
 
 use super::{PreparedCall, ToolEnvironment, ToolRun};
+use crate::process::lock;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TodoItem {
@@ -33,7 +34,7 @@ impl TodoStatus {
         }
     }
 
-    /// The name that the model uses.
+    /// The model's name for it.
     fn model_name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -44,14 +45,14 @@ impl TodoStatus {
     }
 }
 
-/// What happens to items that an update does not name.
+/// The fate of items that an update does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TodoUpdate {
     Replace,
     Merge,
 }
 
-/// The list as it is now. Clones share it.
+/// The current list. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct TodoList {
     items: Arc<Mutex<Vec<TodoItem>>>,
@@ -64,11 +65,11 @@ impl TodoList {
     }
 
     pub fn items(&self) -> Vec<TodoItem> {
-        self.lock().clone()
+        lock(&self.items).clone()
     }
 
     fn update(&self, items: &[TodoItem], update: TodoUpdate) -> Vec<TodoItem> {
-        let mut list = self.lock();
+        let mut list = lock(&self.items);
         if update == TodoUpdate::Replace {
             list.clear();
         }
@@ -79,10 +80,6 @@ impl TodoList {
             }
         }
         list.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<TodoItem>> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,7 +2,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::tools::ToolRequest;
-use crate::tools::environment_for_tests::TestEnvironment;
+use crate::tools::test_environment::TestEnvironment;
 
 fn item(id: &str, status: TodoStatus) -> TodoItem {
     TodoItem { id: id.to_owned(), content: format!("Do {id}"), status }
@@ -13,7 +13,7 @@ fn update_with(items: &[TodoItem], update: TodoUpdate) -> ToolRequest {
 }
 
 #[test]
-fn the_list_is_printed_with_the_names_of_the_stream_and_told_with_those_of_the_model() {
+fn the_stream_and_the_model_have_their_own_names_for_a_status() {
     let environment = TestEnvironment::new();
     let items = [item("1", TodoStatus::InProgress), item("2", TodoStatus::Pending)];
     let (prepared, tool_run) = environment.call(&update_with(&items, TodoUpdate::Replace));
@@ -32,7 +32,7 @@ fn the_list_is_printed_with_the_names_of_the_stream_and_told_with_those_of_the_m
 }
 
 #[test]
-fn a_merge_keeps_what_it_does_not_name_and_a_replacement_does_not() {
+fn a_merge_keeps_unnamed_items_and_a_replacement_drops_them() {
     let mut environment = TestEnvironment::new();
     environment.todos =
         TodoList::new(vec![item("1", TodoStatus::Pending), item("2", TodoStatus::Pending)]);

@@ -1,4 +1,4 @@
-//! The tools that ask the user first: fetching a page, and a question. Nobody is there, so the command line answers.
+//! The tools that ask the user first: fetching a page, and a question. Headless, the command line answers itself.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ pub(super) fn fetch(url: &str, environment: &ToolEnvironment) -> ToolRun {
 }
 
 pub(super) fn prepare_question(question: &str, call_id: &str) -> PreparedCall {
-    // A question without a choice was never captured.
+    // No capture shows a question without choices.
     let options = json!([{"id": "yes", "label": "Yes"}, {"id": "no", "label": "No"}]);
     let args = json!({
         "title": "",
@@ -68,7 +68,7 @@ pub(super) fn prepare_question(question: &str, call_id: &str) -> PreparedCall {
 
 pub(super) fn question() -> ToolRun {
     let skipped = ToolRun::rejected(skipped()["rejected"].clone(), QUESTION_SKIPPED);
-    // Of all that can be rejected, only a question was captured with its arguments.
+    // Captures show a rejected question with its arguments, and every other rejected call without.
     ToolRun { args_kept: ArgsKept::Kept, ..skipped }
 }
 

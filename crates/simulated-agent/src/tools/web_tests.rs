@@ -3,7 +3,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::permissions::ApprovalPolicy;
 use crate::tools::ToolRequest;
-use crate::tools::environment_for_tests::TestEnvironment;
+use crate::tools::test_environment::TestEnvironment;
 
 fn fetch_request() -> ToolRequest {
     ToolRequest::WebFetch { url: "https://example.com".to_owned() }

@@ -1,4 +1,4 @@
-//! The tool calls of a model step: announced together, run side by side, completed as they end.
+//! The tool calls of a model step: all start together, run at the same time, and complete as they end.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use ground::now_ms;
 use serde_json::json;
 
+use super::events::{Flush, StreamedCall, new_call_id};
 use super::{Turn, given, refused};
-use crate::ending::Ending;
-use crate::events::{Flush, StreamedCall, new_call_id};
 use crate::misbehaviour::Moment;
+use crate::process::ending::Ending;
 use crate::session_store::{ToolCallRecord, ToolResultRecord};
 use crate::tools::{self, PreparedCall, ToolRequest, ToolRun};
 
-/// How long a tool is called again and again.
+/// How long `until` calls a tool again and again.
 const LONGEST_UNTIL: Duration = Duration::from_secs(300);
 const BETWEEN_CALLS: Duration = Duration::from_millis(250);
 
@@ -27,7 +27,7 @@ struct Call {
 }
 
 impl Turn {
-    /// Makes the calls of one model step, all at the same time; returns what the model reads of them.
+    /// Makes the calls of one model step, all at the same time. Returns the results that the model reads.
     pub fn call(&mut self, requests: &[ToolRequest]) -> Result<String, Ending> {
         self.begin_step();
         let model_call_id = self.events.model_call_id(self.n_model_calls);
@@ -58,7 +58,7 @@ impl Turn {
         Ok(texts.join("\n"))
     }
 
-    /// Calls a tool until its answers have held a text often enough.
+    /// Calls a tool until all its answers together contain the text `count` times.
     pub fn call_until(
         &mut self,
         text: &str,
@@ -74,7 +74,7 @@ impl Turn {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                return Err(Ending::failure(format!("Error: waited in vain for `{text}`")));
+                return Err(Ending::error(format!("waited in vain for `{text}`")));
             }
             thread::sleep(BETWEEN_CALLS);
         }
@@ -86,7 +86,7 @@ impl Turn {
         Call { id, request: request.clone(), prepared, started_at_ms: now_ms() }
     }
 
-    /// Runs the calls, each in a thread; they complete in their own order.
+    /// Runs the calls, each in a thread. They complete in their own order.
     fn run(
         &mut self,
         calls: &[Call],
@@ -107,7 +107,7 @@ impl Turn {
                 receiver.iter().map(|(call, run)| self.complete(call, run, model_call_id)).collect()
             });
             if outcome.is_err() {
-                // The scope waits for its threads, and nobody reads what they still do.
+                // The scope waits for its threads, so the tools must end now.
                 self.tools.processes.kill_all();
             }
             outcome
@@ -163,7 +163,7 @@ impl Call {
     }
 }
 
-/// Captures show a web fetch asking after `started`; other queries were seen before it.
+/// In captures, the query of a web fetch comes after `started`, and every other query before it.
 fn asks_first(prepared: &PreparedCall) -> bool {
     prepared.query.is_some() && prepared.key != "webFetchToolCall"
 }

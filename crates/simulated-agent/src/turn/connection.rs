@@ -1,17 +1,17 @@
-//! Losing the connection to the service and finding it again: events on stdout, a notice for people on stderr.
+//! A lost connection to the service: events on stdout, a notice for people on stderr.
 
 use std::io::{self, Write};
 
 use super::Turn;
-use crate::ending::Ending;
+use crate::process::ending::Ending;
 
 const ENDPOINT: &str = "https://agentn.global.api5.cursor.sh";
 
-/// The real agent gives up after as many.
+/// The real agent fails after this many.
 const MOST_ATTEMPTS: u32 = 3;
 
 impl Turn {
-    /// Loses the connection, asks again and is connected.
+    /// Loses the connection and finds it again.
     pub fn reconnect(&self, attempt: u32) -> Result<(), Ending> {
         let mut stderr = io::stderr().lock();
         self.emit(&self.events.reconnecting(attempt, ENDPOINT))?;
@@ -21,7 +21,7 @@ impl Turn {
         self.emit(&self.events.reconnected())
     }
 
-    /// Reconnects as often as the real agent does, to no avail: the turn ends with this on stderr.
+    /// Reconnects as often as the real agent does, and then fails with this text on stderr.
     pub fn retry_in_vain(&self, complaint: &str) -> Result<(), Ending> {
         (1..=MOST_ATTEMPTS).try_for_each(|attempt| self.reconnect(attempt))?;
         Err(Ending::failure(complaint))

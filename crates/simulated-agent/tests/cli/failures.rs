@@ -1,4 +1,4 @@
-//! What fails before the first line: exit 1, a text on stderr, nothing on stdout.
+//! Failures before the first line: exit 1, a text on stderr, nothing on stdout.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ fn failure(sandbox: &Sandbox, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn nobody_logged_in_is_noticed_before_anything_else() {
+fn the_login_is_the_first_check() {
     let sandbox = Sandbox::new();
     for arguments in
         [NORMAL, &["-p", "--output-format", "xml"], &["-p", "--model", "none"], &["models"]]
@@ -64,7 +64,7 @@ fn an_unknown_model_is_answered_with_all_the_others_on_one_line() {
 }
 
 #[test]
-fn a_workspace_that_nobody_trusts_is_refused_until_somebody_does() {
+fn an_untrusted_workspace_is_refused_until_the_user_trusts_it() {
     let sandbox = Sandbox::new();
     let stderr = failure(&sandbox, &["-p", "--resume", "not-a-uuid"]);
     assert!(stderr.starts_with("\n⚠ Workspace Trust Required\n"), "{stderr}");
@@ -164,11 +164,11 @@ fn a_mistake_in_the_script_names_its_line() {
     assert_eq!(finished.code(), Some(1));
     assert_eq!(
         finished.stderr,
-        "simulated agent: the script in the prompt, line 2: there is no order `sya`, only `say`\n"
+        "simulated agent: the script in the prompt, line 2: unknown order `sya`; did you mean `say`?\n"
     );
     let mut command = sandbox.agent(NORMAL);
     command.env("SIMULATED_AGENT_MISBEHAVE", "lingr");
     let finished = finish(command, "hello");
-    assert!(finished.stderr.contains("there is no misbehaviour `lingr`"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("unknown misbehaviour `lingr`"), "{}", finished.stderr);
     assert_eq!(finished.code(), Some(1));
 }

@@ -1,4 +1,4 @@
-//! What is remembered from turn to turn, and where.
+//! The agent's memory from turn to turn.
 
 use std::fs;
 
@@ -75,7 +75,7 @@ fn the_latest_session_is_continued_and_older_ones_are_counted() {
 }
 
 #[test]
-fn a_compacted_session_still_knows_what_was_said() {
+fn a_compacted_session_still_knows_the_prompts() {
     let sandbox = Sandbox::new();
     let id = Uuid::new_v4().to_string();
     let arguments = [FORCED, &["--resume", &id]].concat();
@@ -133,7 +133,7 @@ fn a_session_that_died_before_its_first_root_is_empty() {
 }
 
 #[test]
-fn the_demonstration_quotes_what_was_said_before() {
+fn the_demonstration_quotes_the_prompt_before() {
     let sandbox = Sandbox::new();
     let id = Uuid::new_v4().to_string();
     let arguments = ["-p", "--output-format", "stream-json", "--trust", "--resume", &id];

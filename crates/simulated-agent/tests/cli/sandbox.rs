@@ -50,7 +50,7 @@ impl Sandbox {
         command
     }
 
-    /// The agent with nobody logged in.
+    /// The agent without a login.
     pub(crate) fn stranger(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(AGENT);
         command
@@ -74,7 +74,7 @@ pub(crate) fn prompt(script: &str) -> String {
     format!("````agent\n{script}\n````")
 }
 
-/// What a process left behind.
+/// The output and the exit of a process.
 pub(crate) struct Finished {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: String,
@@ -144,7 +144,7 @@ pub(crate) fn name(event: &Value) -> String {
     }
 }
 
-/// A process under way, read line by line. Killed when it is dropped.
+/// A running process, read line by line. Dropping it kills the process.
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) stdout: BufReader<ChildStdout>,

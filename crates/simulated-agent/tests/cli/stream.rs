@@ -201,7 +201,7 @@ fn the_source_of_the_login_is_named() {
 }
 
 #[test]
-fn what_is_not_allowed_is_rejected_and_the_turn_goes_on() {
+fn a_call_that_is_not_allowed_is_rejected_and_the_turn_goes_on() {
     let sandbox = Sandbox::new();
     let finished =
         sandbox.play(NORMAL, "shell rm -rf everything\nwrite a.txt <<END\nhello\nEND\nsay done");

@@ -1,4 +1,4 @@
-//! What is asked for by name.
+//! The subcommands.
 
 use std::fs;
 use std::io::{BufRead, Read};
@@ -34,12 +34,12 @@ fn a_group_of_commands_without_one_of_them_is_a_mistake() {
     let sandbox = Sandbox::new();
     let finished = finish(sandbox.stranger(&["mcp"]), "");
     assert_eq!((finished.code(), finished.stdout.as_str()), (Some(1), ""));
-    assert!(finished.stderr.starts_with("Usage: agent mcp [options] [command]\n"));
-    assert!(finished.stderr.contains("  list-tools <server>  "), "{}", finished.stderr);
+    assert!(finished.stderr.contains("Usage: agent mcp [OPTIONS] <COMMAND>\n"));
+    assert!(finished.stderr.contains("  list-tools  List the tools"), "{}", finished.stderr);
 }
 
 #[test]
-fn status_exits_zero_whoever_is_there() {
+fn status_exits_zero_with_and_without_a_login() {
     let sandbox = Sandbox::new();
     let stranger = finish(sandbox.stranger(&["status"]), "");
     assert_eq!((stranger.code(), stranger.stdout.as_str()), (Some(0), "Not logged in\n"));
@@ -102,7 +102,7 @@ fn ls_and_resume_need_a_terminal() {
 }
 
 #[test]
-fn what_is_not_simulated_says_so() {
+fn a_command_that_is_not_simulated_says_so() {
     let sandbox = Sandbox::new();
     for arguments in [&["login"][..], &["acp"], &["-p", "--cloud", "hi"], &["-p", "-w", "x"]] {
         let finished = ask(&sandbox, arguments);
@@ -157,7 +157,7 @@ fn a_server_is_enabled_listed_and_disabled() {
     assert_eq!(listed(&sandbox), "hello: disabled\n");
     assert_eq!(ask(&sandbox, &["mcp", "enable", "hello"]).code(), Some(0));
     assert_eq!(listed(&sandbox), "hello: ready\n");
-    assert_eq!(ask(&sandbox, &["mcp", "enable", "nobody"]).code(), Some(1));
+    assert_eq!(ask(&sandbox, &["mcp", "enable", "missing"]).code(), Some(1));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_tool_of_a_server_answers_in_a_turn() {
 }
 
 #[test]
-fn a_tool_is_asked_about_only_where_its_server_is_there() {
+fn the_agent_asks_about_a_tool_only_if_its_server_is_there() {
     let sandbox = with_server();
     let call = |flags: &[&str]| {
         let finished = sandbox.play(flags, "mcp hello greet\nsay done");
@@ -180,7 +180,7 @@ fn a_tool_is_asked_about_only_where_its_server_is_there() {
         let completed = events.iter().find(|event| name(event) == "tool_call/completed").unwrap();
         completed["tool_call"]["mcpToolCall"].clone()
     };
-    // Not approved: nothing tells it from a server that nobody configured.
+    // Without approval, the server looks like one that is not configured.
     let absent = call(NORMAL);
     let error = "MCP server does not exist: hello. Available servers: none";
     assert_eq!(absent["result"], json!({ "error": { "error": error } }));
@@ -205,7 +205,7 @@ fn a_tool_is_asked_about_only_where_its_server_is_there() {
 }
 
 #[test]
-fn helpers_are_no_business_of_the_user() {
+fn help_does_not_show_the_helpers() {
     let sandbox = Sandbox::new();
     let mut text = String::new();
     let mut running = Running::start(sandbox.stranger(&["--help"]));

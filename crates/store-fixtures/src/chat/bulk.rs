@@ -7,7 +7,7 @@ use cursor_stores::chat::schema::ConversationStateStructure;
 use super::{Call, Chat, Generation, Step, StoreWriter, Turn, bucket_of};
 use crate::Closing;
 
-/// Whether chats have a `meta.json`, as they have since the middle of 2026.
+/// Chats have a `meta.json` since the middle of 2026.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetaFiles {
     Present,
@@ -44,7 +44,7 @@ pub fn many_chats(chats: &Path, n_chats: usize, meta_files: MetaFiles) {
     std::fs::remove_dir_all(template).unwrap();
 }
 
-/// Writes one chat of so many steps, with a root after each as Cursor leaves them: its size grows with the square.
+/// Writes one chat of `n_steps`, with a root after each step as Cursor writes them: its size grows with the square.
 /// Returns its directory. `word` is in one message near the beginning.
 pub fn large_chat(chats: &Path, id: &str, n_steps: usize, word: &str) -> PathBuf {
     let directory = chats.join(bucket_of("/home/u/large")).join(id);
@@ -85,8 +85,8 @@ pub fn large_chat(chats: &Path, id: &str, n_steps: usize, word: &str) -> PathBuf
     directory
 }
 
-/// Writes one chat of a workspace with so many messages of so many bytes each, of which every so manieth is in the prompt:
-/// the others are left over. Returns its directory.
+/// Writes one chat with `n_messages` of `n_bytes` each. Every `prompt_every`-th message is in the prompt, the others are
+/// left over. Returns its directory.
 pub fn wide_chat(
     chats: &Path,
     workspace: &Path,

@@ -1,4 +1,4 @@
-//! The JSON messages that a model is prompted with.
+//! The JSON messages of the model's prompt.
 
 use serde_json::{Value as Json, json};
 
@@ -27,7 +27,7 @@ pub(super) fn prompt(chat: &Chat, text: &str, request_id: &str) -> Json {
     }
 }
 
-/// An answer: what was thought and said, and the calls that follow.
+/// An answer: thoughts, texts, and the calls after them.
 pub(super) fn assistant(chat: &Chat, steps: &[Step], number: usize) -> Json {
     let has_models = matches!(chat.generation, Generation::Jul2026 | Generation::Sep2026);
     let content: Vec<Json> = steps

@@ -1,8 +1,7 @@
-//! Builds what `cursor_stores` reads as `chat`: stores of the command line agent and of ACP sessions, of every
-//! generation.
+//! Stores of the command line agent and of ACP sessions, of every generation; `cursor_stores::chat` reads them.
 //!
-//! [`Chat`] takes what was said and writes a store as a build of its [`Generation`] leaves it. [`StoreWriter`] is the
-//! level below: blobs, roots and the meta row, for what no build writes.
+//! [`Chat`] writes a conversation as a build of its [`Generation`] would. [`StoreWriter`] is the level below: blobs, roots
+//! and the meta row, for stores that no build writes.
 
 mod bulk;
 mod json;
@@ -15,13 +14,13 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 
 pub use bulk::{MetaFiles, large_chat, many_chats, wide_chat};
-pub use cursor_stores::chat::schema::ConversationStateStructure;
+pub use cursor_stores::chat::schema::{ConversationStateStructure, TodoStatus as Todo};
 pub use planted::{Planted, planted_chat};
 pub use store_writer::{MetaForm, StoreWriter};
 
 use crate::Closing;
 
-/// When the build is from that wrote a chat.
+/// The date of the build that wrote a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generation {
     /// Turns in field 2 without a union around them, no request ids, no `<user_query>`, no `meta.json`.
@@ -50,22 +49,14 @@ pub struct Chat {
     pub plan: Option<String>,
     /// Path, content before, content now.
     pub files: Vec<(String, String, String)>,
-    /// After so many turns the prompt was summarised, with these words.
+    /// The number of turns after which the prompt was summarised, and the summary.
     pub compaction: Option<(usize, String)>,
-    /// `subagentInfo` of a sub-agent's own store: id of the parent, of the call, and the type.
+    /// `subagentInfo` of a subagent's own store: the parent's id, the call's id, and the type.
     pub subagent_of: Option<(String, String, String)>,
     /// Every root that the build would have written, or only the last.
     pub roots: Roots,
-    /// Anything else of the root: an encoded `ConversationStateStructure`, to which the rest is added.
+    /// More fields of the root, as an encoded `ConversationStateStructure`.
     pub more: Vec<u8>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Todo {
-    Pending,
-    InProgress,
-    Completed,
-    Cancelled,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +72,7 @@ pub enum Turn {
         prompt: String,
         steps: Vec<Step>,
     },
-    /// What the user ran with `!`.
+    /// A command that the user ran with `!`.
     Shell {
         command: String,
         stdout: String,
@@ -90,7 +81,7 @@ pub enum Turn {
     },
 }
 
-/// What an agent did.
+/// One step of an agent.
 #[derive(Debug, Clone)]
 pub enum Step {
     Thinking(String),
@@ -98,7 +89,7 @@ pub enum Step {
     Call(Call),
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub id: String,
@@ -139,7 +130,7 @@ impl Turn {
 }
 
 impl Chat {
-    /// A chat in which nothing was said yet.
+    /// A chat without a message.
     #[must_use]
     pub fn new(generation: Generation, id: &str) -> Self {
         Self {

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{Call, Chat, Generation, Outcome, Step, StoreWriter, Todo, Turn};
 use crate::Closing;
 
-/// The words, and the field that each is in.
+/// Words, each with the field that contains it.
 #[derive(Debug, Default)]
 pub struct Planted {
     pub words: Vec<(String, String)>,
@@ -27,8 +27,8 @@ impl Planted {
     }
 }
 
-/// Writes a chat below a `chats` directory, with words in every field of it, in what is shown, what is kept beside and
-/// what was abandoned, and returns its directory.
+/// Writes a chat below a `chats` directory, with a word in every field, whether Cursor shows, keeps or abandons it.
+/// Returns the chat's directory.
 pub fn planted_chat(chats: &Path, id: &str, planted: &mut Planted) -> std::path::PathBuf {
     let mut chat = Chat::new(Generation::Sep2026, id);
     chat.name = planted.word("name");
@@ -82,7 +82,7 @@ pub fn planted_chat(chats: &Path, id: &str, planted: &mut Planted) -> std::path:
     directory
 }
 
-/// What a root holds inline.
+/// The inline fields of a root.
 fn more_state(planted: &mut Planted) -> ConversationStateStructure {
     let mut state = ConversationStateStructure {
         read_paths: vec![planted.word("read path")],

@@ -2,24 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
+use cursor_stores::chat::{ChatMeta, WritableStore};
 use prost::Message;
 use rusqlite::Connection;
-use serde_json::{Map, Value as Json};
-use sha2::{Digest, Sha256};
+use rusqlite::types::Value;
+use serde_json::Value as Json;
 
-use crate::{Closing, close, open_writer};
+use crate::{Closing, close};
 
-/// Writes a store. Ids are the 32 bytes of a hash, as messages refer to them.
+/// Writes a store. Ids are the 32 bytes of a hash, the form in which messages refer to them.
 pub struct StoreWriter {
-    connection: Connection,
+    store: WritableStore,
     path: PathBuf,
-    meta: Map<String, Json>,
+    meta: ChatMeta,
 }
 
-/// How the meta row is stored.
+/// The form of the meta row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetaForm {
-    /// The hex digits of JSON, as text: what all builds write.
+    /// The hex digits of JSON, as text. All builds write this.
     Hex,
     HexBlob,
     Json,
@@ -29,43 +30,25 @@ pub enum MetaForm {
 impl StoreWriter {
     /// Makes `store.db` in a directory.
     pub fn create(directory: &Path, agent_id: &str, created_ms: i64) -> Self {
+        std::fs::create_dir_all(directory).unwrap();
         let path = directory.join("store.db");
-        let connection = open_writer(&path);
-        connection
-            .execute_batch(
-                "PRAGMA user_version = 1;
-                 CREATE TABLE IF NOT EXISTS blobs (id TEXT PRIMARY KEY, data BLOB);
-                 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT);",
-            )
-            .unwrap();
-        let mut meta = Map::new();
-        meta.insert("agentId".to_owned(), agent_id.into());
-        meta.insert("latestRootBlobId".to_owned(), "".into());
-        meta.insert("name".to_owned(), "New Agent".into());
-        meta.insert("mode".to_owned(), "default".into());
-        meta.insert("createdAt".to_owned(), created_ms.into());
-        Self { connection, path, meta }
+        let store = WritableStore::open(&path).unwrap();
+        Self { store, path, meta: ChatMeta::new(agent_id, created_ms) }
     }
 
-    /// Sets a key of the meta row; it is written with the next root, or by [`Self::put_meta`].
+    /// Sets a key of the meta row. [`Self::put_root`] and [`Self::put_meta`] write the row.
     pub fn set_meta(&mut self, key: &str, value: impl Into<Json>) {
-        self.meta.insert(key.to_owned(), value.into());
+        self.meta.set(key, value.into());
     }
 
     /// Writes a blob under its own id.
     pub fn put(&self, data: &[u8]) -> Vec<u8> {
-        let id = Sha256::digest(data).to_vec();
-        self.put_as(&id, data);
-        id
+        self.store.put(data).unwrap().to_vec()
     }
 
     /// Writes a blob under any id.
     pub fn put_as(&self, id: &[u8], data: &[u8]) {
-        self.connection
-            .prepare_cached("INSERT OR REPLACE INTO blobs (id, data) VALUES (?1, ?2)")
-            .unwrap()
-            .execute((hex::encode(id), data))
-            .unwrap();
+        self.store.put_as(&hex::encode(id), data).unwrap();
     }
 
     pub fn put_json(&self, json: &Json) -> Vec<u8> {
@@ -85,26 +68,24 @@ impl StoreWriter {
     }
 
     pub fn put_meta(&self, form: MetaForm) {
-        use rusqlite::types::Value;
-        let json = Json::Object(self.meta.clone()).to_string();
-        let value = match form {
-            MetaForm::Hex => Value::Text(hex::encode(json)),
-            MetaForm::HexBlob => Value::Blob(hex::encode(json).into_bytes()),
-            MetaForm::Json => Value::Text(json),
-            MetaForm::JsonBlob => Value::Blob(json.into_bytes()),
+        let hex = self.meta.to_hex_row();
+        let json = hex::decode(&hex).unwrap();
+        let row = match form {
+            MetaForm::Hex => Value::Text(hex),
+            MetaForm::HexBlob => Value::Blob(hex.into_bytes()),
+            MetaForm::Json => Value::Text(String::from_utf8(json).unwrap()),
+            MetaForm::JsonBlob => Value::Blob(json),
         };
-        self.connection
-            .execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('0', ?1)", [value])
-            .unwrap();
+        self.store.put_meta(row).unwrap();
     }
 
-    /// The database itself, for anything else.
+    /// The database itself, for everything else.
     #[must_use]
     pub fn connection(&self) -> &Connection {
-        &self.connection
+        &self.store
     }
 
     pub fn close(self, closing: Closing) {
-        close(self.connection, &self.path, closing);
+        close(self.store, &self.path, closing);
     }
 }

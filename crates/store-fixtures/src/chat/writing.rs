@@ -1,21 +1,15 @@
-//! A chat from its first prompt to its last root, in the order in which a real one is written.
+//! Writes a chat from its first prompt to its last root, in the order of a real one.
 
 use std::path::{Path, PathBuf};
 
-use cursor_stores::chat::known_tool_schema::{
-    ShellArgs, ShellOutcome, ShellResult, ShellSuccess, ShellToolCall, TaskArgs, TaskOutcome,
-    TaskResult, TaskSuccess, TaskToolCall,
-};
 use cursor_stores::chat::schema::{
-    AgentMode, ConversationPlan, ConversationStateStructure, ConversationSummary,
-    ConversationSummaryArchive, ConversationTokenDetails, FileState, FileStateStructure,
-    StepTiming, TodoItem, TodoStatus,
-};
-use cursor_stores::chat::tool_schema::{OpaqueToolCall, Tool, ToolCall};
-use cursor_stores::chat::turn_schema::{
-    AgentConversationTurnStructure, AssistantMessage, ConversationStep, ConversationTurnStructure,
-    ShellCommand, ShellConversationTurnStructure, ShellOutput, Step as StoredStep, ThinkingMessage,
-    Turn as StoredTurn, UserMessage,
+    AgentConversationTurnStructure, AgentMode, AssistantMessage, ConversationPlan,
+    ConversationStateStructure, ConversationStep, ConversationSummary, ConversationSummaryArchive,
+    ConversationTokenDetails, ConversationTurnStructure, FileState, FileStateStructure,
+    OpaqueToolCall, ShellArgs, ShellCommand, ShellConversationTurnStructure, ShellOutcome,
+    ShellOutput, ShellResult, ShellSuccess, ShellToolCall, Step as StoredStep, StepTiming,
+    TaskArgs, TaskOutcome, TaskResult, TaskSuccess, TaskToolCall, ThinkingMessage, TodoItem, Tool,
+    ToolCall, Turn as StoredTurn, UserMessage,
 };
 use prost::Message;
 
@@ -150,7 +144,7 @@ impl<'a> Writing<'a> {
         self.checkpoint();
     }
 
-    /// What is said before tools run, and their results.
+    /// The texts before the tools run, and the results of the tools.
     fn answer(
         &mut self,
         steps: &[Step],
@@ -211,7 +205,7 @@ impl<'a> Writing<'a> {
         self.store.put_message(&ConversationStep { message: Some(step) })
     }
 
-    /// Writes the next version of a turn and puts it in the place of the one before.
+    /// Writes the next version of a turn in place of the one before.
     fn put_turn(&mut self, structure: &AgentConversationTurnStructure, is_in_root: &mut bool) {
         let is_old = self.chat.generation == Generation::Aug2025;
         let id = if is_old {
@@ -243,7 +237,7 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// Replaces the prompt by a summary, as `/summarize` does.
+    /// Replaces the prompt with a summary, as `/summarize` does.
     fn compact_if_due(&mut self) {
         let Some((_, text)) =
             self.chat.compaction.as_ref().filter(|(after, _)| *after == self.n_turns)
@@ -271,7 +265,7 @@ impl<'a> Writing<'a> {
         self.checkpoint();
     }
 
-    /// Writes what is beside the messages, and the last root.
+    /// Writes todos, plan and files, and then the last root.
     fn finish(&mut self) {
         self.compact_if_due();
         self.root.todos = self
@@ -373,16 +367,10 @@ fn stored_call(call: &Call) -> ToolCall {
 }
 
 fn todo_item(index: usize, text: &str, todo: Todo) -> TodoItem {
-    let status = match todo {
-        Todo::Pending => TodoStatus::Pending,
-        Todo::InProgress => TodoStatus::InProgress,
-        Todo::Completed => TodoStatus::Completed,
-        Todo::Cancelled => TodoStatus::Cancelled,
-    };
     TodoItem {
         id: format!("todo-{index}"),
         content: text.to_owned(),
-        status: status.into(),
+        status: todo.into(),
         ..TodoItem::default()
     }
 }

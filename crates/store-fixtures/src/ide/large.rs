@@ -1,4 +1,4 @@
-//! A database as large as those that users complain about, for the bench.
+//! A database of the size that users complain about, for the bench.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -10,12 +10,12 @@ use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
 use super::{assistant_bubble, composer, create_tables, tool_bubble, user_bubble};
-use crate::open_writer;
+use crate::{iso, open_writer};
 
 const CREATED_MS: i64 = 1_790_000_000_000;
 
-/// Writes a `state.vscdb` at `path` of about `n_bytes`: conversations with bubbles and blobs in equal parts, most of
-/// what is said made up of the same words. `word` is in one bubble in the middle, and in one blob.
+/// Writes a `state.vscdb` at `path` of about `n_bytes`: conversations with bubbles and blobs in equal parts, made of the
+/// same few words. `word` is in one bubble in the middle, and in one blob.
 pub fn generate_large(
     path: &Path,
     n_composers: usize,
@@ -94,7 +94,7 @@ fn write_conversation(
     }
     let mut prompt_ids = Vec::new();
     for place in 0..n_blobs {
-        // A quarter of them is JSON.
+        // Every fourth blob is JSON.
         let content = if place % 4 == 0 {
             let role = if place % 8 == 0 { "user" } else { "assistant" };
             let text = words.some(words.length);
@@ -133,7 +133,7 @@ fn write_conversation(
         .unwrap();
 }
 
-/// An id that looks like one, and sorts like one: its digits are spread.
+/// A well-formed id with spread digits, so that ids sort like random ones.
 fn uuid(number: u64) -> String {
     let digest = hex::encode(Sha256::digest(number.to_le_bytes()));
     format!(
@@ -146,20 +146,7 @@ fn uuid(number: u64) -> String {
     )
 }
 
-/// The first of October 2026 and some seconds.
-fn iso(at_ms: i64) -> String {
-    let seconds = (at_ms - CREATED_MS) / 1000;
-    let (days, rest) = (seconds / 86400, seconds % 86400);
-    format!(
-        "2026-10-{:02}T{:02}:{:02}:{:02}.000Z",
-        days % 28 + 1,
-        rest / 3600,
-        rest / 60 % 60,
-        rest % 60
-    )
-}
-
-/// Texts of all lengths, cut from one long text, so that making them costs nothing.
+/// Texts of all lengths, cut from one long text, so that they cost nothing.
 struct Words {
     text: String,
     at: usize,
@@ -168,31 +155,15 @@ struct Words {
 
 impl Words {
     fn new(length: usize) -> Self {
-        const WORDS: [&str; 16] = [
-            "the",
-            "parser",
-            "returns",
-            "an",
-            "error",
-            "when",
-            "its",
-            "input",
-            "ends",
-            "early;",
-            "please",
-            "check",
-            "src/main.rs",
-            "and",
-            "run",
-            "tests\n",
-        ];
+        const WORDS: &str = "the parser returns an error when its input ends early; please check src/main.rs and run tests\n";
+        let words: Vec<&str> = WORDS.split(' ').collect();
         let mut text = String::new();
         let mut state = 0x2545_f491_4f6c_dd1d_u64;
         while text.len() < 4 * 1024 * 1024 + 2 * length {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            write!(text, "{} ", WORDS[(state >> 60) as usize]).unwrap();
+            write!(text, "{} ", words[(state >> 60) as usize]).unwrap();
         }
         Self { text, at: 0, length }
     }

@@ -1,4 +1,4 @@
-//! Builds what `cursor_stores` reads as `ide`: `User/globalStorage/state.vscdb` and `User/workspaceStorage`.
+//! `User/globalStorage/state.vscdb` and `User/workspaceStorage` of the IDE; `cursor_stores::ide` reads them.
 
 mod large;
 mod planted;
@@ -26,14 +26,14 @@ pub struct IdeHome {
     global: Connection,
 }
 
-/// Which columns the table of headers has.
+/// The columns of the table of headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderColumns {
-    /// As builds from 3.9 on write it.
+    /// Builds from 3.9 on.
     Usual,
-    /// With the type of a sub-agent, as the newest write it.
+    /// The newest builds: with the type of a subagent.
     Newest,
-    /// As some builds had it: without what an index needs.
+    /// Some builds: without the columns of an index.
     Few,
 }
 
@@ -52,7 +52,7 @@ pub struct HeaderRow {
 }
 
 impl IdeHome {
-    /// Opens the global database of a `User` directory, which is made if it is not there.
+    /// Opens the global database of a `User` directory, and makes both if they are missing.
     pub fn new(user_dir: &Path) -> Self {
         let global = open_writer(&user_dir.join("globalStorage").join("state.vscdb"));
         create_tables(&global);
@@ -64,17 +64,17 @@ impl IdeHome {
         self.user_dir.join("globalStorage").join("state.vscdb")
     }
 
-    /// Writes JSON as text, as most builds do.
+    /// Writes JSON as text, like most builds.
     pub fn put(&self, key: &str, value: &Json) {
         self.put_value(key, value.to_string());
     }
 
-    /// Writes bytes as a blob, as the other builds do.
+    /// Writes bytes as a blob, like the other builds.
     pub fn put_bytes(&self, key: &str, value: &[u8]) {
         self.put_value(key, value);
     }
 
-    /// Leaves a key without a value, as Cursor does when it deletes.
+    /// Writes a key without a value, as Cursor does to delete it.
     pub fn put_tombstone(&self, key: &str) {
         self.put_value(key, Null);
     }
@@ -107,7 +107,7 @@ impl IdeHome {
         );
     }
 
-    /// Writes a blob of an agent under its hash, which is returned.
+    /// Writes a blob of an agent under its hash, and returns the hash.
     pub fn put_agent_blob(&self, content: &[u8]) -> [u8; 32] {
         let id: [u8; 32] = Sha256::digest(content).into();
         self.put_bytes(&format!("agentKv:blob:{}", hex::encode(id)), content);
@@ -129,7 +129,7 @@ impl IdeHome {
         self.global.execute_batch(sql).unwrap();
     }
 
-    /// Writes a row of the table of headers, as far as it has the columns.
+    /// Writes a row of the table of headers into the columns that exist.
     pub fn put_header(&self, row: &HeaderRow, columns: HeaderColumns) {
         let value = row.value.to_string();
         match columns {
@@ -177,7 +177,7 @@ impl IdeHome {
         }
     }
 
-    /// The connection, for what has no method.
+    /// The connection, for everything without a method.
     pub fn connection(&self) -> &Connection {
         &self.global
     }

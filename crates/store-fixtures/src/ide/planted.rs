@@ -1,4 +1,4 @@
-//! A home in which a word of its own stands in every field that holds text.
+//! A home with a word of its own in every text field.
 
 use std::path::Path;
 
@@ -12,21 +12,21 @@ use super::{
 };
 use crate::Closing;
 
-/// A word and where it stands.
+/// A word and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planted {
     /// Such as `bubbleId thinking.text`.
     pub place: String,
     pub word: String,
-    /// The conversation that it belongs to; empty where it belongs to none.
+    /// The conversation around it; empty if there is none.
     pub key: String,
 }
 
-/// The conversation that nearly everything belongs to, and one of the oldest build.
+/// The conversation with nearly all words, and one of the oldest build.
 const ID: &str = "7a1d0000-0000-4000-8000-000000000001";
 const OLD_ID: &str = "7a1d0000-0000-4000-8000-000000000002";
 
-/// Writes a home and returns the words in it. `prefix` begins each, so that several homes can be told apart.
+/// Writes a home and returns its words. Each begins with `prefix`, so that several homes have different words.
 pub fn plant(user_dir: &Path, prefix: &str) -> Vec<Planted> {
     let home = IdeHome::new(user_dir);
     let mut garden = Garden { prefix, planted: Vec::new() };
@@ -44,7 +44,7 @@ pub fn plant(user_dir: &Path, prefix: &str) -> Vec<Planted> {
         ("codeBlockData", json!({"file:///srv/a.rs": [{"codeblockId": "1", "content": "%"}]})),
         ("fieldOfTomorrow", json!({"deep": ["%"]})),
     ] {
-        // A name of a field is no text.
+        // The name of a field is no text.
         if field != "usageData" {
             main[field] = garden.fill(&format!("composerData {field}"), ID, value);
         }
@@ -145,7 +145,7 @@ fn side_rows(home: &IdeHome, garden: &mut Garden<'_>) {
         let value = garden.fill(family, ID, value);
         home.put(&format!("{family}:{ID}:row-1"), &value);
     }
-    // An abandoned branch, and a sub-agent of an older build.
+    // An abandoned branch, and a subagent of an older build.
     let orphan = garden.word("bubbleId orphan", ID);
     home.put_bubble(ID, &assistant_bubble("b9", &orphan));
     let task = "task-call_1\nfc_1";
@@ -177,7 +177,7 @@ fn blobs(home: &IdeHome, garden: &mut Garden<'_>) {
     home.put_bytes(&format!("agentKv:checkpoint:{ID}"), hex::encode(root).as_bytes());
     let unowned = garden.word("agentKv of nobody", "");
     home.put_agent_blob(format!("\u{a}\u{4}{unowned}").as_bytes());
-    // As older builds wrote them: in hexadecimal.
+    // Older builds wrote blobs in hexadecimal.
     let hexadecimal = garden.word("agentKv in hexadecimal", "");
     let content = json!({"role": "tool", "content": hexadecimal}).to_string();
     home.put(&format!("agentKv:blob:{}", "ab".repeat(32)), &Json::Null);

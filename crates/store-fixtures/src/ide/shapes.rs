@@ -1,8 +1,8 @@
-//! The JSON that the IDE writes, with the fields that are there whether they say anything or not.
+//! The JSON that the IDE writes, empty fields included.
 
 use serde_json::{Value as Json, json};
 
-/// A composer that only names its bubbles. `version` is its `_v`.
+/// A composer that refers to its bubbles. `version` is its `_v`.
 pub fn composer(id: &str, version: u32, headers: &[Json]) -> Json {
     json!({
         "_v": version, "composerId": id, "richText": "", "hasLoaded": true, "text": "",
@@ -18,7 +18,7 @@ pub fn composer(id: &str, version: u32, headers: &[Json]) -> Json {
     })
 }
 
-/// A composer that has its bubbles in it, as the oldest do.
+/// A composer that contains its bubbles, like the oldest ones.
 pub fn inline_composer(id: &str, bubbles: &[Json]) -> Json {
     json!({
         "composerId": id, "richText": "", "text": "", "conversation": bubbles, "status": "completed",
@@ -57,7 +57,7 @@ pub fn thinking_bubble(id: &str, text: &str) -> Json {
     bubble
 }
 
-/// A call of a tool with its result, both as JSON in strings.
+/// A tool call with its result, both as JSON in strings.
 pub fn tool_bubble(id: &str, call_id: &str, name: &str, args: &Json, result: &Json) -> Json {
     let mut bubble = bubble(id, 2);
     bubble["capabilityType"] = json!(15);
@@ -69,6 +69,17 @@ pub fn tool_bubble(id: &str, call_id: &str, name: &str, args: &Json, result: &Js
     bubble
 }
 
+/// The lists that every bubble has.
+const EMPTY_LISTS: &str = "approximateLintErrors lints codebaseContextChunks commits pullRequests attachedCodeChunks \
+    assistantSuggestedDiffs gitDiffs interpreterResults images attachedFolders attachedFoldersNew \
+    userResponsesToSuggestedCodeBlocks suggestedCodeBlocks diffsForCompressingFiles relevantFiles \
+    toolResults notepads capabilities multiFileLinterErrors diffHistories recentLocationsHistory \
+    recentlyViewedFiles fileDiffTrajectories docsReferences webReferences aiWebSearchResults \
+    attachedFoldersListDirResults humanChanges summarizedComposers cursorRules contextPieces \
+    editTrailContexts allThinkingBlocks diffsSinceLastApply deletedFiles attachedFileCodeChunksUris \
+    consoleLogs uiElementPicked knowledgeItems documentationSelections externalLinks projectLayouts \
+    capabilityContexts todos workspaceUris";
+
 /// The fields that every bubble has.
 fn bubble(id: &str, kind: u32) -> Json {
     let mut bubble = json!({
@@ -76,77 +87,19 @@ fn bubble(id: &str, kind: u32) -> Json {
         "tokenCount": {"inputTokens": 0, "outputTokens": 0}, "isRefunded": false, "useWeb": false,
         "supportedTools": [1, 41, 7], "createdAt": null,
     });
-    for field in [
-        "approximateLintErrors",
-        "lints",
-        "codebaseContextChunks",
-        "commits",
-        "pullRequests",
-        "attachedCodeChunks",
-        "assistantSuggestedDiffs",
-        "gitDiffs",
-        "interpreterResults",
-        "images",
-        "attachedFolders",
-        "attachedFoldersNew",
-        "userResponsesToSuggestedCodeBlocks",
-        "suggestedCodeBlocks",
-        "diffsForCompressingFiles",
-        "relevantFiles",
-        "toolResults",
-        "notepads",
-        "capabilities",
-        "multiFileLinterErrors",
-        "diffHistories",
-        "recentLocationsHistory",
-        "recentlyViewedFiles",
-        "fileDiffTrajectories",
-        "docsReferences",
-        "webReferences",
-        "aiWebSearchResults",
-        "attachedFoldersListDirResults",
-        "humanChanges",
-        "summarizedComposers",
-        "cursorRules",
-        "contextPieces",
-        "editTrailContexts",
-        "allThinkingBlocks",
-        "diffsSinceLastApply",
-        "deletedFiles",
-        "attachedFileCodeChunksUris",
-        "consoleLogs",
-        "uiElementPicked",
-        "knowledgeItems",
-        "documentationSelections",
-        "externalLinks",
-        "projectLayouts",
-        "capabilityContexts",
-        "todos",
-        "workspaceUris",
-    ] {
+    for field in EMPTY_LISTS.split_whitespace() {
         bubble[field] = json!([]);
     }
     bubble
 }
 
+/// The lists that every context has.
+const CONTEXT_LISTS: &str = "composers quotes selectedCommits selectedPullRequests selectedImages folderSelections fileSelections \
+    selections terminalSelections selectedDocs externalLinks cursorRules uiElementSelections";
+
 fn empty_context() -> Json {
-    let lists = [
-        "composers",
-        "quotes",
-        "selectedCommits",
-        "selectedPullRequests",
-        "selectedImages",
-        "folderSelections",
-        "fileSelections",
-        "selections",
-        "terminalSelections",
-        "selectedDocs",
-        "externalLinks",
-        "cursorRules",
-        "uiElementSelections",
-    ];
     let mut context = json!({"mentions": {}});
-    for list in lists {
+    for list in CONTEXT_LISTS.split_whitespace() {
         context[list] = json!([]);
         context["mentions"][list] = json!({});
     }
@@ -165,7 +118,7 @@ pub fn lexical(text: &str) -> Json {
     json!({"root": {"type": "root", "version": 1, "format": "", "indent": 0, "children": paragraphs}})
 }
 
-/// A message as the model is given it.
+/// A message of the model's prompt.
 pub fn agent_message(role: &str, content: &Json, request_id: Option<&str>) -> Json {
     let mut message = json!({"role": role, "content": content});
     if let Some(request_id) = request_id {

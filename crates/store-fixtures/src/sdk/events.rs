@@ -1,4 +1,4 @@
-//! The messages that a run streams, in the SDK's own shapes. Ids are added when they are written.
+//! The messages that a run streams, in the SDK's own shapes. The writer adds the ids.
 
 use serde_json::{Value as Json, json};
 
@@ -11,7 +11,7 @@ pub fn text(piece: &str) -> Json {
     json!({"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": piece}]}})
 }
 
-/// What the model asked for, as a block of an answer.
+/// A tool call as a block of an answer.
 pub fn tool_use(id: &str, name: &str, input: Json) -> Json {
     let block = json!({"type": "tool_use", "id": id, "name": name, "input": input});
     json!({"type": "assistant", "message": {"role": "assistant", "content": [block]}})
@@ -64,7 +64,7 @@ pub fn usage(usage: Json) -> Json {
     json!({"type": "usage", "usage": usage})
 }
 
-/// What the SDK says of tokens.
+/// The token counts of the SDK.
 pub fn tokens(input: u64, output: u64, cache_read: u64, cache_write: u64) -> Json {
     json!({
         "inputTokens": input, "outputTokens": output, "cacheReadTokens": cache_read, "cacheWriteTokens": cache_write,
@@ -84,12 +84,12 @@ pub fn ending(status: &str, error: Option<&str>) -> [super::Event; 2] {
     ]
 }
 
-/// A prompt as checkpoints have it.
+/// A prompt in a checkpoint.
 pub fn checkpoint_prompt(text: &str) -> Json {
     json!({"role": "user", "content": [{"type": "text", "text": format!("<user_query>\n{text}\n</user_query>")}]})
 }
 
-/// An answer as checkpoints have it.
+/// An answer in a checkpoint.
 pub fn checkpoint_answer(text: &str) -> Json {
     json!({"role": "assistant", "id": "1", "content": [{"type": "text", "text": text}]})
 }

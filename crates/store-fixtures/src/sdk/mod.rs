@@ -1,5 +1,5 @@
-//! Builds what `cursor_stores` reads as `sdk`: the SDK's `index.db` of every generation with the databases of its
-//! agents, and its files of lines.
+//! The SDK's `index.db` of every generation with the databases of its agents, and its files of lines;
+//! `cursor_stores::sdk` reads them.
 
 mod bulk;
 pub mod events;
@@ -15,7 +15,7 @@ pub use bulk::many_agents;
 pub use planted::planted_agent;
 pub use writing::{chat_path, write_database, write_lines};
 
-/// Which columns `runs` has.
+/// The generations of the SDK. They differ in the columns of `runs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generation {
     /// 1.0.9: neither `request_id` nor `result` nor `usage_json`.
@@ -24,9 +24,9 @@ pub enum Generation {
     July2026,
     /// 1.0.22 and newer: with `usage_json`, and an encryption key in the meta row of each agent.
     September2026,
-    /// The same, but begun by 1.0.9: the newer columns were added, so they are the last.
+    /// The same, but begun by 1.0.9: the newer columns were added at the end.
     Upgraded,
-    /// A generation to come, with columns and a table that nobody knows yet.
+    /// A future generation, with unknown columns and an unknown table.
     Future,
 }
 
@@ -56,7 +56,7 @@ pub struct Agent {
     pub runs: Vec<Run>,
 }
 
-/// One prompt and what came of it.
+/// One prompt and its outcome.
 #[derive(Debug, Clone)]
 pub struct Run {
     pub id: String,
@@ -74,7 +74,7 @@ pub struct Run {
     pub created_ms: i64,
     pub ended_ms: i64,
     pub events: Vec<Event>,
-    /// What the run added to the messages that the model is prompted with; with none it has made no checkpoint.
+    /// The messages that the run added to the prompt. Without any, it made no checkpoint.
     pub checkpoint: Vec<Json>,
 }
 
@@ -113,7 +113,7 @@ impl Agent {
 }
 
 impl Run {
-    /// A run that finished, in which this happened.
+    /// A finished run with these messages.
     pub fn new(id: &str, messages: Vec<Json>) -> Self {
         Self {
             id: id.to_owned(),
@@ -141,12 +141,12 @@ impl Run {
 }
 
 impl Event {
-    /// An event with a message. The ids of agent and run are added when it is written.
+    /// An event with a message. The writer adds the ids of agent and run.
     pub fn message(message: Json) -> Self {
         Self::payload(json!({"schemaVersion": 1, "type": "sdk_message", "message": message}))
     }
 
-    /// An event with anything.
+    /// An event with any payload.
     pub fn payload(payload: Json) -> Self {
         Self {
             payload: Some(payload),
@@ -156,13 +156,13 @@ impl Event {
         }
     }
 
-    /// An event whose payload is kept elsewhere.
+    /// An event whose payload is in another place.
     pub fn elsewhere(reference: &str) -> Self {
         Self { payload: None, payload_ref: Some(reference.to_owned()), ..Self::payload(Json::Null) }
     }
 }
 
-/// Where the SDK puts the store of a workspace, below `projects`.
+/// The SDK's store of a workspace, below `projects`.
 pub fn state_root(projects: &Path, workspace: &str) -> PathBuf {
     let hash = hex::encode(Md5::digest(workspace));
     let words: Vec<&str> = workspace

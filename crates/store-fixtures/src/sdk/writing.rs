@@ -1,20 +1,21 @@
-//! Writing the stores.
+//! Writes the SDK's stores.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cursor_stores::chat::BlobId;
 use cursor_stores::chat::schema::ConversationStateStructure;
-use cursor_stores::chat::{BlobEncryptionKey, BlobId, ChatMeta};
 use prost::Message;
 use rusqlite::{Connection, ToSql};
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
 use super::{Agent, Event, Generation, Run};
-use crate::{Closing, close, open_writer};
+use crate::chat::{MetaForm, StoreWriter};
+use crate::{Closing, close, iso, open_writer};
 
-/// Where the database of an agent is, below the store.
+/// The database of an agent, below the store.
 pub fn chat_path(store: &Path, agent_id: &str) -> PathBuf {
     let name = format!("agent-{}", hex::encode(Sha256::digest(agent_id)));
     store.join("agents").join(name).join("store.db")
@@ -175,32 +176,26 @@ fn write_chat(
     if blobs.is_empty() {
         return roots;
     }
-    let path = chat_path(store, &agent.id);
-    let connection = open_writer(&path);
-    connection
-        .execute_batch(
-            "PRAGMA user_version = 1; CREATE TABLE blobs (id TEXT PRIMARY KEY, data BLOB);
-             CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT); BEGIN",
-        )
-        .unwrap();
-    for (id, data) in &blobs {
-        insert(&connection, "blobs", &[("id", &id.to_string()), ("data", data)]);
+    let directory = chat_path(store, &agent.id);
+    let mut chat = StoreWriter::create(directory.parent().unwrap(), &agent.id, agent.created_ms);
+    chat.connection().execute_batch("BEGIN").unwrap();
+    for data in blobs.values() {
+        chat.put(data);
     }
-    let mut meta = ChatMeta::new(&agent.id, agent.created_ms);
-    // Only the first generation says there what the latest root is.
+    // Only the first generation names the latest root there.
     if let (Generation::May2026, Some(root)) = (generation, roots.last()) {
-        meta.set_latest_root(*root);
+        chat.set_meta("latestRootBlobId", root.to_string());
     }
     if generation.has_usage() {
-        meta.set_encryption_key(BlobEncryptionKey::new("5ec7e7".repeat(10)));
+        chat.set_meta("blobEncryptionKey", "5ec7e7".repeat(10));
     }
-    insert(&connection, "meta", &[("key", &"0"), ("value", &meta.to_hex_row())]);
-    connection.execute_batch("COMMIT").unwrap();
-    close(connection, &path, closing);
+    chat.put_meta(MetaForm::Hex);
+    chat.connection().execute_batch("COMMIT").unwrap();
+    chat.close(closing);
     roots
 }
 
-/// All blobs of an agent, and its root after each run. A run without a checkpoint has the root of the one before.
+/// All blobs of an agent, and its root after each run. A run without a checkpoint keeps the root of the run before.
 fn checkpoints(agent: &Agent) -> (BTreeMap<BlobId, Vec<u8>>, Vec<BlobId>) {
     let mut blobs = BTreeMap::new();
     let mut put = |data: Vec<u8>| {
@@ -301,11 +296,6 @@ fn updated_ms(agent: &Agent) -> i64 {
 
 fn reference(root: Option<&BlobId>) -> Option<String> {
     root.map(|root| json!({"blobId": root, "storeKind": "local-agent-store"}).to_string())
-}
-
-/// ISO 8601 as JavaScript writes it.
-fn iso(ms: i64) -> String {
-    jiff::Timestamp::from_millisecond(ms).unwrap().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }
 
 fn base64(data: &[u8]) -> String {

@@ -1,4 +1,4 @@
-//! What a merge cannot decide for the user, in words.
+//! Words for the conflicts that a merge leaves to the user.
 
 use crate::tree_path::TreePath;
 
@@ -9,14 +9,14 @@ pub struct Conflict {
     pub why: String,
 }
 
-/// Which states a merge brings together. Decides how modes are compared, and the words for a conflict.
+/// The states that a merge brings together. Decides how to compare modes, and the words for a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Setting {
-    /// A worktree into a checkout. Modes differ from checkout to checkout, so only the executable bit counts.
+    /// A worktree into a checkout. Modes differ between checkouts, so only the executable bit counts.
     Checkouts,
-    /// One workspace at three moments; every bit of a mode counts. The name is of what is taken back: "the run".
+    /// One workspace at three moments; every bit of a mode counts. The text names what is taken back: "the run".
     Since(&'static str),
-    /// The same, to finish what was interrupted. A file that is missing was being replaced.
+    /// The same, to finish an interrupted restore. A missing file was being replaced.
     Finishing,
 }
 
@@ -25,20 +25,19 @@ pub(crate) enum ConflictKind {
     SameLines,
     Changed,
     Mode,
-    /// To be removed, but changed.
+    /// One side removes it, the other side changed it.
     ToBeRemoved,
-    /// To be changed, but removed.
+    /// One side changes it, the other side removed it.
     Removed,
-    /// To be made, but something else is there.
+    /// One side creates it, but something else exists there.
     Made,
-    /// A directory is to become something else, but something was put into it.
+    /// A directory should become a file, but contains something new.
     HoldsMore,
     /// Its directory became a file.
     InFile,
     Repository,
-    /// Nobody knows what it was at the end of what is taken back.
+    /// Its state at the end of the run is unknown.
     Unknown,
-    /// It cannot be read now.
     Unreadable,
 }
 

@@ -1,4 +1,4 @@
-//! Merges the lines of files that both sides changed: git merges, and keeps the result in our repository.
+//! Merges the lines of files that both sides changed. Git merges them and keeps the result in our repository.
 
 use std::fs;
 use std::io;
@@ -12,31 +12,30 @@ use crate::tree_path::TreePath;
 
 /// Longer than any file takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Files that lie on the disk at the same time while they are merged.
+/// How many files may be on disk at the same time during a merge.
 const AT_ONCE: usize = 256;
-/// As git names them: what it is, what both began with, what comes in.
+/// Git's names for the present file, the common ancestor and the incoming file.
 const NAMES: [&str; 3] = ["ours", "base", "theirs"];
 
-/// A file whose lines are to be merged.
+/// A file whose lines need merging.
 #[derive(Debug)]
 pub(super) struct LineMerge {
     pub(super) path: TreePath,
-    /// Contents, in the order of [`NAMES`].
     pub(super) ids: [String; 3],
     pub(super) mode: u32,
 }
 
-/// The content that came of it, and its length; `None` where both sides changed the same lines, or it is no text.
+/// The id and length of the merged content. `None` if both sides changed the same lines, or the file is no text.
 pub(super) type MergedLines = Option<(String, u64)>;
 
-/// Where contents are read from; results are kept in the first.
+/// The histories that have the contents. Results go into `own`.
 pub(super) struct Stores<'a> {
     pub(super) own: &'a History,
     pub(super) other: Option<&'a History>,
 }
 
 impl Stores<'_> {
-    /// Merges all of them, in their order.
+    /// Merges all files, in their order.
     pub(super) fn merge_all(&self, merges: &[LineMerge]) -> Result<Vec<MergedLines>, MergeError> {
         let place = self.own.directory.join(format!("merging-{}", std::process::id()));
         let mut results = Vec::with_capacity(merges.len());
@@ -89,13 +88,13 @@ impl Stores<'_> {
         Ok(())
     }
 
-    /// Writes the merged file, and says how long it is.
+    /// Writes the merged file and returns its length.
     fn merge_one(&self, place: &Path, number: usize) -> Result<Option<u64>, MergeError> {
         let mut command = self.own.git.command_for_store(&self.own.store());
         command.args(["merge-file", "--quiet", "-p"]);
         command.args(NAMES.map(|name| format!("{number}.{name}"))).current_dir(place);
         let answer = run_git(&mut command, None, PATIENCE)?;
-        // Otherwise the number of conflicts, or that it is no text.
+        // The exit status is the number of conflicts, or says that the file is no text.
         if !answer.status.success() {
             return Ok(None);
         }

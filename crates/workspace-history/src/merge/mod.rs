@@ -1,5 +1,5 @@
-//! Brings what changed between two states of a workspace into a third: file by file, and line by line where both sides
-//! changed. Decides everything before anything is touched.
+//! Brings the changes between two states of a workspace into a third: file by file, and line by line where both sides
+//! changed. Decides everything before it touches anything.
 //!
 //! ```text
 //!             base      ──what changed──►  theirs            ours ──gets that too──►  target
@@ -19,23 +19,22 @@ pub use conflict::Conflict;
 pub(crate) use conflict::{ConflictKind, Setting};
 use lines::{LineMerge, Stores};
 
-use crate::changes::{Change, compare};
 use crate::git::GitError;
 use crate::history::{History, HistoryError};
+use crate::snapshot::changes::{Change, compare};
 use crate::snapshot::{Entry, EntryKind, Snapshot, Stamp};
 use crate::tree_path::TreePath;
 
-/// The bits that make a program.
 const EXECUTABLE: u32 = 0o111;
 
-/// What a workspace shall become.
+/// The planned state of a workspace.
 #[derive(Debug)]
 pub struct MergePlan {
-    /// The workspace with everything brought in that is no conflict.
+    /// The workspace with all changes that do not conflict.
     pub target: Snapshot,
-    /// Changed on both sides, in different places.
+    /// Files that both sides changed, in different places.
     pub merged: Vec<TreePath>,
-    /// In `target` they are as they are now.
+    /// Conflicts. In `target` these paths stay as they are now.
     pub conflicts: Vec<Conflict>,
 }
 
@@ -50,7 +49,6 @@ pub enum MergeError {
     History(#[from] HistoryError),
 }
 
-/// The three states.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sides<'a> {
     pub(crate) base: &'a Snapshot,
@@ -58,7 +56,7 @@ pub(crate) struct Sides<'a> {
     pub(crate) ours: &'a Snapshot,
 }
 
-/// Brings what changed in a worktree, from `base` to `theirs`, into a checkout, which is `ours` now.
+/// Brings the changes of a worktree, from `base` to `theirs`, into a checkout, `ours`.
 pub fn merge(
     worktree: &History,
     checkout: &History,
@@ -70,7 +68,8 @@ pub fn merge(
     plan(&stores, Setting::Checkouts, Sides { base, theirs, ours }, &[])
 }
 
-/// The same within one workspace. Some contents may be kept with another. Nothing is decided of what is in `left_alone`.
+/// Like [`merge`], but within one workspace. `other` may have some of the contents. Paths in `left_alone` stay
+/// undecided.
 pub(crate) fn merge_within(
     history: &History,
     other: Option<&History>,
@@ -98,7 +97,7 @@ fn plan(
     };
     let mut changes = compare(sides.base, sides.theirs);
     changes.retain(|change| !is_in(left_alone, change.path));
-    // Directories that go are looked at last and from within: something of the user's may stay in them.
+    // Directories that go come last, the innermost first: something of the user's may stay in them.
     for change in changes.iter().filter(|change| !removes_directory(change)) {
         work.decide(change);
     }
@@ -120,7 +119,7 @@ struct Work<'a> {
     setting: Setting,
     sides: Sides<'a>,
     target: BTreeMap<TreePath, Entry>,
-    /// Paths that are in `target` because of a decision.
+    /// Paths that a decision put into `target`.
     decided: Vec<TreePath>,
     lines: Vec<LineMerge>,
     merged: Vec<TreePath>,
@@ -141,7 +140,7 @@ impl Work<'_> {
             return;
         }
         if change.to.is_none() && is_in(&self.sides.theirs.left_out, path) {
-            // It could not be read then. It may well have been there, so it stays.
+            // The other side could not read this path, so it may well have existed. It stays.
             return;
         }
         if ours.is_none() && is_in(&self.sides.ours.left_out, path) {
@@ -168,8 +167,8 @@ impl Work<'_> {
         }
     }
 
-    /// The base does not tell what this was, because it could not be read then. The time that the kernel keeps does:
-    /// nothing has changed it since.
+    /// True if the file is older than the base. The base could not read it, but the kernel's time shows that nothing
+    /// has changed it since.
     fn was_not_touched_since(&self, change: &Change<'_>, ours: Option<&Entry>) -> bool {
         let base = self.sides.base;
         change.from.is_none()
@@ -177,7 +176,7 @@ impl Work<'_> {
             && ours.is_some_and(|ours| ours.stamp.changed_ns < base.began_ns)
     }
 
-    /// Content and mode by themselves: one side may have changed the one, and the other side the other.
+    /// Merges content and mode separately: each side may have changed one of them.
     fn combine(&mut self, path: &TreePath, from: &Entry, ours: &Entry, to: &Entry) {
         let mode = self.setting.merged_mode(from, ours, to);
         let kind = match (&from.kind, &ours.kind, &to.kind) {
@@ -231,7 +230,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Takes what the other side has, and the directories that it is in.
+    /// Takes the other side's entry, and the directories that it is in.
     fn take(&mut self, path: &TreePath, to: &Entry, ours: Option<&Entry>) {
         let mode = self.setting.taken_mode(ours, to);
         self.target.insert(path.clone(), Entry { mode, ..to.clone() });
@@ -261,8 +260,8 @@ impl Work<'_> {
         }
     }
 
-    /// A file cannot have something in it: where two decisions, or a decision and what is there, do not go together, it
-    /// stays as it is.
+    /// A file cannot contain other files. Where decisions contradict each other or the present state, the path stays
+    /// unchanged.
     fn take_back_nonsense(&mut self) {
         let decided = std::mem::take(&mut self.decided);
         let is_file = |target: &BTreeMap<TreePath, Entry>, path: &TreePath| {
@@ -294,7 +293,7 @@ impl Work<'_> {
     }
 }
 
-/// Whether something in a directory that is to become something else is there now and would stay.
+/// True if a directory that should become a file contains something that would stay.
 fn holds_what_was_there(work: &Work<'_>, directory: &TreePath) -> bool {
     let is_here = |path: &TreePath| path.is_within(directory);
     let within = work.target.range(directory.join(b"")..).take_while(|(path, _)| is_here(path));
@@ -337,7 +336,7 @@ impl Setting {
         }
     }
 
-    /// The mode of what is taken from the other side.
+    /// The mode of an entry from the other side.
     fn taken_mode(self, ours: Option<&Entry>, to: &Entry) -> u32 {
         match ours {
             Some(ours) if self == Self::Checkouts && ours.is_directory() == to.is_directory() => {
@@ -347,7 +346,7 @@ impl Setting {
         }
     }
 
-    /// `None` where both sides changed it, and not to the same.
+    /// `None` if both sides changed the mode in different ways.
     fn merged_mode(self, from: &Entry, ours: &Entry, to: &Entry) -> Option<u32> {
         if self == Self::Checkouts {
             let is_turned = (from.mode ^ to.mode) & EXECUTABLE != 0;
@@ -362,10 +361,11 @@ impl Setting {
 }
 
 fn with_bits_of(mode: u32, other: u32) -> u32 {
-    // Who may read may execute, where anybody may.
+    // If anyone may execute the file, everyone who may read it may execute it.
     let wanted = if other & EXECUTABLE == 0 { 0 } else { (mode & 0o444) >> 2 };
     mode & !EXECUTABLE | wanted
 }
 
 #[cfg(test)]
+#[path = "merge_tests.rs"]
 mod tests;

@@ -1,5 +1,4 @@
-//! What in a git directory is neither a directory nor a file of its own: listed, so that what a run put there is known, and
-//! removed.
+//! Finds and removes the irregular files of a git directory: links, special files, and files with a hard link outside.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,12 +14,12 @@ use super::soundness::{Closed, OpenedUp, Visit, walk};
 use crate::file_tree::{FileTree, OpenDirectory};
 use crate::tree_path::TreePath;
 
-/// Where files are shared by hard links between clones, and never written in place.
+/// The directories where clones share files by hard links. Git never writes those files in place.
 const SHARED: [&[u8]; 3] = [b"objects", b"lfs", b"annex"];
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Irregular {
-    /// Below the git directory.
+    /// The path below the git directory.
     pub(crate) path: TreePath,
     pub(crate) kind: IrregularKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,24 +32,24 @@ pub(crate) enum IrregularKind {
     Link,
     /// A FIFO, a socket or a device.
     Special,
-    /// A file that has another name outside of the git directory.
+    /// A file that has another name outside the git directory.
     HardLink {
         inode: u64,
     },
 }
 
-/// What a look through a git directory came to.
+/// The result of a search through a git directory.
 #[derive(Debug, Default)]
 pub(crate) struct LookedThrough {
-    /// Everything irregular, with the time when it was changed last.
+    /// All irregular files, each with the time of its last change.
     pub(crate) found: Vec<(Irregular, i64)>,
-    /// Directories that could not be read before they were opened up.
+    /// Directories that were closed and that the search opened up.
     pub(crate) opened: Vec<TreePath>,
-    /// Why something was not looked at.
+    /// Why the search is incomplete.
     pub(crate) problem: Option<RepositoryError>,
 }
 
-/// Everything irregular in a git directory, all of which can be read.
+/// All irregular files of a git directory. Fails if a directory cannot be read.
 pub(crate) fn irregular_in(
     git_dir: &Path,
     until: Instant,
@@ -59,7 +58,7 @@ pub(crate) fn irregular_in(
     collect(git_dir, until, Closed::Refuse, &mut found).map(|()| found)
 }
 
-/// Everything irregular that can be found in a git directory. A directory that cannot be read is opened up.
+/// All irregular files of a git directory. Opens up directories that cannot be read.
 pub(crate) fn irregular_opened_up(git_dir: &Path, until: Instant) -> LookedThrough {
     let (mut found, mut opened) = (Vec::new(), OpenedUp::default());
     let outcome = collect(git_dir, until, Closed::OpenUp(&mut opened), &mut found);
@@ -72,7 +71,7 @@ fn collect(
     closed: Closed<'_>,
     found: &mut Vec<(Irregular, i64)>,
 ) -> Result<(), RepositoryError> {
-    // Files with several names, by inode: how many names each has, and those that are here.
+    // Files with several names, by inode: the number of names, and the names in this directory.
     let mut linked: BTreeMap<u64, (u64, Vec<(TreePath, i64)>)> = BTreeMap::new();
     let outcome = walk(git_dir, until, closed, &mut |directory, path, file_type| {
         let is_shared = path.names().next().is_some_and(|first| SHARED.contains(&first));
@@ -97,7 +96,8 @@ fn collect(
         found.push((Irregular { path: path.clone(), kind, target }, changed_ns));
         Visit::GoOn
     });
-    // If the walk ended early, a name within the git directory may count as one outside. Such a file is only copied.
+    // If the walk ended early, a name inside the git directory may count as outside. Then the file is only copied,
+    // which does no harm.
     for (inode, (n_names, here)) in linked {
         if (here.len() as u64) < n_names {
             let kind = IrregularKind::HardLink { inode };
@@ -108,7 +108,7 @@ fn collect(
     outcome
 }
 
-/// Removes something irregular. Of a file with another name the content stays, in a file of its own.
+/// Removes an irregular file. A file with a hard link outside is replaced by a copy.
 pub(crate) fn remove(git_dir: &Path, irregular: &Irregular) -> io::Result<()> {
     let tree = FileTree::open(git_dir)?;
     let (parent, name) = (irregular.path.parent().unwrap_or_default(), irregular.path.name());

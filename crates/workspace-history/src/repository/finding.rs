@@ -1,4 +1,4 @@
-//! Finds the repository of a directory as git does, following no link.
+//! Finds the repository of a directory as git does, but follows no link.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,23 +11,21 @@ use rustix::fs::FileType;
 use crate::file_tree::FileTree;
 use crate::tree_path::TreePath;
 
-/// Git's own bookkeeping is short.
 const MOST_TEXT: u64 = 8 * 1024;
 /// A configuration may list hundreds of branches.
 const MOST_CONFIG: u64 = 1 << 20;
 
-/// Where a repository has what.
+/// The directories of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repository {
-    /// The checkout: the directory that `.git` is in.
+    /// The checkout: the directory that contains `.git`.
     pub root: PathBuf,
-    /// What is this checkout's own: HEAD and index.
+    /// The directory of this checkout alone: HEAD and index.
     pub git_dir: PathBuf,
-    /// What all checkouts have in common: objects, branches, configuration.
+    /// The directory that all checkouts share: objects, branches, configuration.
     pub common_dir: PathBuf,
 }
 
-/// Says why git is not run somewhere.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RepositoryError {
@@ -45,12 +43,12 @@ pub enum RepositoryError {
     Foreign { file: PathBuf, named: PathBuf },
     #[error("`{}` cannot be read", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("`{}` holds too much to be looked through", .0.display())]
+    #[error("`{}` has too many files to check", .0.display())]
     TooMuch(PathBuf),
 }
 
 impl Repository {
-    /// The repository that a directory is in; `None` where it is in none.
+    /// The repository around a directory, or `None`.
     pub fn around(directory: &Path) -> Result<Option<Self>, RepositoryError> {
         let read = |source| RepositoryError::Read { path: directory.to_owned(), source };
         let directory = std::fs::canonicalize(directory).map_err(read)?;
@@ -62,7 +60,7 @@ impl Repository {
         Ok(None)
     }
 
-    /// The repository whose checkout is this directory itself.
+    /// The repository whose checkout is this very directory.
     pub fn at(root: &Path) -> Result<Option<Self>, RepositoryError> {
         let dot_git = root.join(".git");
         let found = match dot_git.symlink_metadata() {
@@ -71,7 +69,7 @@ impl Repository {
             Err(source) => return Err(RepositoryError::Read { path: dot_git, source }),
         };
         if found == FileType::Directory {
-            // Git passes over a directory that is no repository, and goes on above it.
+            // Git skips a `.git` that is no repository, and goes on above.
             let is_one = ["HEAD", "objects", "refs"]
                 .iter()
                 .all(|name| dot_git.join(name).symlink_metadata().is_ok());
@@ -88,7 +86,7 @@ impl Repository {
         let common = line_of(&git_dir, "commondir", "").map(|common| git_dir.join(common));
         let is_own = |common: &PathBuf| std::fs::canonicalize(common).is_ok_and(|at| at == git_dir);
         match common {
-            // A run puts one that names its own directory there, and takes it away.
+            // A run creates a `commondir` that names this same directory, and removes it later.
             Some(common) if !is_own(&common) => {
                 Err(RepositoryError::CommonDir(git_dir.join("commondir")))
             }
@@ -116,8 +114,8 @@ impl Repository {
         Ok(Self { root: root.to_owned(), git_dir, common_dir })
     }
 
-    /// Whether the repository itself says that this is a checkout of its own. A `.git` file comes with the workspace, where
-    /// an agent may have written it, and may name any repository of the user's.
+    /// Checks that the repository itself names this checkout. A `.git` file is part of the workspace: an agent may have
+    /// written it, and it may name any repository of the user's.
     pub fn check_is_own(&self) -> Result<(), RepositoryError> {
         if self.git_dir.starts_with(&self.root) {
             return Ok(());
@@ -138,8 +136,8 @@ impl Repository {
         Err(RepositoryError::Foreign { file: dot_git, named: self.git_dir.clone() })
     }
 
-    /// Removes what the repository knows of a worktree, and only that: git would also remove the directory of all worktrees
-    /// with the last of them, which a run in the checkout has protected.
+    /// Removes the repository's record of one worktree. Git would also remove the directory of all worktrees with the
+    /// last of them, but a run in the checkout has that directory protected.
     pub fn forget_worktree(&self, path: &Path) -> io::Result<()> {
         let worktrees = self.common_dir.join("worktrees");
         let names = match FileTree::open(&worktrees) {
@@ -157,7 +155,7 @@ impl Repository {
         Ok(())
     }
 
-    /// The directories that hold all of it, none within another.
+    /// The directories of the repository, none within another.
     pub(crate) fn directories(&self) -> Vec<&Path> {
         match self.git_dir.starts_with(&self.common_dir) {
             true => vec![&self.common_dir],
@@ -171,7 +169,7 @@ fn text_of(directory: &Path, name: &str, most: u64) -> Option<String> {
     tree.directory(&TreePath::default()).ok()?.small_text(name.as_bytes(), most)
 }
 
-/// What a small file of git's says after some words.
+/// The rest of one of git's small files after `start`.
 fn line_of(directory: &Path, name: &str, start: &str) -> Option<String> {
     let text = text_of(directory, name, MOST_TEXT)?;
     let line = text.strip_prefix(start)?.trim_end_matches(['\n', '\r']);
@@ -195,7 +193,7 @@ fn core_worktree(config: &str) -> Option<String> {
     found
 }
 
-/// What something is that git must not find.
+/// The name of a file type that git must not find.
 pub(super) fn in_words(file_type: FileType) -> &'static str {
     match file_type {
         FileType::Symlink => "a link",

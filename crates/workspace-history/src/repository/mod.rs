@@ -1,10 +1,11 @@
-//! A repository on the host that an agent could write: found as git finds it, and looked through before git is run there.
+//! A repository on the host that an agent could write. We find it as git does, and check it before git runs there.
 //!
 //! ```text
-//!   finding    root, git directory, common directory; what a `.git` file says is believed only where the other side agrees
-//!   soundness  nothing but directories and regular files where git reads and writes: no links, no FIFOs
-//!   refs       what all branches and tags are; written without following a link and without a reflog
-//!   cleaning   what a run put there that is no directory and no file of its own goes
+//!   finding    root, git directory, common directory; a `.git` file is believed only if the other side agrees
+//!   soundness  only directories and regular files where git reads and writes: no links, no FIFOs
+//!   refs       reads and writes branches and tags, without following a link and without a reflog
+//!   refs_kept  the refs before and after a run, and how an undo restores them
+//!   cleaning   removes links, special files and hard links that a run left there
 //! ```
 
 mod cleaning;

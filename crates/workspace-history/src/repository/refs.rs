@@ -1,5 +1,5 @@
-//! What the branches and tags of a repository are: read and written as files, by descriptors that follow no link. Only a
-//! repository that keeps them in tables is asked by way of git.
+//! Reads and writes the branches and tags of a repository as files, through descriptors that follow no link. Uses git
+//! only for a repository that keeps refs in tables.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,9 +14,8 @@ use crate::git::{Git, GitError};
 use crate::tree_path::TreePath;
 
 const HEAD: &[u8] = b"HEAD";
-/// A ref is one short line.
 const MOST_REF: u64 = 4 * 1024;
-/// Some hundred thousand packed refs.
+/// Enough for some hundred thousand packed refs.
 const MOST_PACKED: u64 = 64 << 20;
 const MOST_REFS: usize = 500_000;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -24,11 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Full names, and `HEAD`, each with its commit or with `ref: <name>`.
 pub type Refs = BTreeMap<TreePath, String>;
 
-/// Says why a ref was not written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RefProblem {
-    #[error("`{0}` is there already")]
+    #[error("`{0}` already exists")]
     Exists(TreePath),
     #[error("`{name}` cannot be written")]
     Write { name: TreePath, source: io::Error },
@@ -37,12 +35,12 @@ pub enum RefProblem {
 }
 
 impl Repository {
-    /// Whether refs are kept in tables, which only git knows how to read.
+    /// True if the refs are in tables, which only git can read.
     fn has_tables(&self) -> bool {
         self.common_dir.join("reftable").is_dir()
     }
 
-    /// All refs, and where this checkout's HEAD stands. What is no ref to git is none here.
+    /// All refs, and this checkout's HEAD. Skips files that git does not take for refs.
     pub fn refs(&self, git: &Git) -> io::Result<Refs> {
         if self.has_tables() {
             return self.refs_in_tables(git).map_err(io::Error::other);
@@ -108,7 +106,7 @@ impl Repository {
         Ok(refs)
     }
 
-    /// Makes a ref that must not be there yet.
+    /// Creates a ref that must not exist yet.
     pub fn create_ref(&self, git: &Git, name: &str, commit: &str) -> Result<(), RefProblem> {
         let path = TreePath::from(name);
         let exists = || RefProblem::Exists(path.clone());
@@ -119,14 +117,14 @@ impl Repository {
         }
         let failed = |source| RefProblem::Write { name: path.clone(), source };
         let refs = self.refs(git).map_err(failed)?;
-        // Git would take one for the directory of the other.
+        // Git would take one ref for the directory of the other.
         if refs.keys().any(|other| other.is_within(&path) || path.is_within(other)) {
             return Err(exists());
         }
         self.write_file(&path, commit).map_err(failed)
     }
 
-    /// Gives a ref, or HEAD, another value; `None` removes it.
+    /// Sets a ref, or HEAD, to a value; `None` removes it.
     pub fn set_ref(
         &self,
         git: &Git,
@@ -137,7 +135,7 @@ impl Repository {
         match value {
             Some(value) if !self.has_tables() => self.write_file(name, value).map_err(failed),
             value => {
-                // By git, because packed refs and tables are rewritten as a whole.
+                // Git does this, because packed refs and tables are rewritten as a whole.
                 let text = String::from_utf8(name.as_bytes().to_vec());
                 let text = text.map_err(|error| failed(io::Error::other(error)))?;
                 let words = match value.map(|value| (value, value.strip_prefix("ref: "))) {
@@ -151,8 +149,8 @@ impl Repository {
         }
     }
 
-    /// Writes a ref as git does, lock included, but below descriptors: a link on the way is refused, also one that somebody
-    /// puts there at this moment. There is no reflog.
+    /// Writes a ref as git does, with its lock file, but through descriptors: a link on the way is refused, even one
+    /// that appears at this moment. Writes no reflog.
     fn write_file(&self, name: &TreePath, value: &str) -> io::Result<()> {
         let within = if name.as_bytes() == HEAD { &self.git_dir } else { &self.common_dir };
         let tree = FileTree::open(within)?;
@@ -165,7 +163,7 @@ impl Repository {
             rustix::fs::openat(directory.fd(), lock.as_slice(), flags | OFlags::CLOEXEC, mode)?;
         let mut file = std::fs::File::from(file);
         let written = file.write_all(format!("{value}\n").as_bytes()).and_then(|()| {
-            // An empty directory of that name is what git leaves of refs that are gone.
+            // Git leaves an empty directory of that name behind when refs are deleted.
             let unlinked = rustix::fs::unlinkat(directory.fd(), name.name(), AtFlags::REMOVEDIR);
             match unlinked {
                 Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => {}
@@ -217,7 +215,7 @@ fn packed(directory: &OpenDirectory) -> Refs {
 /// The commit that a ref leads to.
 pub(crate) fn resolve<'a>(refs: &'a Refs, name: &TreePath) -> Option<&'a str> {
     let mut value = refs.get(name)?;
-    // Git follows no more than that.
+    // Git follows no more links than this.
     for _ in 0..5 {
         match value.strip_prefix("ref: ") {
             None => return Some(value),

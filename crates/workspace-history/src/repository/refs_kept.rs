@@ -1,5 +1,5 @@
-//! What the repositories of a workspace were before a run and after it: all refs, and what in them is no file of its own.
-//! Undo puts refs back that the run moved or deleted and that nobody moved since.
+//! The repositories of a workspace before and after a run: their refs and their irregular files. An undo restores refs
+//! that the run moved or deleted, unless they moved again since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -15,28 +15,28 @@ use super::refs::{Refs, resolve};
 use crate::git::{Git, GitError};
 use crate::tree_path::TreePath;
 
-/// Longer than all repositories of a workspace take that are not made to take long.
+/// Enough for all repositories of a workspace, unless an agent slows them down on purpose.
 const LONGEST: Duration = Duration::from_secs(20);
-/// Without these a directory is no repository to git.
+/// Git recognises no repository without these directories.
 const NEEDED: [&str; 2] = ["refs", "objects"];
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is kept of the repositories of a workspace, for one run.
+/// The repositories of a workspace, as recorded for one run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RefsKept {
     v: u32,
-    /// When this was looked at.
+    /// When the recording began.
     #[serde(default)]
     pub(crate) began_ns: i64,
     #[serde(default)]
     pub(crate) repositories: Vec<KeptRepository>,
-    /// Git directories, none within another, and what was irregular in each.
+    /// Git directories, none within another, each with its irregular files.
     #[serde(default)]
     pub(crate) directories: Vec<KeptDirectory>,
-    /// Names `.git` that were links or special files.
+    /// Every `.git` that was a link or a special file.
     #[serde(default)]
     pub(crate) odd: BTreeSet<TreePath>,
-    /// Why not everything is kept.
+    /// Why the record is incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) incomplete: Option<String>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct KeptRepository {
     pub(crate) root: BytesPath,
     pub(crate) git_dir: BytesPath,
     pub(crate) common_dir: BytesPath,
-    /// As lists, sorted: a name need not be text.
+    /// Sorted lists, because a name need not be text.
     pub(crate) before: Vec<(TreePath, String)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) after: Option<Vec<(TreePath, String)>>,
@@ -58,7 +58,7 @@ pub(crate) struct KeptDirectory {
     pub(crate) irregular: BTreeSet<Irregular>,
 }
 
-/// Repositories whose `.git` is at these places of a workspace, if they are their own.
+/// The repositories whose `.git` is at these places, if the repository itself agrees.
 pub(crate) fn repositories_at(workspace: &Path, gits: &[TreePath]) -> Vec<Repository> {
     let root_of = |git: &TreePath| match git.parent() {
         Some(parent) if !parent.as_bytes().is_empty() => workspace.join(parent.as_path()),
@@ -68,10 +68,10 @@ pub(crate) fn repositories_at(workspace: &Path, gits: &[TreePath]) -> Vec<Reposi
     found.filter(|repository| repository.check_is_own().is_ok()).collect()
 }
 
-/// The git directories of repositories, none within another.
+/// The git directories of these repositories, none within another.
 pub(crate) fn directories_of(repositories: &[Repository]) -> Vec<PathBuf> {
     let mut all: Vec<&Path> = repositories.iter().flat_map(Repository::directories).collect();
-    // A directory comes before all that is in it.
+    // A directory sorts before everything in it.
     all.sort();
     let mut outermost: Vec<PathBuf> = Vec::new();
     for directory in all {
@@ -83,7 +83,7 @@ pub(crate) fn directories_of(repositories: &[Repository]) -> Vec<PathBuf> {
 }
 
 impl RefsKept {
-    /// Looks at the repositories whose `.git` is at these places.
+    /// Records the repositories whose `.git` is at these places.
     pub(crate) fn look(git: &Git, workspace: &Path, gits: &[TreePath], began_ns: i64) -> Self {
         let mut kept = Self { v: 1, began_ns, ..Self::default() };
         let until = Instant::now() + LONGEST;
@@ -121,7 +121,7 @@ impl RefsKept {
     }
 }
 
-/// Whether nothing is there. A place that cannot be looked at is not gone.
+/// True if nothing exists there. A path that cannot be checked is not gone.
 pub(crate) fn is_gone(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
@@ -131,7 +131,7 @@ impl KeptRepository {
         is_gone(&self.git_dir.0)
     }
 
-    /// Makes it again what git takes for a repository, where only that is missing: HEAD as it was, and directories.
+    /// Restores HEAD and the directories that git needs to recognise the repository, if only those are missing.
     pub(crate) fn mend(&self) -> io::Result<()> {
         for needed in NEEDED {
             match std::fs::create_dir(self.common_dir.0.join(needed)) {
@@ -151,7 +151,7 @@ impl KeptRepository {
         }
     }
 
-    /// Refs that the run moved or deleted, with what they were before and after.
+    /// Refs that the run moved or deleted, with their values before and after.
     pub(crate) fn touched(&self) -> impl Iterator<Item = (&TreePath, &str, Option<&str>)> {
         let after = self.after.as_ref();
         let value_of = move |name: &TreePath| {
@@ -166,45 +166,45 @@ impl KeptRepository {
     }
 }
 
-/// Where refs are to be brought.
+/// The state that refs should return to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefsSide {
     BeforeRun,
     AfterRun,
 }
 
-/// A ref that is to change, or cannot.
+/// A ref that should change, or that cannot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefChange {
     /// The checkout of its repository.
     pub root: PathBuf,
     pub name: TreePath,
-    /// The commit, or `ref: <name>`; `None` where it is not there.
+    /// The commit, or `ref: <name>`; `None` if the ref does not exist.
     pub now: Option<String>,
     pub to: Option<String>,
 }
 
-/// What becomes of refs.
+/// The changes to refs that an undo or redo needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefPlan {
     pub changes: Vec<RefChange>,
-    /// Moved again since; they are left alone.
+    /// Refs that moved again since. They stay.
     pub conflicts: Vec<RefChange>,
-    /// Repositories in which nothing can be done, and why.
+    /// Repositories that cannot be used, and why.
     pub unusable: Vec<String>,
 }
 
-/// What came of a plan.
+/// The result of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefsRestored {
     pub failed: Vec<(RefChange, String)>,
-    /// Checkouts whose index holds what is in no commit, so that it was left as it is.
+    /// Checkouts whose index stays unchanged, because it holds something that is in no commit.
     pub index_left: Vec<PathBuf>,
 }
 
 impl RefsKept {
-    /// What has to change so that refs are as on one side of the run. Only refs that the run moved or deleted and that are
-    /// still as on the other side.
+    /// Plans how refs return to one side of the run. Includes only refs that the run moved or deleted and that still
+    /// have their value from the other side.
     pub fn plan(&self, git: &Git, side: RefsSide) -> RefPlan {
         let mut plan = RefPlan::default();
         for kept in self.repositories.iter().filter(|kept| kept.touched().next().is_some()) {
@@ -243,7 +243,7 @@ enum Verdict {
     Conflict,
 }
 
-/// What a ref that the run touched is to be, and what to do about it: it changes only from what it was on the other side.
+/// The value that a ref should get, and whether it may: a ref changes only from its value on the other side.
 fn decide<'a>(
     side: RefsSide,
     before: &'a str,
@@ -280,7 +280,6 @@ impl RefPlan {
         self.changes.is_empty()
     }
 
-    /// Carries it out.
     pub fn apply(&self, git: &Git) -> RefsRestored {
         let mut outcome = RefsRestored::default();
         let mut by_root: BTreeMap<&Path, Vec<&RefChange>> = BTreeMap::new();
@@ -288,7 +287,7 @@ impl RefPlan {
             by_root.entry(&change.root).or_default().push(change);
         }
         for (root, mut changes) in by_root {
-            // What goes makes room for what comes, and HEAD is last.
+            // Deletions come first, because they make room for new refs. HEAD comes last.
             changes
                 .sort_by_key(|change| (change.name == TreePath::from("HEAD"), change.to.is_some()));
             if let Err(why) = apply_in(git, root, &changes, &mut outcome) {
@@ -332,7 +331,7 @@ fn apply_in(
     Ok(())
 }
 
-/// The commits among these that the repository does not have any more.
+/// The wanted commits that the repository no longer has.
 fn missing_commits(
     git: &Git,
     repository: &Repository,
@@ -348,7 +347,8 @@ fn missing_commits(
     Ok(missing.map(ToOwned::to_owned).collect())
 }
 
-/// Brings the index from one commit to another, if it holds that commit and nothing else: what somebody staged is not lost.
+/// Moves the index from one commit to another, but only if it matches the first commit: staged changes must not be
+/// lost.
 fn bring_index(git: &Git, repository: &Repository, from: &str, to: &str) -> Result<bool, GitError> {
     let words = ["diff-index", "--cached", "--quiet", "--no-ext-diff", from, "--"];
     if !git.run_in(&repository.root, words, None, PATIENCE)?.status.success() {

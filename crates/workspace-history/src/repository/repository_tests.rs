@@ -54,7 +54,7 @@ fn git_finds_no_link_and_no_special_file_wherever_it_looks() {
 }
 
 #[test]
-fn links_that_git_is_not_led_by_are_nobodys_business() {
+fn links_that_git_does_not_follow_are_ignored() {
     let tree = committed("");
     tree.shell("rm -r .git/hooks; ln -s /nowhere .git/hooks; ln -s a@b.1 .git/.#COMMIT_EDITMSG");
     tree.shell(
@@ -77,7 +77,7 @@ fn a_repository_is_found_where_git_finds_it() {
     let linked = root.parent().unwrap().join("linked");
     let found = Repository::at(&linked).unwrap().unwrap();
     assert_eq!((&found.common_dir, found.check_is_own().is_ok()), (&root.join(".git"), true));
-    // Another directory that says the same is not its checkout.
+    // Another directory with the same `.git` file is not its checkout.
     tree.shell("mkdir other && cp ../linked/.git other/.git");
     let other = Repository::at(&root.join("other")).unwrap().unwrap();
     assert!(matches!(other.check_is_own(), Err(RepositoryError::Foreign { .. })));
@@ -122,7 +122,7 @@ fn no_ref_is_written_through_a_link() {
     assert!(!tree.path(".git/logs/refs/heads/deep").exists(), "there is no reflog");
 }
 
-/// The refs of a tree, as git says it.
+/// The refs of a tree, from git.
 fn refs_of(tree: &TestTree) -> String {
     tree.shell("git for-each-ref --format='%(refname) %(objectname)' > ../refs && git symbolic-ref HEAD >> ../refs");
     fs::read_to_string(tree.workspace().parent().unwrap().join("refs")).unwrap()
@@ -132,7 +132,7 @@ fn refs_of(tree: &TestTree) -> String {
 fn refs_go_back_and_forth_in_files_and_in_tables() {
     let probe = TestTree::new();
     probe.shell("git init -q --ref-format=reftable 2> /dev/null || touch too-old");
-    // A git that knows no tables has none to be asked about.
+    // A git without support for tables cannot be asked.
     let kinds: &[&str] =
         if probe.path("too-old").exists() { &[""] } else { &["", "--ref-format=reftable"] };
     for init in kinds {
@@ -182,7 +182,7 @@ fn a_ref_whose_commit_is_gone_is_left_alone() {
 }
 
 #[test]
-fn a_repository_that_lost_what_makes_it_one_is_mended_and_its_branches_are_told() {
+fn a_repository_that_lost_its_head_is_mended_and_its_branches_are_reported() {
     let tree = committed("");
     let (history, run) = (tree.history(), run());
     tree.git("branch other");
@@ -200,7 +200,7 @@ fn a_repository_that_lost_what_makes_it_one_is_mended_and_its_branches_are_told(
 
 proptest! {
     #[test]
-    fn undo_takes_a_ref_back_only_from_where_the_run_left_it(
+    fn undo_restores_a_ref_only_if_it_is_where_the_run_left_it(
         before in 0u8..3, after in proptest::option::of(0u8..3), now in proptest::option::of(0u8..3),
         is_back: bool,
     ) {
@@ -216,7 +216,7 @@ proptest! {
         prop_assert_ne!(to, from);
         match verdict {
             Verdict::AsItShould => prop_assert_eq!(now, to),
-            // And the way back leads where it was.
+            // And a redo leads back.
             Verdict::Change => {
                 prop_assert_eq!(now, from);
                 prop_assert_eq!(decide(other, before, after, to), (now, Verdict::Change));
@@ -226,7 +226,7 @@ proptest! {
     }
 }
 
-/// Runs `deed` in a thread without root's capabilities, so that file modes hold for it even when root runs the test.
+/// Runs `deed` in a thread without root's capabilities, so that file modes hold for it even if root runs the test.
 fn as_an_ordinary_user<T: Send>(deed: impl FnOnce() -> T + Send) -> T {
     let without_rights = || {
         let mut sets = rustix::thread::capabilities(None).unwrap();
@@ -251,14 +251,14 @@ fn a_directory_that_cannot_be_read_or_entered_is_unsound() {
         let said = as_an_ordinary_user(|| unsound(&tree));
         assert_eq!(said, format!("{place} is a directory that cannot be read"));
     }
-    // Nothing of git's is where it does not look.
+    // Git does not look there.
     let tree = committed("");
     tree.shell("mkdir .git/annex; chmod 300 .git/annex");
     assert_eq!(as_an_ordinary_user(|| unsound(&tree)), "Ok(())");
 }
 
 #[test]
-fn branches_that_cannot_be_read_are_not_taken_for_deleted() {
+fn unreadable_branches_do_not_count_as_deleted() {
     let tree = committed("");
     tree.mode(".git/refs/heads", 0o300);
     let repository = Repository::at(&tree.workspace()).unwrap().unwrap();
@@ -267,7 +267,7 @@ fn branches_that_cannot_be_read_are_not_taken_for_deleted() {
 }
 
 #[test]
-fn what_a_run_hides_in_closed_directories_is_removed_and_they_are_opened_up_and_named() {
+fn links_that_a_run_hides_in_closed_directories_are_removed_and_the_directories_opened_and_named() {
     let tree = committed("");
     let (history, run) = (tree.history(), run());
     tree.git("branch moved");
@@ -313,7 +313,7 @@ fn what_a_run_hides_in_closed_directories_is_removed_and_they_are_opened_up_and_
     assert_eq!(refs_of(&tree), before);
 }
 
-/// Makes directories within each other, deeper than any path leads.
+/// Makes nested directories, deeper than any path leads.
 fn nest(directory: &Path, depth: usize) {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -333,14 +333,14 @@ fn a_deep_directory_does_not_keep_the_end_of_a_run_from_cleaning() {
     tree.shell("rm .git/logs/HEAD; ln -s /nowhere .git/logs/HEAD");
     let mut looked = Looked::default();
     history.end_refs(run, &mut looked).unwrap();
-    // The test's own removal of its directory does not go that deep.
+    // The test's own clean-up does not go that deep.
     tree.shell("rm -rf .git/d");
     assert_eq!(paths_of(&looked, FindingKind::GitLink), [".git/logs/HEAD"]);
     assert_eq!(looked.incomplete, None);
 }
 
 #[test]
-fn what_was_found_before_the_time_was_over_is_kept() {
+fn findings_from_before_the_deadline_are_kept() {
     let tree = committed("");
     tree.shell("ln -s /nowhere .git/x");
     let LookedThrough { found, problem, .. } =
@@ -350,7 +350,7 @@ fn what_was_found_before_the_time_was_over_is_kept() {
 }
 
 #[test]
-fn places_that_git_uses_are_looked_at_before_others_and_shallow_before_deep() {
+fn places_that_git_uses_come_before_others_and_shallow_ones_before_deep() {
     let tree = committed("");
     tree.shell("cd .git; for at in aa refs/heads/x logs objects zz modules/m; do mkdir -p $at; ln -s /nowhere $at/l; done");
     let found = irregular_opened_up(&tree.path(".git"), Instant::now() + LONGEST).found;

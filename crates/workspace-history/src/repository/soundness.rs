@@ -1,5 +1,5 @@
-//! Looks through a repository before git is run there: git follows links when it writes refs and logs, and waits at a FIFO
-//! for ever.
+//! Checks a repository before git runs there: git follows links when it writes refs and logs, and waits forever at a
+//! FIFO.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -13,21 +13,21 @@ use super::finding::{Repository, RepositoryError, in_words};
 use crate::file_tree::{FileTree, OpenDirectory};
 use crate::tree_path::TreePath;
 
-/// Longer than any repository takes that is not made to take long.
+/// Longer than any repository takes, unless an agent slows it down on purpose.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// The directories of a repository that git reads from or writes to when we run it, and Git LFS where the user has it.
-/// Others hold the sockets and links of other tools (`annex`, `svn`), hooks, which we switch off, and the repositories of
-/// submodules, which we have git not enter.
+/// The directories of a repository that git reads or writes when we run it, and the one of Git LFS. The others hold
+/// sockets and links of other tools (`annex`, `svn`), hooks, which we switch off, and the repositories of submodules,
+/// which git must not enter.
 const USED: [&[u8]; 7] = [b"refs", b"logs", b"objects", b"info", b"worktrees", b"reftable", b"lfs"];
 
-/// Where links are usual and git is not led by them. A name that begins with a dot is never that of a ref.
-fn is_nobodys(name: &[u8]) -> bool {
+/// Places where links are usual and git does not follow them. The name of a ref never begins with a dot.
+fn is_outside_git(name: &[u8]) -> bool {
     name.starts_with(b".") || matches!(name, b"hooks" | b"description" | b"fsmonitor--daemon.ipc")
 }
 
 impl Repository {
-    /// Makes sure that git finds nothing but regular files and directories that can be read here.
+    /// Makes sure that git finds only readable regular files and directories here.
     pub fn check(&self) -> Result<(), RepositoryError> {
         let until = Instant::now() + LONGEST;
         for directory in self.directories() {
@@ -38,7 +38,7 @@ impl Repository {
                 match file_type {
                     FileType::Directory if is_top && !USED.contains(&first) => Visit::Pass,
                     FileType::Directory | FileType::RegularFile => Visit::GoOn,
-                    _ if is_top && is_nobodys(first) => Visit::GoOn,
+                    _ if is_top && is_outside_git(first) => Visit::GoOn,
                     other => {
                         unsound = Some((path.clone(), in_words(other)));
                         Visit::Stop
@@ -55,18 +55,17 @@ impl Repository {
     }
 }
 
-/// What to do after something was seen.
+/// The next step after a file.
 pub(super) enum Visit {
     GoOn,
-    /// Do not enter it.
     Pass,
     Stop,
 }
 
-/// What to do about a directory that cannot be listed or entered. Git can still open names in it that it knows.
+/// The treatment of a directory that cannot be listed or entered. Git can still open names in it that it knows.
 pub(super) enum Closed<'a> {
     Refuse,
-    /// Open it up, if it is the caller's, and go on.
+    /// Open it up, if the caller owns it, and go on.
     OpenUp(&'a mut OpenedUp),
 }
 
@@ -77,10 +76,11 @@ pub(super) struct OpenedUp {
     pub(super) problem: Option<RepositoryError>,
 }
 
-/// The kernel takes no longer path, so git cannot open what is below one.
+/// The kernel accepts no longer path, so git cannot open anything below this one.
 const LONGEST_PATH: usize = 4096;
 
-/// How soon to look at a place: an agent can fill one place so that the time does not suffice for the others.
+/// The rank of a place; low ranks are checked first. An agent can fill one place with so many files that no time is
+/// left for the others.
 fn rank(path: &TreePath) -> usize {
     match path.names().next().unwrap_or_default() {
         b"refs" | b"logs" | b"info" | b"worktrees" | b"reftable" => 0,
@@ -89,8 +89,8 @@ fn rank(path: &TreePath) -> usize {
     }
 }
 
-/// Goes through all of a git directory, without following a link: the places that git uses most come first, and in each the
-/// directories that are least deep.
+/// Walks a whole git directory without following links. Starts with the places that git uses most, and in each with the
+/// shallowest directories.
 pub(super) fn walk(
     git_dir: &Path,
     until: Instant,
@@ -126,7 +126,7 @@ pub(super) fn walk(
     Ok(())
 }
 
-/// Opens a directory to be listed; `None` where it is gone, or stays closed and the walk goes on.
+/// Opens a directory for listing. `None` if it is gone, or if it stays closed and the walk may go on.
 fn enter(
     tree: &FileTree,
     at: &TreePath,

@@ -1,5 +1,5 @@
-//! Takes back what one run did to its workspace, and nothing else: decides before anything is touched what becomes of
-//! each path. What is taken back is the difference of two snapshots, so that what came later stays.
+//! Takes back what one run did to its workspace, and nothing else. Plans every path before anything changes. It takes
+//! back the difference of two snapshots, so that later work stays.
 
 mod repositories;
 
@@ -9,39 +9,39 @@ use std::collections::BTreeSet;
 use run_protocol::RunId;
 
 use crate::audit::repositories_made;
-use crate::changes::compare;
-use crate::coverage::is_git;
 use crate::history::{History, Operation, OperationKind};
 use crate::merge::{MergeError, MergePlan, Setting, Sides, merge_within};
+use crate::snapshot::changes::compare;
 use crate::snapshot::{Entry, Snapshot};
 use crate::tree_path::TreePath;
+use crate::walk::coverage::is_git;
 
-/// What unfinished files of a restore are called.
+/// The prefix of unfinished files of a restore.
 pub(crate) const UNFINISHED: &str = ".caretaker-restoring-";
 
-/// An undo of a run.
 #[derive(Debug)]
 pub struct Undo<'a> {
-    /// What the run's changes led to: the end of the run, or the checkpoint that an earlier undo went back to.
+    /// The state that the run's changes led to: the end of the run, or the checkpoint of an earlier undo.
     pub base: &'a Snapshot,
-    /// Before the run, or the checkpoint to go back to.
+    /// The state to return to: before the run, or a checkpoint.
     pub goal: &'a Snapshot,
-    /// The end of the run, where it was saved.
+    /// The end of the run, if it was saved.
     pub end: Option<&'a Snapshot>,
-    /// What redos of this run replaced, and what they made of it: a repository that one of them brought back is as the
-    /// run left it, although its files are new.
+    /// The states before and after each redo of this run. A repository that a redo brought back is as the run left it,
+    /// although its files are new.
     pub redone: &'a [(Snapshot, Snapshot)],
 }
 
 impl Undo<'_> {
-    /// Repositories that go if they are as the run left them, each by its `.git`. One that came later is the user's.
+    /// Repositories that the run made, each by its `.git`. They go if they are unchanged since the run. A repository
+    /// that came later belongs to the user.
     pub fn repositories(&self) -> Vec<TreePath> {
         self.end.map(|end| repositories_made(self.goal, end)).unwrap_or_default()
     }
 
-    /// `present` is the workspace by the rules of the goal, with the repositories.
+    /// `present` is the workspace now, covered by the rules of the goal, with these repositories.
     pub fn plan(&self, history: &History, present: &Snapshot) -> Result<MergePlan, MergeError> {
-        // There may be many entries, and mostly no repository.
+        // There may be many entries, and usually no repository.
         let mut base = Cow::Borrowed(self.base);
         let mut changed = Vec::new();
         let ended_ns = self.end.map_or(i64::MIN, |end| end.began_ns);
@@ -67,19 +67,19 @@ impl Undo<'_> {
     }
 }
 
-/// What was done to a workspace, taken back.
+/// Takes back an earlier undo or apply.
 #[derive(Debug)]
 pub struct Reversal<'a> {
-    /// What it was before.
+    /// The state before it.
     pub replaced: &'a Snapshot,
-    /// What it became.
+    /// The state after it.
     pub restored: &'a Snapshot,
-    /// Who did it: "the undo".
+    /// The operation in words: "the undo".
     pub since: &'static str,
 }
 
 impl Reversal<'_> {
-    /// Whatever one of both states holds, by the rules that held for them.
+    /// A snapshot that covers everything in either state.
     pub fn cover(&self) -> Snapshot {
         cover(self.restored, self.replaced)
     }
@@ -88,7 +88,7 @@ impl Reversal<'_> {
         repositories_in([self.restored, self.replaced])
     }
 
-    /// `other` keeps some of the contents, where they came from another workspace.
+    /// `other` is the workspace that has the remaining contents, if some came from elsewhere.
     pub fn plan(
         &self,
         history: &History,
@@ -102,7 +102,7 @@ impl Reversal<'_> {
     }
 }
 
-/// Something that was being done to a workspace when the process died.
+/// A restore that was under way when its process died.
 #[derive(Debug)]
 pub struct Unfinished<'a> {
     pub replaced: &'a Snapshot,
@@ -110,7 +110,6 @@ pub struct Unfinished<'a> {
 }
 
 impl Unfinished<'_> {
-    /// See [`Reversal::cover`].
     pub fn cover(&self) -> Snapshot {
         cover(self.restored, self.replaced)
     }
@@ -135,7 +134,8 @@ struct Way<'a> {
     present: &'a Snapshot,
 }
 
-/// Brings what leads from one state to the other into the present. A repository is one thing: all of it or nothing.
+/// Brings the changes from one state to another into the present. A repository counts as one thing: it changes as a
+/// whole or not at all.
 fn reach(
     history: &History,
     other: Option<&History>,
@@ -178,7 +178,7 @@ fn cover(one: &Snapshot, other: &Snapshot) -> Snapshot {
     cover
 }
 
-/// Repositories whose contents are kept, each by its `.git`.
+/// Repositories whose contents the snapshots have, each by its `.git`.
 fn repositories_in(snapshots: [&Snapshot; 2]) -> Vec<TreePath> {
     let is_root = |path: &&TreePath| {
         is_git(path.name()) && !path.parent().is_some_and(|parent| parent.names().any(is_git))
@@ -188,7 +188,7 @@ fn repositories_in(snapshots: [&Snapshot; 2]) -> Vec<TreePath> {
     found.into_iter().cloned().collect()
 }
 
-/// The undo of a run whose result stands, after all that was undone and redone; `None` where the run stands as it ended.
+/// The undo whose result stands after all undos and redos; `None` if the run stands as it ended.
 pub fn standing(operations: &[Operation], run: RunId) -> Option<&Operation> {
     let (mut now, mut other) = (None, None);
     for operation in operations.iter().filter(|operation| operation.run == run) {
@@ -201,7 +201,8 @@ pub fn standing(operations: &[Operation], run: RunId) -> Option<&Operation> {
     now
 }
 
-/// What is left of a run's changes after an undo went back to `goal`: that, but for what the undo left alone.
+/// The part of a run's changes that is left after an undo to `goal`: the goal, and every path that the undo did not
+/// touch.
 pub fn base_after_undo(
     end: &Snapshot,
     goal: &Snapshot,
@@ -228,4 +229,5 @@ pub fn base_after_undo(
 }
 
 #[cfg(test)]
+#[path = "undo_tests.rs"]
 mod tests;

@@ -1,10 +1,10 @@
-//! A repository that came with a run is one thing: it goes as a whole, or stays as a whole.
+//! A repository that a run made goes as a whole or stays as a whole.
 
 use crate::merge::{Conflict, ConflictKind, Setting};
 use crate::snapshot::{Entry, Snapshot};
 use crate::tree_path::TreePath;
 
-/// Everything in a `.git`, with the `.git` itself.
+/// Everything in a `.git`, and the `.git` itself.
 fn entries<'a>(
     snapshot: &'a Snapshot,
     repository: &'a TreePath,
@@ -14,7 +14,8 @@ fn entries<'a>(
     own.into_iter().chain(within.take_while(|(path, _)| path.is_within(repository)))
 }
 
-/// Without what git changes when the user only looks: it writes its index anew, and directories get other times.
+/// The entries that show a real change. Git rewrites its index and the times of directories even when the user only
+/// looks.
 fn telling<'a>(
     snapshot: &'a Snapshot,
     repository: &'a TreePath,
@@ -27,7 +28,7 @@ pub(super) fn is_absent(snapshot: &Snapshot, repository: &TreePath) -> bool {
     entries(snapshot, repository).next().is_none()
 }
 
-/// Whether both hold the same repository, or none.
+/// True if both snapshots have the same repository, or neither has one.
 pub(super) fn is_same(one: &Snapshot, other: &Snapshot, repository: &TreePath) -> bool {
     is_absent(one, repository) == is_absent(other, repository)
         && telling(one, repository)
@@ -38,12 +39,12 @@ pub(super) fn is_same(one: &Snapshot, other: &Snapshot, repository: &TreePath) -
             .all(|((_, one), (_, other))| one.is_same_as(other))
 }
 
-/// Whether nothing in it changed since then, by times that only the kernel sets.
+/// True if nothing in it changed since that time. Only the kernel sets these times.
 pub(super) fn is_older_than(snapshot: &Snapshot, repository: &TreePath, time_ns: i64) -> bool {
     telling(snapshot, repository).all(|(_, entry)| entry.stamp.changed_ns <= time_ns)
 }
 
-/// Makes the repository in `base` what it is in `present`.
+/// Copies the repository from `present` into `base`.
 pub(super) fn take_over(base: &mut Snapshot, present: &Snapshot, repository: &TreePath) {
     base.entries.retain(|path, _| !path.is_within(repository));
     let entries = entries(present, repository);

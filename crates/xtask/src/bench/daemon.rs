@@ -11,9 +11,9 @@ use anyhow::{Context, ensure};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// How much of everything.
+/// The sizes of the measurements.
 pub(crate) struct Sizes {
-    /// How long an idle daemon is watched.
+    /// How long the bench watches an idle daemon.
     pub(crate) idle: Duration,
     pub(crate) queued: usize,
     pub(crate) clients: usize,
@@ -67,7 +67,7 @@ pub(crate) fn measure(caretaker: &Path, sizes: &Sizes) -> anyhow::Result<Daemon>
     Ok(Daemon { idle, queue, clients, live })
 }
 
-/// A home, a state and a daemon of its own, which goes with it.
+/// A home directory and a state directory with a daemon, which stops when this is dropped.
 struct Stage {
     root: tempfile::TempDir,
     caretaker: PathBuf,
@@ -157,7 +157,7 @@ impl Stage {
         Ok(words.trim().trim_end_matches(" kB").parse()?)
     }
 
-    /// Seconds of processor time.
+    /// The daemon's processor time, in seconds.
     fn cpu(&self) -> anyhow::Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
         let rest = stat.rsplit(')').next().context("no stat")?;
@@ -167,7 +167,7 @@ impl Stage {
     }
 
     fn idle(&self, length: Duration) -> anyhow::Result<Idle> {
-        // What the start began comes to its end first.
+        // Wait until the daemon has finished the work of its start.
         thread::sleep(Duration::from_secs(6));
         let wake_ups = || self.status_sum("voluntary_ctxt_switches:");
         let before = wake_ups()?;

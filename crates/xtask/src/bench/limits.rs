@@ -1,4 +1,4 @@
-//! What limits add to a launch, and what a bomb that is held costs the run beside it.
+//! The time that limits add to a launch, and the latency of a run beside a fork bomb or a memory bomb under limits.
 
 use std::process::{Child, Command, Stdio};
 
@@ -9,12 +9,12 @@ use super::runs::{Stage, Tail, began_ns, elapsed_ms, median, nanoseconds};
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Limits {
-    /// What holds them here.
+    /// The mechanism that enforces the limits on this host.
     backend: String,
     with_ms: f64,
     without_ms: f64,
     added_ms: f64,
-    /// `None` where it would be unsafe to try.
+    /// `None` on a host where a bomb would be unsafe.
     beside_bombs: Option<Tail>,
 }
 
@@ -34,7 +34,7 @@ disk = \"none\"
 const FORK_BOMB: &str =
     "python3 -c \"exec('import os\\nwhile 1:\\n try: os.fork()\\n except OSError: pass')\"";
 const MEMORY_BOMB: &str = "python3 -c \"exec('b=[]\\nwhile 1: b.append(bytes([7])*(1<<20))')\"";
-/// Small enough to harm nobody.
+/// Small enough that a bomb harms no other process.
 const CAPS: [&str; 4] = ["--processes", "128", "--memory", "256MiB"];
 
 impl Stage {
@@ -43,7 +43,7 @@ impl Stage {
         std::fs::create_dir_all(&profiles)?;
         std::fs::write(profiles.join("unlimited.toml"), UNLIMITED)?;
         let (mut with, mut without) = (Vec::new(), Vec::new());
-        // One after the other, so that both meet the same weather.
+        // The two launches alternate, so that other load on the machine affects both.
         for _ in 0..n_launches {
             with.push(self.launch_with("default")?);
             without.push(self.launch_with("unlimited")?);
@@ -68,7 +68,7 @@ impl Stage {
         Ok(elapsed_ms(start, began_ns(&std::fs::read_to_string(self.journal(&run))?)?))
     }
 
-    /// What is in force for a run with these flags.
+    /// Returns the limits in force for a run with these flags.
     fn in_force(&self, flags: &[&str]) -> anyhow::Result<Value> {
         let workspace = self.workspace("limits")?;
         let args = [&["run", "--json", "--agent", self.agent(), "go"], flags].concat();
@@ -79,7 +79,7 @@ impl Stage {
         Ok(ready.map(|event| event["limits"].clone()).unwrap_or_default())
     }
 
-    /// The latency of one run while others go off beside it, again and again.
+    /// Measures the latency of one run while bombs go off beside it, again and again.
     fn beside_bombs(&self) -> anyhow::Result<Tail> {
         let bombs =
             [Bombs::start(self, "fork", FORK_BOMB)?, Bombs::start(self, "memory", MEMORY_BOMB)?];
@@ -89,7 +89,7 @@ impl Stage {
     }
 }
 
-/// A run that goes off, and another when it has, until this is dropped.
+/// Starts runs with a bomb, one after the other, until this is dropped.
 struct Bombs {
     shell: Child,
 }
@@ -117,7 +117,7 @@ impl Bombs {
 
 impl Drop for Bombs {
     fn drop(&mut self) {
-        // The run that is under way ends by its own limit; the shell hears the signal after it.
+        // The present run ends by its own limit. The shell handles the signal after that.
         if let Ok(pid) = i32::try_from(self.shell.id())
             && let Some(pid) = rustix::process::Pid::from_raw(pid)
         {

@@ -1,6 +1,8 @@
 //! `cargo xtask bench`: figures as ratios against named peers, measured in one run.
 
 mod corpus;
+#[cfg(feature = "runs")]
+mod crowd;
 mod daemon;
 #[cfg(feature = "runs")]
 mod limits;
@@ -57,6 +59,10 @@ pub(crate) struct Args {
 enum Part {
     Parsing,
     Runs,
+    /// Part of the runs: only the time of a launch.
+    Launch,
+    /// Part of the runs: only many silent runs at once.
+    Crowds,
     Sessions,
     Resume,
     Daemon,
@@ -67,6 +73,8 @@ impl Part {
         match self {
             Self::Parsing => "parsing",
             Self::Runs => "runs",
+            Self::Launch => "launch",
+            Self::Crowds => "crowds",
             Self::Sessions => "sessions",
             Self::Resume => "resume",
             Self::Daemon => "daemon",
@@ -81,22 +89,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// Builds what is measured with optimisation and has each part measured by a process of its own. Parsing is measured by
-/// a build without the crates that the runs need: with them its serde_json would get their features, and the peer that
-/// uses it would be slowed down.
+/// Builds the measured programs with optimisation, and measures each part in a process of its own. The part for
+/// parsing is built without the crates that the runs need: they would add features to serde_json, which would slow
+/// down the peer that uses it.
 fn orchestrate(args: &Args) -> anyhow::Result<()> {
     system_packages::ensure(&[BUBBLEWRAP, C_COMPILER, JQ])?;
     let cargo = commands::cargo();
     commands::run(&cargo, &["build", "--locked", "--release", "-p", "caretaker", "--bins"])?;
     let scratch = Scratch::new()?;
     let mut figures = serde_json::Map::new();
-    for part in [Part::Parsing, Part::Runs, Part::Sessions, Part::Resume, Part::Daemon] {
-        if args.only.is_some_and(|only| only != part) {
-            continue;
-        }
+    let all = vec![Part::Parsing, Part::Runs, Part::Sessions, Part::Resume, Part::Daemon];
+    for part in args.only.map_or(all, |only| vec![only]) {
         let features: &[&str] = match part {
             Part::Parsing | Part::Daemon => &[],
-            Part::Runs => &["--features", "runs"],
+            Part::Runs | Part::Launch | Part::Crowds => &["--features", "runs"],
             Part::Sessions | Part::Resume => &["--features", "sessions"],
         };
         let build = [&["build", "--locked", "--release", "-p", "xtask"], features].concat();
@@ -114,7 +120,8 @@ fn orchestrate(args: &Args) -> anyhow::Result<()> {
         ];
         commands::run(&release_binary("xtask").to_string_lossy(), &words)?;
         let measured = serde_json::from_slice(&std::fs::read(&out)?)?;
-        figures.insert(part.name().to_owned(), measured);
+        let table = if matches!(part, Part::Launch | Part::Crowds) { Part::Runs } else { part };
+        figures.insert(table.name().to_owned(), measured);
     }
     report::print(&serde_json::Value::from(figures), args.json)
 }
@@ -146,8 +153,16 @@ fn measure(args: &Args, part: Part, out: &Path) -> anyhow::Result<()> {
                 concurrent: args.concurrent,
             },
         )?)?,
+        #[cfg(feature = "runs")]
+        Part::Launch => {
+            serde_json::to_vec(&runs::measure_launch(&scratch.0, &caretaker, args.launches)?)?
+        }
+        #[cfg(feature = "runs")]
+        Part::Crowds => {
+            serde_json::to_vec(&runs::measure_crowds(&scratch.0, &caretaker, args.concurrent)?)?
+        }
         #[cfg(not(feature = "runs"))]
-        Part::Runs => bail!("this build does not measure runs"),
+        Part::Runs | Part::Launch | Part::Crowds => bail!("this build does not measure runs"),
         #[cfg(feature = "sessions")]
         Part::Sessions => {
             serde_json::to_vec(&sessions::measure(&scratch.0, &caretaker, args.rounds)?)?
@@ -166,16 +181,16 @@ fn release_binary(name: &str) -> PathBuf {
 
 const SCRATCH: &str = "bench-";
 
-/// A directory that goes away with the bench.
+/// A directory that the bench removes at its end.
 struct Scratch(PathBuf);
 
-/// Removes what benches left that were interrupted: it may be gigabytes.
+/// Removes the files of interrupted benches, which may be gigabytes.
 fn remove_leftovers() {
     for entry in std::fs::read_dir(commands::target_dir()).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_prefix(SCRATCH)?.parse::<u32>().ok());
         if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // What cannot be removed is in nobody's way.
+            // A leftover that cannot be removed does no harm.
             std::fs::remove_dir_all(entry.path()).ok();
         }
     }
@@ -193,7 +208,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left behind lies in the build directory and is named after this process.
+        // If this fails, the next bench removes the directory: its name has the id of this process.
         std::fs::remove_dir_all::<&Path>(self.0.as_ref()).ok();
     }
 }

@@ -1,4 +1,4 @@
-//! How fast a stream is read: ours, with outcomes and text, against `jq -c .` and a loop over `serde_json::Value`.
+//! The speed of our parser, with outcomes and text, against `jq -c .` and a loop over `serde_json::Value`.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -19,8 +19,8 @@ use super::corpus::Corpus;
 #[derive(Debug, Serialize)]
 pub(crate) struct Way {
     pub(crate) name: &'static str,
-    /// Of a processor. None of the ways uses more than one, so on a quiet machine it is what a clock would show, and on a
-    /// busy one what it would show if the machine were quiet.
+    /// Processor time. No way uses more than one processor, so on a quiet machine this equals the elapsed time, and on
+    /// a busy machine it is the elapsed time that a quiet one would show.
     pub(crate) seconds: f64,
     pub(crate) megabytes_per_second: f64,
     pub(crate) events_per_second: f64,
@@ -36,7 +36,7 @@ pub(crate) struct Parsing {
     /// The library over the loop: both run in this process, on bytes read from the same file.
     pub(crate) ratio_to_value_loop: f64,
     pub(crate) peak_memory_kib: u64,
-    /// The same on a stream eight times shorter: what does not grow is bounded.
+    /// The peak memory for a stream of an eighth of the size. If both are equal, memory is bounded.
     pub(crate) peak_memory_kib_at_an_eighth: u64,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn measure(corpus: &Corpus, rounds: usize, caretaker: &Path) -> anyho
     })
 }
 
-/// The best time of each, run in turn so that a moment of busy caches hits all of them.
+/// Returns the best time of each way. The ways alternate, so that a busy moment of the machine affects all of them.
 fn best_of<const N: usize>(
     rounds: usize,
     mut ways: [&mut dyn FnMut() -> anyhow::Result<()>; N],
@@ -92,7 +92,7 @@ fn best_of<const N: usize>(
     Ok(best)
 }
 
-/// What we and the programs that we waited for have used so far.
+/// Returns the processor time of this process and of its ended children so far.
 fn processor_time() -> anyhow::Result<Duration> {
     let mut sum = Duration::ZERO;
     for who in [UsageWho::RUSAGE_SELF, UsageWho::RUSAGE_CHILDREN] {
@@ -104,7 +104,7 @@ fn processor_time() -> anyhow::Result<Duration> {
     Ok(sum)
 }
 
-/// What `parse --summary` does: events, tool outcomes, the text reducer.
+/// Does the work of `parse --summary`: events, tool outcomes, the text reducer.
 fn summarise(corpus: &Corpus) -> anyhow::Result<StreamSummary> {
     let mut stream = AgentStream::default();
     let mut summary = StreamSummary::default();

@@ -15,11 +15,11 @@ use super::sessions::high_water;
 
 const SESSION: &str = "22222222-3333-4444-8555-666666666666";
 const N_BLOBS: usize = 20_000;
-/// Makes half a gigabyte.
+/// Blobs of this size make a store of half a gigabyte.
 const BLOB_BYTES: usize = 25_000;
-/// Every so many of the blobs is a message of the prompt. The others are what earlier checkpoints left.
+/// One in this many blobs is a message of the prompt. The others are left from earlier checkpoints.
 const PROMPT_EVERY: usize = 4;
-/// A fork writes an eighth of a gigabyte.
+/// Few, because each fork writes an eighth of a gigabyte.
 const MOST_FORKS: usize = 3;
 
 #[derive(Debug, Serialize)]
@@ -41,7 +41,7 @@ pub(crate) struct Figure {
     pub(crate) peak_memory_kib: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) promised_memory_mib: Option<u64>,
-    /// What does as much of the same in bare SQL, in a process that runs already.
+    /// The comparable work in bare SQL, in a process that is already running.
     pub(crate) peer: &'static str,
     pub(crate) peer_seconds: f64,
 }
@@ -81,7 +81,7 @@ pub(crate) fn measure(scratch: &Path, caretaker: &Path, rounds: usize) -> anyhow
         peer_seconds: bench.best(bench.rounds.min(MOST_FORKS), || {
             let target = copy.display().to_string();
             bench.connection()?.execute("VACUUM INTO ?1", [target])?;
-            // A fork is durable when it is there.
+            // A fork is durable once it exists, so the copy must be too.
             File::open(&copy)?.sync_all()?;
             Ok(std::fs::remove_file(&copy)?)
         })?,
@@ -135,7 +135,7 @@ impl Bench<'_> {
                 .stderr(Stdio::null())
                 .spawn()
                 .context("caretaker could not be started")?;
-            // Its high-water mark is gone with it, so it is looked at until then. What it prints fits into a pipe.
+            // The process takes its high-water mark with it, so read the mark until then. Its output fits into a pipe.
             while child.try_wait()?.is_none() {
                 peak_memory_kib = peak_memory_kib.max(high_water(child.id()).unwrap_or(0));
                 std::thread::sleep(Duration::from_micros(500));
@@ -180,7 +180,7 @@ impl Bench<'_> {
             connection
                 .query_row("SELECT data FROM blobs ORDER BY rowid DESC", [], |row| row.get(0))?;
         let mut lookup = connection.prepare("SELECT 1 FROM blobs WHERE id = ?1")?;
-        // Its field 1, again and again: two bytes, then an id.
+        // The root repeats its field 1: two bytes, then an id.
         let ids = root.chunks_exact(34).take_while(|field| field.starts_with(&[0x0a, 0x20]));
         for field in ids {
             let id: String = field[2..].iter().map(|byte| format!("{byte:02x}")).collect();

@@ -14,9 +14,10 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::crowd::Crowd;
 use super::limits::Limits;
 
-/// How much of everything.
+/// The sizes of the measurements.
 pub(crate) struct Sizes {
     pub(crate) launches: usize,
     pub(crate) flood_bytes: u64,
@@ -29,7 +30,7 @@ pub(crate) struct Runs {
     flood: Flood,
     tail: Tail,
     undo: Undo,
-    memory: Vec<Memory>,
+    crowds: Vec<Crowd>,
     limits: Limits,
 }
 
@@ -41,11 +42,11 @@ struct Launch {
     ratio: f64,
     /// The payload by itself, without any sandbox.
     bare_ms: f64,
-    /// What bubblewrap with the whole plan costs beside that.
+    /// The time that bubblewrap with the whole plan adds to that.
     plan_adds_ms: f64,
     /// The same run with the host's own network.
     host_network_ms: f64,
-    /// What listeners inside the sandbox cost beside that.
+    /// The time that listeners inside the sandbox add to that.
     allowlist_adds_ms: f64,
 }
 
@@ -64,24 +65,17 @@ pub(super) struct Tail {
     p99_ms: f64,
 }
 
-/// Half of the files removed, the other half changed, a tenth as many new.
+/// Undoes a run that removed half of the files, changed the other half, and added a tenth as many.
 #[derive(Debug, Serialize)]
 struct Undo {
     n_files: usize,
     undo_s: f64,
     redo_s: f64,
-    /// `git checkout --force` and `git clean` on the same.
+    /// `git checkout --force` and `git clean` on the same changes.
     git_s: f64,
-    /// What saving the workspace took: all of it, and with nothing new.
+    /// The time to save the workspace: first all of it, then without any change.
     first_save_ms: f64,
     next_save_ms: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct Memory {
-    n_runs: usize,
-    mean_pss_kib: f64,
-    n_succeeded: usize,
 }
 
 pub(crate) fn measure(scratch: &Path, caretaker: &Path, sizes: &Sizes) -> anyhow::Result<Runs> {
@@ -91,20 +85,40 @@ pub(crate) fn measure(scratch: &Path, caretaker: &Path, sizes: &Sizes) -> anyhow
         flood: stage.flood(sizes.flood_bytes)?,
         tail: stage.tail(400)?,
         undo: stage.undo(10_000)?,
-        memory: [1, 50, 200]
-            .into_iter()
-            .filter(|n_runs| *n_runs <= sizes.concurrent)
-            .map(|n_runs| stage.memory(n_runs))
-            .collect::<anyhow::Result<_>>()?,
+        crowds: stage.crowds(&crowd_sizes(sizes.concurrent))?,
         limits: stage.limits(sizes.launches)?,
     })
 }
 
-/// A home and a state of its own.
+/// Measures only the time to launch a run.
+pub(crate) fn measure_launch(
+    scratch: &Path,
+    caretaker: &Path,
+    n_launches: usize,
+) -> anyhow::Result<Value> {
+    let launch = Stage::new(scratch, caretaker)?.launch(n_launches)?;
+    Ok(serde_json::json!({ "launch": launch }))
+}
+
+/// Measures only crowds of silent runs.
+pub(crate) fn measure_crowds(
+    scratch: &Path,
+    caretaker: &Path,
+    largest: usize,
+) -> anyhow::Result<Value> {
+    let crowds = Stage::new(scratch, caretaker)?.crowds(&crowd_sizes(largest))?;
+    Ok(serde_json::json!({ "crowds": crowds }))
+}
+
+fn crowd_sizes(largest: usize) -> Vec<usize> {
+    [1, 50, 200, 500].into_iter().filter(|n_runs| *n_runs <= largest).collect()
+}
+
+/// A home directory and a state directory for the bench.
 pub(super) struct Stage {
     pub(super) root: PathBuf,
     caretaker: PathBuf,
-    /// We ourselves, as an agent.
+    /// A copy of this program, which plays the agent.
     agent: PathBuf,
 }
 
@@ -114,7 +128,7 @@ impl Stage {
         let root = std::env::temp_dir().join(format!("caretaker-bench-{}", std::process::id()));
         std::fs::create_dir_all(root.join("home"))?;
         std::fs::create_dir_all(scratch)?;
-        // Installed as the real one is, so that its version is known by its path.
+        // The path is that of an installed agent, because Caretaker reads the version from the path.
         let agent =
             root.join("home/.local/share/cursor-agent/versions/2026.10.01-bench00/cursor-agent");
         std::fs::create_dir_all(agent.parent().context("no parent")?)?;
@@ -174,7 +188,7 @@ impl Stage {
         let workspace = self.workspace("launch")?;
         let (mut supervised, mut plain) = (Vec::new(), Vec::new());
         let (mut host_network, mut bare) = (Vec::new(), Vec::new());
-        // In turn, so that whatever else the machine does falls on all of them.
+        // The launches alternate, so that other load on the machine affects all of them.
         for _ in 0..n_launches {
             let (run, took) = self.supervised_launch(&workspace, "allowlist")?;
             supervised.push(took);
@@ -196,7 +210,7 @@ impl Stage {
         })
     }
 
-    /// A whole run, and the time to its payload's first instruction.
+    /// Plays a whole run, and measures the time to its payload's first instruction.
     fn supervised_launch(&self, workspace: &Path, network: &str) -> anyhow::Result<(String, f64)> {
         let start = nanoseconds();
         let run = self.start_with(workspace, self.agent(), "go", &["--network", network])?;
@@ -205,7 +219,7 @@ impl Stage {
         Ok((run, elapsed_ms(start, began_ns(&journal)?)))
     }
 
-    /// The payload and nothing around it.
+    /// Starts the payload without anything around it.
     fn bare_launch(&self, workspace: &Path) -> anyhow::Result<f64> {
         let mut command = Command::new(&self.agent);
         command.args(["--print", "--resume", "bare"]).env_clear().current_dir(workspace);
@@ -219,11 +233,11 @@ impl Stage {
         self.root.join("state/runs").join(run).join("events.jsonl")
     }
 
-    /// The very same bwrap line as that run had, started directly: no gate, no verification, no supervisor.
+    /// Starts the bwrap command of that run directly: no gate, no verification, no supervisor.
     fn plain_launch(&self, workspace: &Path, run: &str) -> anyhow::Result<f64> {
         let state = StateRoot::new(self.root.join("state"));
         let spec = RunDirectory::open(&state, run.parse()?)?.spec()?;
-        // What the run made for itself and took away again.
+        // Make the directories that the run made and removed again.
         let sockets = run_shim::SocketPaths::new(&spec.socket_dir.0, spec.run);
         std::fs::create_dir_all(sockets.inside())?;
         std::fs::create_dir_all(workspace.join(".cursor"))?;
@@ -272,7 +286,7 @@ impl Stage {
         let (mut caretaker_s, mut cat_s) = (f64::MAX, f64::MAX);
         for _ in 0..3 {
             let start = Instant::now();
-            // A flood is what the limits are there to stop.
+            // The limits would stop a flood.
             let unlimited = ["--journal", "none", "--disk", "none"];
             let run = self.start_with(&workspace, "simulated", &prompt, &unlimited)?;
             ensure!(self.wait(&workspace, &run)?, "the flood did not succeed");
@@ -322,7 +336,7 @@ impl Stage {
             }
         }
         tail.wait()?;
-        // The first ones were there before the reader was.
+        // The first events were written before the reader started.
         latencies.drain(..latencies.len() / 4);
         latencies.sort_by(f64::total_cmp);
         let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize];
@@ -334,7 +348,8 @@ impl Stage {
         let git = |arguments: &[&str]| {
             let mut git = Command::new("git");
             git.args(["-c", "user.name=bench", "-c", "user.email=bench@localhost"]);
-            // Its housekeeping in the background would be measured too, and takes away what a sandbox protects.
+            // The bench would also measure git's housekeeping in the background, which removes files that a sandbox
+            // protects.
             git.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
             git.args(arguments).current_dir(&workspace).env("GIT_CONFIG_GLOBAL", "/dev/null");
             let status = git.stdout(Stdio::null()).status()?;
@@ -384,43 +399,13 @@ impl Stage {
         let (first_save_ms, next_save_ms) = (saved_ms(&first)?, saved_ms(&run)?);
         Ok(Undo { n_files, undo_s, redo_s, git_s, first_save_ms, next_save_ms })
     }
-
-    fn memory(&self, n_runs: usize) -> anyhow::Result<Memory> {
-        let runs: Vec<(PathBuf, String)> = (0..n_runs)
-            .map(|number| {
-                let workspace = self.workspace(&format!("memory-{number}"))?;
-                let run = self.start(&workspace, self.agent(), "live")?;
-                Ok((workspace, run))
-            })
-            .collect::<anyhow::Result<_>>()?;
-        let mut total = 0;
-        for (_, run) in &runs {
-            let lock = std::fs::read_to_string(self.journal(run).with_file_name("run.lock"))?;
-            let holder: Value = serde_json::from_str(&lock)?;
-            total += pss_kib(holder["pid"].as_u64().context("no pid")?)?;
-        }
-        let mut n_succeeded = 0;
-        for (workspace, run) in &runs {
-            File::create(workspace.join("go"))?;
-            n_succeeded += usize::from(self.wait(workspace, run)?);
-            std::fs::remove_file(workspace.join("go"))?;
-        }
-        ensure!(n_succeeded == n_runs, "{n_succeeded} of {n_runs} runs succeeded");
-        Ok(Memory { n_runs, mean_pss_kib: total as f64 / n_runs as f64, n_succeeded })
-    }
 }
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // A scratch directory in the place for such.
+        // If this fails, a scratch directory stays in the directory for temporary files.
         std::fs::remove_dir_all(&self.root).ok();
     }
-}
-
-fn pss_kib(pid: u64) -> anyhow::Result<u64> {
-    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).context("no Pss")?;
-    Ok(line.trim().trim_end_matches(" kB").trim().parse()?)
 }
 
 fn memory_file(content: &[u8]) -> anyhow::Result<OwnedFd> {
@@ -438,7 +423,7 @@ pub(super) fn elapsed_ms(start: u128, end: u128) -> f64 {
     end.saturating_sub(start) as f64 / 1e6
 }
 
-/// When the payload says that it began.
+/// Returns the time at which the payload says that it began.
 pub(super) fn began_ns(output: &str) -> anyhow::Result<u128> {
     let (_, rest) = output.split_once("\"began_ns\":").context("the payload did not begin")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();

@@ -1,4 +1,4 @@
-//! How long after its commit a message is shown by `sessions tail -f`.
+//! The time from the commit of a message until `sessions tail -f` shows it.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -18,12 +18,12 @@ use store_fixtures::{Closing, open_writer, sdk};
 use super::sessions::high_water;
 
 const N_MESSAGES: usize = 20;
-/// Nobody waits longer.
+/// The bench fails if a message takes longer to appear.
 const PATIENCE: Duration = Duration::from_secs(30);
 const ID: &str = "f0110f01-0000-4000-8000-000000000001";
 const BUCKET: &str = "0123456789abcdef0123456789abcdef";
 
-/// Has a word committed to a store.
+/// Commits a word to a store.
 type Write = Box<dyn FnMut(&str)>;
 
 #[derive(Debug, Serialize)]
@@ -36,7 +36,7 @@ pub(crate) struct Tail {
     pub(crate) peak_memory_kib: u64,
 }
 
-/// One conversation of each kind of store, written by this process.
+/// Follows one conversation in each kind of store. This process writes them.
 pub(crate) fn measure(scratch: &Path, caretaker: &Path) -> anyhow::Result<Vec<Tail>> {
     let home = scratch.join("tail");
     let path = |name: &str| home.join(name);
@@ -55,7 +55,7 @@ pub(crate) fn measure(scratch: &Path, caretaker: &Path) -> anyhow::Result<Vec<Ta
     Ok(tails)
 }
 
-/// One chat among the ten thousand of a home, all of which are followed.
+/// Follows the ten thousand chats of a home, and writes to one of them.
 pub(crate) fn measure_all(home: &Path, caretaker: &Path) -> anyhow::Result<Tail> {
     let mut write = chat_writer(home);
     write("begin");
@@ -99,7 +99,7 @@ fn sdk_writer(home: &Path) -> impl FnMut(&str) + use<> {
             "type": "thinking", "agent_id": ID, "run_id": "run-1", "text": word, "thinking_duration_ms": 5}});
         let sql = "INSERT INTO run_events (run_id, seq, offset, event_type, payload_json, created_at) \
                    VALUES ('run-1', ?1, ?1, 'run_stream_event', ?2, '2026-07-01T00:00:00.000Z')";
-        // What fails is waited for in vain, and then the bench fails.
+        // If the write fails, the message never appears, and the bench fails.
         writer.execute(sql, (seq, payload.to_string())).ok();
     }
 }
@@ -113,7 +113,7 @@ fn transcript_writer(home: &Path) -> impl FnMut(&str) + use<> {
     }
 }
 
-/// Has words written one after the other, and takes the time until each is shown.
+/// Writes words one after the other, and measures the time until each is shown.
 fn follow(
     name: &'static str,
     home: &Path,
@@ -123,7 +123,7 @@ fn follow(
 ) -> anyhow::Result<Tail> {
     let mut follower = Follower::start(home, caretaker, args)?;
     let mut times = Vec::with_capacity(N_MESSAGES);
-    // It is at it as soon as it shows a first one; before that it may be reading what is there.
+    // The follower is ready once it shows a first word; before that, it may still be reading older messages.
     let mut n_before = 0;
     let ready = Instant::now();
     while !follower.shows(&format!("ready{n_before}word"), Duration::from_secs(2)) {

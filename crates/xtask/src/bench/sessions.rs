@@ -16,18 +16,18 @@ use store_fixtures::ide::generate_large;
 
 use super::session_tails;
 
-/// Stands in one message of the large chat, in one bubble and one blob of the IDE, and nowhere else.
+/// Occurs in one message of the large chat, in one bubble and one blob of the IDE, and nowhere else.
 pub(super) const RARE: &str = "xylographer";
-/// The database that the readers of others were measured with.
+/// The sizes of the database on which other projects measured their readers.
 const N_COMPOSERS: usize = 600;
 const N_BUBBLES: usize = 90_000;
 const N_BLOBS: usize = 70_000;
 const IDE_BYTES: u64 = 760_000_000;
 pub(super) const N_CHATS: usize = 10_000;
-/// Makes about 500 MB: every step leaves a root that names all steps before it.
+/// This many steps make about 500 MB: every step leaves a root that names all steps before it.
 const N_STEPS: usize = 3_800;
 const LARGE_CHAT: &str = "11111111-2222-4333-8444-555555555555";
-/// No command may need more, whatever it reads: 100 MB.
+/// No command may need more memory than this, whatever it reads: 100 MB.
 const PROMISED_MEMORY_KIB: u64 = 100_000_000 / 1024;
 
 #[derive(Debug, Serialize)]
@@ -44,30 +44,30 @@ pub(crate) struct Figure {
     pub(crate) name: &'static str,
     /// The quickest of all rounds.
     pub(crate) seconds: f64,
-    /// What the processors worked in it, all together.
+    /// The processor time, summed over all processors.
     pub(crate) cpu_seconds: f64,
-    /// `None` for what is only good to know.
+    /// `None` for figures without a promise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) promised_seconds: Option<f64>,
     pub(crate) peak_memory_kib: u64,
-    /// The same question asked of the file in plain SQL, on one core.
+    /// The time for the same question to the file in plain SQL, on one core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sql_seconds: Option<f64>,
 }
 
-/// What is asked, and what answers are fine.
+/// A command to measure, and its expected answer.
 struct Question<'a> {
     name: &'static str,
     promised_seconds: Option<f64>,
     args: &'a [&'a str],
     sql: Option<(&'a Path, &'a str)>,
-    /// Must be in the answer: a quick wrong one is worth nothing.
+    /// Text that must be in the answer: a quick wrong answer is worth nothing.
     answer: &'a str,
 }
 
 pub(crate) fn measure(scratch: &Path, caretaker: &Path, rounds: usize) -> anyhow::Result<Sessions> {
     let mut bench = Bench { caretaker, rounds: rounds.max(1), figures: Vec::new() };
-    // One after the other, so that no more than one of them is on the disk.
+    // The stores are made one after the other, so that only one of them is on the disk.
     let ide_bytes = measure_ide(&mut bench, scratch)?;
     let chat_bytes = measure_large_chat(&mut bench, scratch)?;
     let tails = measure_many_chats(&mut bench, scratch)?;
@@ -262,7 +262,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Asks as often as there are rounds.
+    /// Asks a question once per round.
     fn ask(&mut self, home: &Home, question: &Question<'_>) -> anyhow::Result<()> {
         self.ask_times(home, question, self.rounds)
     }
@@ -303,7 +303,7 @@ impl Bench<'_> {
     }
 }
 
-/// A home of its own.
+/// A home directory for the bench.
 struct Home {
     path: PathBuf,
 }
@@ -325,7 +325,7 @@ impl Home {
         Ok(std::fs::remove_dir_all(self.path)?)
     }
 
-    /// Runs `caretaker sessions …` in it.
+    /// Runs `caretaker sessions …` in this home.
     fn run(&self, caretaker: &Path, question: &Question<'_>) -> anyhow::Result<Run> {
         let answer = self.path.join("answer");
         let cpu_before = cpu_of_children()?;
@@ -342,7 +342,7 @@ impl Home {
             .context("caretaker could not be started")?;
         let mut peak_memory_kib = 0;
         let status = loop {
-            // Its high-water mark is gone with it, so it is looked at until then.
+            // The process takes its high-water mark with it, so read the mark until it ends.
             peak_memory_kib = high_water(child.id()).unwrap_or(peak_memory_kib);
             if let Some(status) = child.try_wait()? {
                 break status;

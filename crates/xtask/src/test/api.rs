@@ -1,5 +1,5 @@
-//! The daemon's API against its own description: schemathesis reads `/v1/openapi.json`, and sends what it
-//! allows and what it does not.
+//! Tests the daemon's API against its own description: schemathesis reads `/v1/openapi.json`, and sends valid and invalid
+//! requests.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,21 +15,19 @@ pub(super) fn probe(tools: &Tools) -> anyhow::Result<()> {
     let daemon = Daemon::start(scratch.path())?;
     let token = std::fs::read_to_string(&daemon.token_file)?;
     let settings = commands::workspace_root().join("tests/schemathesis.toml");
-    let words = [
-        format!("--config-file={}", settings.display()),
-        "run".to_owned(),
-        format!("http://{}/v1/openapi.json", daemon.address),
-        format!("--header=Authorization: Bearer {}", token.trim()),
-        "--seed=1".to_owned(),
-        "--no-color".to_owned(),
-    ];
-    // It keeps what it found beside itself.
-    let program = tools.schemathesis();
-    commands::run_in(scratch.path(), &program.to_string_lossy(), &words, &[])?;
+    let mut schemathesis = Command::new(tools.schemathesis());
+    schemathesis
+        .arg(format!("--config-file={}", settings.display()))
+        .args(["run", &format!("http://{}/v1/openapi.json", daemon.address)])
+        .arg(format!("--header=Authorization: Bearer {}", token.trim()))
+        .args(["--seed=1", "--no-color"])
+        // It writes its results into the current directory.
+        .current_dir(scratch.path());
+    commands::check(&mut schemathesis)?;
     daemon.is_well()
 }
 
-/// A daemon with a home of its own, stopped with this value.
+/// A daemon with its own home. Dropping this value stops it.
 struct Daemon<'a> {
     home: &'a Path,
     address: String,
@@ -46,10 +44,10 @@ impl<'a> Daemon<'a> {
         Ok(Self { home, address: text("listen")?, token_file: text("token_file")? })
     }
 
-    /// The daemon that was asked is still the one that answers.
+    /// Checks that the same daemon still answers.
     fn is_well(&self) -> anyhow::Result<()> {
         let answer = caretaker(self.home, &["daemon", "status", "--json"])?;
-        ensure!(answer["listen"] == self.address.as_str(), "the daemon has gone: {answer}");
+        ensure!(answer["listen"] == self.address.as_str(), "the daemon is gone: {answer}");
         Ok(())
     }
 }

@@ -1,5 +1,4 @@
-//! `cargo xtask demo` on a Debian with nothing but a Rust toolchain (which includes a C linker): what the README promises
-//! a new user.
+//! Runs `cargo xtask demo` on a Debian that has only a Rust toolchain and a C linker, as the README promises to new users.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +7,7 @@ use anyhow::{Context, bail};
 use super::tools::Tools;
 use crate::commands;
 
-/// The Debian that is made: its name among Debian's releases.
+/// The release of Debian.
 const RELEASE: &str = "bookworm";
 
 pub(super) fn demo(tools: &Tools) -> anyhow::Result<()> {
@@ -24,9 +23,9 @@ pub(super) fn demo(tools: &Tools) -> anyhow::Result<()> {
     let cargo_home = home_of("CARGO_HOME", ".cargo")?;
     let rustup_home = home_of("RUSTUP_HOME", ".rustup")?;
     let source = commands::workspace_root().to_string_lossy().into_owned();
-    // A root file system of its own, entered by bubblewrap: a chroot would refuse the user namespaces of the sandbox.
-    // And it has this machine's own /proc: over parts of a new one bubblewrap mounts others, and then the kernel refuses
-    // a further one to the sandbox inside.
+    // Bubblewrap, because in a chroot the kernel refuses the user namespaces of the sandbox. With this machine's own
+    // /proc, because bubblewrap would mount over parts of a new one, and then the kernel refuses another one to the
+    // sandbox inside.
     let mut words: Vec<&str> =
         vec!["--bind", &place, "/", "--dev", "/dev", "--bind", "/proc", "/proc"];
     words.extend(["--perms", "1777", "--tmpfs", "/tmp", "--die-with-parent"]);
@@ -43,7 +42,7 @@ pub(super) fn demo(tools: &Tools) -> anyhow::Result<()> {
     commands::run("bwrap", &words)
 }
 
-/// How this machine reaches its packages is a matter of the machine, not of the new system.
+/// Copies the settings with which this machine reaches its package sources.
 fn take_over_settings(root: &Path) -> anyhow::Result<()> {
     for directory in ["etc/apt/apt.conf.d", "usr/local/share/ca-certificates"] {
         let from = Path::new("/").join(directory);
@@ -61,7 +60,7 @@ fn take_over_settings(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where this machine's toolchain lies: the variable, or the usual place below the home directory.
+/// The directory of this machine's toolchain: from the variable, or the usual place below the home directory.
 #[expect(
     clippy::disallowed_methods,
     reason = "rustup and cargo read their places from the environment"

@@ -1,4 +1,4 @@
-//! `cargo xtask test --full`: the steps, each run whatever came of those before, and the table of how they ended.
+//! `cargo xtask test --full`: runs every step, even after a failure, and prints a table of the results.
 
 use std::time::{Duration, Instant};
 
@@ -16,29 +16,33 @@ struct Storm {
     rounds: (&'static str, &'static str),
 }
 
-/// Everyday runs play a few rounds of each; these are the numbers that find rare moments.
+/// The everyday tests play a few rounds of each. These numbers find rare moments.
 const STORMS: [Storm; 6] = [
     Storm { name: "random kills", test: "random_kills", rounds: ("KILL_ROUNDS", "300") },
     Storm {
         name: "kills of a session's runs",
-        test: "no_kill_at_any_moment_costs_a_conversation",
+        test: "a_kill_at_any_moment_loses_no_conversation",
         rounds: ("RESUME_ROUNDS", "200"),
     },
     Storm {
         name: "a crowd in the queue",
-        test: "a_crowd_is_worked_off_by_priority",
+        test: "many_queued_runs_start_by_priority",
         rounds: ("CARETAKER_QUEUE_RUNS", "500"),
     },
     Storm {
         name: "kills of the daemon",
-        test: "daemon::",
+        test: "daemon::life::",
         rounds: ("CARETAKER_DAEMON_KILLS", "100"),
     },
-    Storm { name: "many runs at once", test: "daemon::", rounds: ("CARETAKER_DAEMON_RUNS", "100") },
+    Storm {
+        name: "many runs at once",
+        test: "daemon::life::",
+        rounds: ("CARETAKER_DAEMON_RUNS", "100"),
+    },
     Storm { name: "flipped bits", test: "flipped_bits", rounds: ("FLIP_ROUNDS", "7") },
 ];
 
-/// How each step ended.
+/// The result of each step.
 #[derive(Default)]
 struct Report<'a> {
     only: Option<&'a str>,
@@ -55,7 +59,7 @@ impl Report<'_> {
         self.steps.push((name.to_owned(), start.elapsed(), outcome));
     }
 
-    #[expect(clippy::print_stdout, reason = "the table is what this chore is for")]
+    #[expect(clippy::print_stdout, reason = "the table is the result of this chore")]
     fn finish(self) -> anyhow::Result<()> {
         println!("\n{:<44} {:>8}  result", "step", "seconds");
         for (name, took, outcome) in &self.steps {
@@ -68,14 +72,14 @@ impl Report<'_> {
         let failed = self.steps.iter().filter(|(_, _, outcome)| outcome.is_err()).count();
         println!("\n{} passed, {failed} failed", self.steps.len() - failed);
         match (self.steps.len(), failed) {
-            (0, _) => bail!("no step has such a name"),
+            (0, _) => bail!("no step has this name"),
             (_, 0) => Ok(()),
             (all, _) => bail!("{failed} of {all} steps failed"),
         }
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the tables are what this chore is for")]
+#[expect(clippy::print_stdout, reason = "the tables are the result of this chore")]
 pub(super) fn run(only: Option<&str>) -> anyhow::Result<()> {
     let tools = Tools::install()?;
     super::build_programs()?;
@@ -86,7 +90,7 @@ pub(super) fn run(only: Option<&str>) -> anyhow::Result<()> {
     for Storm { name, test, rounds: (variable, rounds) } in &STORMS {
         report.step(&format!("storm: {name} ({variable}={rounds})"), || {
             let args = ["test", "--locked", "-p", "suite", test, "--", "--nocapture"];
-            commands::run_with(&commands::cargo(), &args, &[(variable, rounds.as_ref())])
+            commands::check(commands::cargo_command(args).env(variable, rounds))
         });
     }
     for target in fuzzing::targets()? {

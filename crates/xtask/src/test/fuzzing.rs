@@ -1,30 +1,25 @@
-//! A minute of fuzzing for each target, with the seeds and dictionaries of the tree.
+//! Fuzzes each target for a minute, with our seeds and dictionaries.
 
-use std::ffi::OsStr;
-use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::Context;
+use serde_json::Value;
 
 use super::tools::Tools;
 use crate::commands;
 
 const SECONDS: u32 = 60;
 
-/// The targets, as the fuzz workspace's manifest names them.
+/// The names of the targets, from the manifest of the fuzz workspace.
 pub(super) fn targets() -> anyhow::Result<Vec<String>> {
-    let manifest = fuzz_directory().join("Cargo.toml");
-    let text = std::fs::read_to_string(&manifest)
-        .with_context(|| format!("`{}` could not be read", manifest.display()))?;
-    let mut is_bin = false;
-    let mut names = Vec::new();
-    for line in text.lines() {
-        if line.starts_with('[') {
-            is_bin = line == "[[bin]]";
-        } else if let Some(name) = line.strip_prefix("name = ").filter(|_| is_bin) {
-            names.push(name.trim_matches('"').to_owned());
-        }
-    }
-    Ok(names)
+    let args = ["metadata", "--no-deps", "--format-version=1", "--manifest-path"];
+    let output = commands::cargo_command(args).arg(fuzz_directory().join("Cargo.toml")).output()?;
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let targets = metadata["packages"][0]["targets"].as_array().context("no fuzz targets")?;
+    let is_bin = |target: &&Value| target["kind"][0] == "bin";
+    let names = targets.iter().filter(is_bin).filter_map(|target| target["name"].as_str());
+    Ok(names.map(ToOwned::to_owned).collect())
 }
 
 pub(super) fn fuzz(tools: &Tools, target: &str) -> anyhow::Result<()> {
@@ -32,29 +27,23 @@ pub(super) fn fuzz(tools: &Tools, target: &str) -> anyhow::Result<()> {
     let corpus = tools.root().join("corpus").join(target);
     std::fs::create_dir_all(&corpus)?;
     let seeds = here.join("seeds").join(target);
-    // A whole store is made of more bytes than a stream, and shares the decoders' words.
+    // A whole store has more bytes than a stream, and uses the words of the decoders.
     let dictionary = if target == "stream" { "stream.dict" } else { "decoders.dict" };
-    let mut words = ["fuzz", "run", "--fuzz-dir"].map(str::to_owned).to_vec();
-    words.push(text(&here));
-    words.extend(["--target-dir".to_owned(), text(&tools.root().join("fuzz"))]);
-    words.extend([target.to_owned(), text(&corpus)]);
-    words.extend(seeds.exists().then(|| text(&seeds)));
-    words.push("--".to_owned());
-    words.push(format!("-dict={}", here.join(dictionary).display()));
-    words.push(format!("-max_total_time={SECONDS}"));
+    let mut fuzzer = Command::new(tools.cargo_fuzz());
+    fuzzer.args(["fuzz", "run", "--fuzz-dir"]).arg(&here);
+    fuzzer.arg("--target-dir").arg(tools.root().join("fuzz")).arg(target).arg(&corpus);
+    fuzzer.args(seeds.exists().then_some(&seeds)).arg("--");
+    fuzzer.arg(format!("-dict={}", here.join(dictionary).display()));
+    fuzzer.arg(format!("-max_total_time={SECONDS}"));
     if !seeds.exists() {
-        words.extend(["-len_control=0", "-max_len=1024"].map(str::to_owned));
+        fuzzer.args(["-len_control=0", "-max_len=1024"]);
     }
-    // The fuzzer needs flags of a nightly compiler, which this lends to a stable one. Each input of a store target writes
-    // a home, so those go to memory.
-    let variables = [("RUSTC_BOOTSTRAP", OsStr::new("1")), ("TMPDIR", OsStr::new("/dev/shm"))];
-    commands::run_with(&tools.cargo_fuzz().to_string_lossy(), &words, &variables)
+    // The fuzzer needs flags of a nightly compiler; the first variable makes a stable one accept them. Each input of a
+    // store target writes a home directory, so the second variable puts those into memory.
+    fuzzer.env("RUSTC_BOOTSTRAP", "1").env("TMPDIR", "/dev/shm");
+    commands::check(fuzzer.current_dir(commands::workspace_root()))
 }
 
-fn fuzz_directory() -> std::path::PathBuf {
+fn fuzz_directory() -> PathBuf {
     commands::workspace_root().join("tests/fuzz")
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: what must hold before anything lands. `--full` adds what takes long.
+//! `cargo xtask test`: the checks before every merge. `--full` adds those that take long.
 
 mod api;
 mod fresh_debian;
@@ -8,8 +8,7 @@ mod sdk_stores;
 mod timing;
 mod tools;
 
-use std::ffi::OsStr;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::commands::{self, on_path};
 use crate::system_packages::{
@@ -18,8 +17,8 @@ use crate::system_packages::{
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Then run what takes long: storms of kills, a minute of fuzzing per target, the API against its description,
-    /// stores of the real SDK, a fresh Debian. Prints how long each step and the slowest tests took.
+    /// Also run the long tests: storms of kills, a minute of fuzzing per target, the API against its description,
+    /// stores of the real SDK, a fresh Debian. Prints the duration of each step and of the slowest tests.
     #[arg(long)]
     full: bool,
     /// With --full: run only the steps whose name contains this.
@@ -37,17 +36,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     commands::run(&commands::cargo(), &["test", "--locked", "--workspace"])
 }
 
-/// Installs what both tiers need.
+/// Installs the programs that both tiers need.
 fn set_up() -> anyhow::Result<()> {
     system_packages::ensure(&[
         C_COMPILER, BUBBLEWRAP, GIT, PROTOC, CHROMIUM, NODE, CURL, PYTHON, OPENSSL, IPROUTE,
     ])?;
-    let cargo = commands::cargo();
-    ensure_component(&cargo, "fmt", "rustfmt")?;
-    ensure_component(&cargo, "clippy", "clippy")
+    ensure_component("fmt", "rustfmt")?;
+    ensure_component("clippy", "clippy")
 }
 
-/// What a compiler can say without running anything.
+/// Checks that run none of our code.
 fn checks() -> anyhow::Result<()> {
     let cargo = |args: &[&str]| commands::run(&commands::cargo(), args);
     cargo(&["fmt", "--all", "--check"])?;
@@ -55,34 +53,29 @@ fn checks() -> anyhow::Result<()> {
     check_fuzz_targets()
 }
 
-/// The suite starts our programs as a user would, so they are built before it runs.
+/// Builds the programs that the suite starts.
 fn build_programs() -> anyhow::Result<()> {
     commands::run(&commands::cargo(), &["build", "--locked", "--workspace", "--bins"])
 }
 
-/// The fuzz targets are a workspace of their own, which the everyday build leaves out. This checks that they compile,
-/// without the fuzzer and without linking.
+/// Checks that the fuzz targets compile, without the fuzzer and without linking. They are a separate workspace, which the
+/// everyday build leaves out.
 fn check_fuzz_targets() -> anyhow::Result<()> {
     let target_dir = commands::target_dir();
     let args = ["check", "--locked", "--manifest-path", "tests/fuzz/Cargo.toml", "--target-dir"];
-    let args = args.map(OsStr::new).into_iter().chain([target_dir.as_os_str()]);
-    let no_fuzzer = target_dir.join("libno-fuzzer.a");
-    commands::run_with(
-        &commands::cargo(),
-        &args.collect::<Vec<_>>(),
-        &[("CUSTOM_LIBFUZZER_PATH", no_fuzzer.as_os_str())],
-    )
+    let mut check = commands::cargo_command(args);
+    check.arg(&target_dir).env("CUSTOM_LIBFUZZER_PATH", target_dir.join("libno-fuzzer.a"));
+    commands::check(&mut check)
 }
 
-/// A minimal toolchain comes without these two.
-fn ensure_component(cargo: &str, subcommand: &str, component: &str) -> anyhow::Result<()> {
-    let is_there = Command::new(cargo)
-        .args([subcommand, "--version"])
+/// A minimal toolchain lacks rustfmt and clippy.
+fn ensure_component(subcommand: &str, component: &str) -> anyhow::Result<()> {
+    let is_installed = commands::cargo_command([subcommand, "--version"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()?
         .success();
-    if is_there || on_path("rustup").is_none() {
+    if is_installed || on_path("rustup").is_none() {
         return Ok(());
     }
     commands::run("rustup", &["component", "add", component])

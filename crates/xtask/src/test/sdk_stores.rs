@@ -1,4 +1,4 @@
-//! Stores that Cursor's own SDK writes here, without a key and without network, read by our readers.
+//! Lets Cursor's own SDK write stores, without a key and without network, and reads them.
 
 use super::tools::{SDK_VERSIONS, Tools};
 use crate::commands;
@@ -15,6 +15,7 @@ pub(super) fn read(tools: &Tools) -> anyhow::Result<()> {
         let place = place.to_string_lossy().into_owned();
         commands::run("unshare", &["-rn", "node", "tests/sdk/make-stores.mjs", &sdk, &place])?;
     }
-    let args = ["test", "--locked", "-p", "cursor-stores", "real_sdk"];
-    commands::run_with(&commands::cargo(), &args, &[("CARETAKER_SDK_STORES", stores.as_os_str())])
+    let mut tests =
+        commands::cargo_command(["test", "--locked", "-p", "cursor-stores", "real_sdk"]);
+    commands::check(tests.env("CARETAKER_SDK_STORES", stores))
 }

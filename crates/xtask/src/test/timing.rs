@@ -1,4 +1,4 @@
-//! Which tests take the time: all tests, run with the times that the test harness reports.
+//! Runs all tests, and reports which of them take the time.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -12,7 +12,7 @@ const SLOWEST: usize = 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Timings {
-    /// The test binary that the lines come from now.
+    /// The test binary that prints the current lines.
     binary: String,
     binaries: BTreeMap<String, Binary>,
     tests: Vec<(f64, String)>,
@@ -24,21 +24,22 @@ struct Binary {
     seconds: f64,
 }
 
-/// Runs all tests and keeps how long each took.
+/// Runs all tests and records their durations.
 pub(super) fn run_all_tests(timings: &mut Timings) -> anyhow::Result<()> {
-    // The harness reports times only with a nightly's flag, which the variable lends to a stable one. It is given to the
-    // test binaries alone: the compiler would build everything again for it.
+    // The harness reports times only with a nightly flag; the variable makes a stable harness accept it. Only the test
+    // binaries get the variable: with it, cargo would build everything again.
     let host = host_triple()?;
     let runner = format!("target.{host}.runner=['env', 'RUSTC_BOOTSTRAP=1']");
-    let mut command = Command::new(commands::cargo());
-    command
-        .args(["test", "--locked", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"])
-        .args(["--config", &runner, "--", "-Zunstable-options", "--report-time"])
-        .current_dir(commands::workspace_root());
+    let mut command = commands::cargo_command(["test", "--locked", "--workspace"]);
+    command.args(["--no-fail-fast", "--lib", "--bins", "--tests", "--config", &runner]).args([
+        "--",
+        "-Zunstable-options",
+        "--report-time",
+    ]);
     let (reader, writer) = std::io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer).stdin(Stdio::null());
     let mut child = command.spawn().context("cargo could not be started")?;
-    // The command holds the writing ends; without it the pipe ends with the child.
+    // The command holds the writing ends. The pipe ends with the child only if we drop it.
     drop(command);
     let mut out = std::io::stdout().lock();
     for line in BufReader::new(reader).split(b'\n') {
@@ -74,7 +75,7 @@ impl Timings {
         }
     }
 
-    /// The time of each test binary and the slowest tests; `None` where no test ran.
+    /// The duration of each test binary, and the slowest tests; `None` if no test ran.
     pub(super) fn table(mut self) -> Option<String> {
         if self.tests.is_empty() {
             return None;

@@ -28,7 +28,7 @@ run_journal                       2       1.8
 }
 
 #[test]
-fn lines_that_only_look_like_results_are_passed_over() {
+fn lines_that_only_look_like_results_are_skipped() {
     assert_eq!(timed_test("test a::b ... ok"), None);
     assert_eq!(timed_test("the test took <3.0s>"), None);
     assert_eq!(total("test result: ok. 1 passed"), None);

@@ -1,6 +1,7 @@
-//! Programs that only the full tier needs: installed by name below the build directory before any test starts.
+//! Programs that only `--full` needs. They are installed below the build directory before any test starts.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::commands;
 use crate::system_packages::{self, JQ, MMDEBSTRAP, NPM, PIPX};
@@ -8,7 +9,7 @@ use crate::system_packages::{self, JQ, MMDEBSTRAP, NPM, PIPX};
 const CARGO_FUZZ: &str = "cargo-fuzz@0.13.2";
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
-/// The versions of Cursor's SDK whose stores are read, each with the layout of its time.
+/// The versions of Cursor's SDK whose stores we read. Each has its own layout.
 pub(super) const SDK_VERSIONS: [&str; 2] = ["1.0.9", "1.0.18"];
 
 pub(super) struct Tools {
@@ -26,10 +27,9 @@ impl Tools {
             commands::run(&cargo, &["install", "--locked", "--root", &root, CARGO_FUZZ])?;
         }
         if !tools.schemathesis().exists() {
-            let places =
-                [("PIPX_HOME", tools.root.join("pipx")), ("PIPX_BIN_DIR", tools.root.join("bin"))];
-            let places = places.each_ref().map(|(name, place)| (*name, place.as_os_str()));
-            commands::run_with("pipx", &["install", SCHEMATHESIS], &places)?;
+            let mut pipx = Command::new("pipx");
+            pipx.args(["install", SCHEMATHESIS]).env("PIPX_HOME", tools.root.join("pipx"));
+            commands::check(pipx.env("PIPX_BIN_DIR", tools.root.join("bin")))?;
         }
         for version in SDK_VERSIONS {
             let place = tools.sdk(version);
@@ -51,12 +51,12 @@ impl Tools {
         self.root.join("bin/schemathesis")
     }
 
-    /// The directory that has this version of the SDK in its `node_modules`.
+    /// The directory whose `node_modules` has this version of the SDK.
     pub(super) fn sdk(&self, version: &str) -> PathBuf {
         self.root.join(format!("sdk-{version}"))
     }
 
-    /// Where steps keep what they make.
+    /// The directory for results of the steps.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }

@@ -1,8 +1,8 @@
-//! The proof that the attempts prove something: each protection is taken away in turn, and its attempt must escape.
+//! Proves that the attempts can succeed: removes each protection in turn, and then its attempt must escape.
 //!
-//! No option of the product weakens a sandbox for this. A run is really started, and what the supervisor told bubblewrap is
-//! taken down: the options, the files, the filters. Then the same is told once more to a real bubblewrap, with exactly one
-//! protection less and the same gate and probe behind it, in an outer namespace; see `replay`.
+//! No option of the product weakens a sandbox for this. The test starts a real run and records what the shim passed to
+//! bubblewrap: the options, the files, the filters. Then it passes the same to a real bubblewrap, without exactly one
+//! protection and with the same gate and probe, in an outer namespace; see `replay`.
 
 mod protections;
 mod recording;
@@ -21,7 +21,7 @@ use protections::{EXCLUDED, Off, PROTECTIONS, Protection, SEEN_INSIDE_ALONE};
 use recording::Recording;
 use replay::Replayed;
 
-/// Replays at a time.
+/// How many replays run at a time.
 const AT_ONCE: usize = 3;
 
 fn attempt(id: &str) -> &'static Attempt {
@@ -29,7 +29,7 @@ fn attempt(id: &str) -> &'static Attempt {
     all.into_iter().find(|attempt| attempt.id == id).unwrap_or_else(|| panic!("there is no {id}"))
 }
 
-/// What the outer host shows of an attempt; an error if it shows that it was done.
+/// Checks on the outer host that an attempt had no effect. The error says what the host shows.
 fn look(recording: &Recording, replayed: &Replayed, evidence: Evidence) -> Result<(), String> {
     let Evidence::Intact(paths) = evidence else { return Ok(()) };
     let before = recording.snapshot.join("home");
@@ -40,7 +40,8 @@ fn look(recording: &Recording, replayed: &Replayed, evidence: Evidence) -> Resul
     differences.into_iter().next().map_or(Ok(()), Err)
 }
 
-/// Takes one protection away; what then came of each of its attempts, an error for one that did not succeed.
+/// Removes one protection, and returns the result of each of its attempts. An attempt that does not succeed is an
+/// error.
 fn check(
     recording: &Recording,
     number: usize,
@@ -60,7 +61,7 @@ fn check(
             }
         }
         Some(other) => Err(format!("{other:?}")),
-        // Newer ones do not follow links, whatever the supervisor does.
+        // Newer versions do not follow links, whatever the shim does.
         None if is_refused_by_bubblewrap(protection, &replayed) => {
             Ok("bubblewrap itself refuses it here".to_owned())
         }
@@ -74,7 +75,7 @@ fn is_refused_by_bubblewrap(protection: &Protection, replayed: &Replayed) -> boo
     protection.off.iter().any(is_of_supervisor) && replayed.complaint.contains("symlink")
 }
 
-/// Takes away one protection after the other, and returns what came of it in the order of the list.
+/// Removes one protection after the other, and returns the results in the order of the list.
 fn check_all(recording: &Recording) -> Vec<Vec<(&'static str, Result<String, String>)>> {
     let (next, results) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     std::thread::scope(|scope| {
@@ -93,11 +94,11 @@ fn check_all(recording: &Recording) -> Vec<Vec<(&'static str, Result<String, Str
 }
 
 #[test]
-fn each_attempt_escapes_when_its_protection_is_taken_away() {
+fn each_attempt_escapes_when_its_protection_is_removed() {
     let Some(recording) = Recording::new() else { return };
     let ids: BTreeSet<&str> =
         PROTECTIONS.iter().flat_map(|protection| protection.attempts).copied().collect();
-    // With nothing taken away, everything holds here too.
+    // If no protection is removed, everything holds here too.
     let ids: Vec<&str> = ids.into_iter().collect();
     let whole = recording.replay("whole", &[], &ids);
     for id in &ids {
@@ -129,14 +130,14 @@ fn each_attempt_escapes_when_its_protection_is_taken_away() {
 }
 
 #[test]
-fn an_agent_goes_on_without_its_supervisor_where_nothing_binds_their_lives() {
+fn without_the_death_signal_an_agent_outlives_its_shim() {
     let Some(recording) = Recording::new() else { return };
     assert!(!recording.outlives_its_starter("bound", &[], "60"));
     assert!(recording.outlives_its_starter("free", &[Off::Option("--die-with-parent")], "2"));
 }
 
 #[test]
-fn what_is_never_tried_without_its_protection_is_no_attempt_of_the_list() {
+fn excluded_attempts_are_not_in_the_list_of_protections() {
     for (id, _) in EXCLUDED {
         let is_tried = PROTECTIONS.iter().any(|protection| protection.attempts.contains(id));
         assert!(!is_tried, "{id}");

@@ -1,43 +1,44 @@
-//! Every protection that can be taken away, and the attempt that then succeeds.
+//! Every protection that can be removed, and the attempt that then succeeds.
 
 use nix::libc;
 
-/// Something to take away. Places begin with `~` for the home directory and `./` for the workspace.
+/// A protection to remove. Places begin with `~` for the home directory and `./` for the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Off {
     /// An option of bubblewrap.
     Option(&'static str),
-    /// What is mounted here read-only is mounted writable.
+    /// A read-only mount becomes writable.
     ReadOnly(&'static str),
-    /// Nothing is mounted here.
+    /// A mount is missing.
     Mount(&'static str),
-    /// It does not become read-only in the end.
+    /// A mount does not become read-only in the end.
     Remount(&'static str),
-    /// The memory file system here has no size.
+    /// A memory file system has no size limit.
     Size(&'static str),
-    /// What is private here is the host's, from the second place.
+    /// A private place becomes the host's, from the second place.
     Private(&'static str, &'static str),
     /// A filter of system calls.
     Filter(&'static str),
-    /// One system call in all filters.
+    /// One system call, in all filters.
     Call(i64),
-    /// What the supervisor refuses to start with, or to let go, is there: a shell makes it in the home directory, `$home`.
+    /// Something exists that would make the shim refuse to start or to release the run. A shell makes it in the home
+    /// directory, `$home`.
     Refusal(&'static str),
-    /// Bubblewrap is started with the supervisor's environment.
+    /// Bubblewrap gets the shim's environment.
     EmptyEnvironment,
-    /// The probe is started without our gate, which closes descriptors and sets limits.
+    /// The probe starts without our gate, which closes descriptors and sets limits.
     Gate,
 }
 
 pub(super) struct Protection {
     pub(super) name: &'static str,
-    /// All of these at once: where several hold the same attempt, each alone would hold it.
+    /// All of these at once: where several protections stop the same attempt, each alone would stop it.
     pub(super) off: &'static [Off],
     pub(super) attempts: &'static [&'static str],
 }
 
-/// Attempts that are never made without their protection, because their success would touch the machine itself, or because
-/// nothing can take the protection away.
+/// Attempts that are never made without their protection, because their success would affect the machine itself, or
+/// because nothing can remove the protection.
 pub(super) const EXCLUDED: &[(&str, &str)] = &[
     ("P4a", "core_pattern is the machine's; root's code would run on the next crash"),
     ("P4b", "the emergency key is the machine's"),
@@ -46,10 +47,10 @@ pub(super) const EXCLUDED: &[(&str, &str)] = &[
     ("L1b", "a memory bomb that nothing holds takes the machine"),
     ("S2d", "a program in the kernel is the machine's"),
     ("S2o", "the kernel's log is the machine's"),
-    ("P3b", "bubblewrap sets no_new_privs whatever it is told"),
+    ("P3b", "bubblewrap sets no_new_privs with any options"),
 ];
 
-/// A repository that ships this, and no rules, takes bubblewrap up to 0.11 to the host's root (CVE-2026-87766).
+/// A repository that contains this, and no rules, leads bubblewrap up to 0.11 to the host's root (CVE-2026-87766).
 const LINK: &str = r#"mv "$home/work/project/.cursor" "$home/victim"
 ln -s "/oldroot$home/victim" "$home/work/project/.cursor""#;
 
@@ -58,7 +59,7 @@ const NESTING: Off = Off::Option("--disable-userns");
 const FIRST_PROCESS: Off = Off::Mount("/proc/1");
 const FIRST_PROCESS_READ_ONLY: Off = Off::Remount("/proc/1");
 
-/// Attempts whose success the outer host does not show: what they change is the run's own, in memory or in its directory.
+/// Attempts whose success the outer host does not show: they change only the run's own memory or directory.
 pub(super) const SEEN_INSIDE_ALONE: &[&str] = &["C1a", "C3d", "C4a"];
 
 const fn protection(
@@ -131,7 +132,7 @@ pub(super) const PROTECTIONS: &[Protection] = &[
     protection(".cursor is pinned", &[Off::Mount("./.cursor")], &["C2a"]),
     protection("rules are read-only", &[Off::ReadOnly("./.cursor/rules")], &["C4e"]),
     protection(
-        "links are refused, and mounts looked at",
+        "links are refused, and mounts checked",
         &[Off::Refusal(LINK), Off::Mount("./.cursor/rules")],
         &["C2a"],
     ),
@@ -187,7 +188,7 @@ pub(super) const PROTECTIONS: &[Protection] = &[
     protection("no placing of memory", &[Off::Call(libc::SYS_set_mempolicy)], &["S2n"]),
     protection("only some kinds of socket", &[Off::Filter("socket-families")], &["S3a"]),
     protection("no typing for others", &[Off::Call(libc::SYS_ioctl)], &["S4a"]),
-    // Only the first terminal that one opens becomes one's own.
+    // Only the first terminal that a process opens becomes its own.
     protection("no typing for others", &[Off::Call(libc::SYS_ioctl)], &["S4b"]),
     protection("no set-user-id files", &[Off::Filter("nosuid")], &["P6a", "P6e"]),
     protection("no set-user-id files", &[Off::Call(libc::SYS_fchmod)], &["P6b"]),

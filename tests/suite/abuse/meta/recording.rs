@@ -1,4 +1,4 @@
-//! What the supervisor really told bubblewrap for a run, and the host as it was at that moment.
+//! Records what the shim really passed to bubblewrap for a run, and the state of the host at that moment.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -10,9 +10,9 @@ use abuse::World;
 use tempfile::TempDir;
 
 use super::super::hostile::{Caller, Hostile, ORDINARY_UID, is_root};
-use crate::namespace::Namespace;
-use crate::programs::{for_others, program as built_program};
-use crate::stage::{Stage, stderr};
+use crate::stage::namespace::Namespace;
+use crate::stage::programs::{for_others, program as built_program};
+use crate::stage::{Stage, assert_exit};
 
 /// How many words follow an option.
 const WORDS: &[(&str, usize)] = &[
@@ -47,27 +47,28 @@ const WORDS: &[(&str, usize)] = &[
 /// One option with its words.
 pub(super) type Operation = Vec<String>;
 
-/// A run that was really started, taken down in the middle.
+/// The recording of a real run.
 pub(super) struct Recording {
     pub(super) operations: Vec<Operation>,
-    /// Contents of the other descriptors, by their numbers.
+    /// The contents of the other descriptors, by number.
     pub(super) descriptors: BTreeMap<i32, Vec<u8>>,
     pub(super) args_fd: i32,
-    /// The supervisor's program.
+    /// The shim's program.
     pub(super) program: PathBuf,
     pub(super) world: World,
-    /// Where everything was, and is again for each replay.
+    /// The original place, which each replay uses again.
     pub(super) stage_root: PathBuf,
-    /// A copy of it, in the hands of whom the replays run as.
+    /// A copy of it that belongs to the user of the replays.
     pub(super) snapshot: PathBuf,
-    /// Holds the snapshot and the program; results go there too.
+    /// Holds the snapshot and the program. Results go here too.
     pub(super) directory: TempDir,
     /// Holds the place.
     _hostile: Hostile,
 }
 
 impl Recording {
-    /// Starts a run whose bubblewrap takes down what it is told, and ends it. `None` where no bubblewrap of ours is trusted.
+    /// Starts a run whose bubblewrap records its input, and ends it. `None` where the shim would not trust our
+    /// bubblewrap.
     pub(super) fn new() -> Option<Self> {
         let namespace = Namespace::with_mounts()?;
         let directory = tempfile::tempdir().unwrap();
@@ -84,7 +85,7 @@ impl Recording {
         copy(&hostile.stage.root(), &snapshot);
         fs::write(snapshot.join("home/world"), without_neighbour(hostile.world())).unwrap();
         if is_root() {
-            crate::strict::give_away(&snapshot, ORDINARY_UID);
+            crate::sandbox::strict::give_away(&snapshot, ORDINARY_UID);
         }
         hostile.stage.output(&["kill", "--now", &run]);
 
@@ -103,9 +104,9 @@ impl Recording {
     }
 }
 
-/// Starts a run that waits, and returns when its bubblewrap has told everything.
+/// Starts a run that waits, and returns when its bubblewrap has recorded everything.
 fn record(hostile: &Hostile, namespace: Namespace, taken: &Path) -> String {
-    // A descriptor that is opened anew leaves the one that bubblewrap reads where it is.
+    // A descriptor that is opened again does not move the one that bubblewrap reads.
     let bwrap = format!(
         "#!/bin/sh\n\
          case \" $* \" in *' --args '*)\n\
@@ -122,13 +123,13 @@ fn record(hostile: &Hostile, namespace: Namespace, taken: &Path) -> String {
     let mut command = hostile.command(&args);
     namespace.trust_bubblewrap(&hostile.stage, bwrap.as_bytes(), &mut command);
     let output = namespace.command(&[], &command).output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_exit(&output, 0);
     let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
     hostile.stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
     run
 }
 
-/// The description of the world up to where its neighbour is described: each replay has another one.
+/// The description of the world without its neighbour: each replay has another one.
 fn without_neighbour(world: &World) -> String {
     let mut told = serde_json::to_value(world).unwrap();
     told.as_object_mut().unwrap().remove("neighbour");
@@ -137,7 +138,7 @@ fn without_neighbour(world: &World) -> String {
 
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("-a").args([from, to]).output().unwrap();
-    assert!(copied.status.success(), "{}", stderr(&copied));
+    assert_exit(&copied, 0);
 }
 
 fn read_taken(taken: &Path) -> (i32, Vec<u8>, BTreeMap<i32, Vec<u8>>) {

@@ -1,8 +1,8 @@
-//! The recorded run once more, with something taken away, in namespaces that are thrown away with everything in them.
+//! Replays the recorded run without one protection, in namespaces that are thrown away afterwards.
 //!
-//! Around the sandbox stands an outer one: an ordinary user of the machine who is root in a user namespace of its own, with
-//! its own mounts, processes, network and names. The host's directory is a copy in memory there. Whoever gets out of the
-//! inner one is there, and has no rights on the machine even if it gets further.
+//! Around the sandbox is an outer one: an ordinary user of the machine who is root in a user namespace, with its own
+//! mounts, processes, network and names. The host's directory is a copy in memory there. An agent that gets out of the
+//! inner sandbox is in the outer one, and has no rights on the machine even if it gets further.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,12 +19,12 @@ use super::super::hostile::{ORDINARY_UID, Terminal, answers, is_root};
 use super::protections::Off;
 use super::recording::{Operation, Recording};
 
-/// What the gate is told: to let go, with the limits of a run.
+/// Tells the gate to release the run, with its limits.
 const WORD: &[u8] = b"\x11nofile=4096 \n";
 const WORD_FD: i32 = 250;
 /// A number that no system call has.
 const NO_CALL: u32 = 0x3fff_ffff;
-/// The filters, in the order in which the profile names them.
+/// The filters, in the order of the profile.
 const FILTERS: [&str; 4] = ["base", "hidden-arguments", "socket-families", "nosuid"];
 
 /// Prepares the outer namespace and runs the sandbox in it. $1 the snapshot, $2 its place, $3 where results go.
@@ -47,7 +47,7 @@ printf '%s%s}' "$(cat "$home/world")" "$neighbour" > "$home/work/project/world.j
 eval "$BEFORE"
 set +e
 if [ "$PATIENCE" ]; then
-    # Somebody starts it and is killed; whether it ends too is seen by whoever reads what it says.
+    # Its parent is killed. The reader of its output sees whether it ends too.
     mkfifo "$stage/here"
     sh -c '"$@" < /proc/self/fd/250 > "$0"; true' "$stage/here" "$@" 2> "$out/complaint" &
     starter=$!
@@ -59,44 +59,44 @@ rm "$home/.local/bin/sandbox-probe"
 cp -a "$home" "$out/home"
 "#;
 
-/// What came of a replay.
+/// The result of a replay.
 pub(super) struct Replayed {
     pub(super) answers: BTreeMap<String, Answer>,
     pub(super) complaint: String,
-    /// The home directory of the outer host, as it was left.
+    /// The home directory of the outer host, afterwards.
     pub(super) home: PathBuf,
 }
 
 impl Recording {
-    /// Runs attempts with something taken away. `name` is a directory for the results.
+    /// Makes attempts without a protection. `name` is a directory for the results.
     pub(super) fn replay(&self, name: &str, off: &[Off], ids: &[&str]) -> Replayed {
         let probe = self.world.home.join(".local/bin/sandbox-probe");
         let words = [&[probe.to_str().unwrap(), "try", "world.json"], ids].concat();
         let (out, said) = self.run(name, off, &words, "");
         let printed = fs::read(out.join("answers")).unwrap_or_default();
-        // The gate's own first byte comes before what the probe says.
+        // The gate's own first byte comes before the probe's output.
         let printed = printed.strip_prefix(b"\x06").unwrap_or(&printed);
         let complaint = fs::read_to_string(out.join("complaint")).unwrap_or_default();
         let complaint = format!("{complaint}{said}");
         Replayed { answers: answers(printed), complaint, home: out.join("home") }
     }
 
-    /// Whether an agent goes on for so many seconds when who started it is killed.
+    /// True if an agent survives its parent by this many seconds.
     pub(super) fn outlives_its_starter(&self, name: &str, off: &[Off], patience: &str) -> bool {
         let words = ["/bin/sh", "-c", "echo here; exec sleep 600"];
         let (out, said) = self.run(name, off, &words, patience);
         let printed = fs::read(out.join("answers")).unwrap_or_default();
         assert_eq!(printed, b"\x06here\n", "{said}");
-        // What `timeout` says when it had to end what it was waiting for.
+        // `timeout` exits with this if it had to end the command.
         fs::read_to_string(out.join("ended")).unwrap().trim() == "124"
     }
 
-    /// Runs a command in the sandbox with something taken away, and returns where the results are and what was said.
+    /// Runs a command in the sandbox without a protection, and returns the place of the results and the output.
     fn run(&self, name: &str, off: &[Off], words: &[&str], patience: &str) -> (PathBuf, String) {
         let out = self.directory.path().join(name);
         fs::create_dir(&out).unwrap();
         if is_root() {
-            crate::strict::give_away(&out, ORDINARY_UID);
+            crate::sandbox::strict::give_away(&out, ORDINARY_UID);
         }
         let mut command = Command::new("unshare");
         if is_root() {
@@ -117,7 +117,7 @@ impl Recording {
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .envs([("BEFORE", before.unwrap_or_default()), ("PATIENCE", patience)])
             .current_dir(&out);
-        // The supervisor starts bubblewrap with nothing in its environment.
+        // The shim starts bubblewrap with an empty environment.
         if off.contains(&Off::EmptyEnvironment) {
             command.env("OF_THE_HOST", &self.world.secret);
         }
@@ -128,7 +128,7 @@ impl Recording {
         (out, String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// What bubblewrap reads, the word for the gate, and a descriptor that somebody forgot.
+    /// The input of bubblewrap, the byte for the gate, and a descriptor that was left open.
     fn descriptors_without(&self, off: &[Off]) -> Mappings {
         let (operations, programs) = self.without(off);
         let mut mappings = Mappings::default();
@@ -148,7 +148,7 @@ impl Recording {
         mappings
     }
 
-    /// Bubblewrap with the gate and a command behind it.
+    /// Bubblewrap, with the gate and a command after it.
     fn sandbox_command(&self, off: &[Off], words: &[&str]) -> Vec<String> {
         let args_fd = self.args_fd.to_string();
         let environment =
@@ -164,7 +164,7 @@ impl Recording {
         status.unwrap()[1].parse().unwrap()
     }
 
-    /// The options and the filters, without what is to be off. Whatever cannot be taken away was not there.
+    /// The options and the filters, without the removed protection. Panics if the protection was not there.
     fn without(&self, off: &[Off]) -> (Vec<Operation>, BTreeMap<i32, Vec<u8>>) {
         let mut operations = self.operations.clone();
         let mut programs = BTreeMap::new();
@@ -204,7 +204,7 @@ impl Recording {
             }
             Off::Size(place) => {
                 let mount = operations.iter().position(|words| at(words, place)).unwrap();
-                // The size and the mode stand before it.
+                // Its size and mode come before it.
                 let size = (0..mount).rev().find(|index| operations[*index][0] == "--size");
                 operations.remove(size.unwrap());
             }
@@ -247,7 +247,7 @@ impl Recording {
     }
 }
 
-/// Removes what says something of the mount that stood here.
+/// Removes the options that belong to the removed mount.
 fn remove_modifiers(operations: &mut Vec<Operation>, mut mount: usize) {
     while mount > 0 && ["--size", "--perms"].contains(&operations[mount - 1][0].as_str()) {
         mount -= 1;
@@ -255,7 +255,7 @@ fn remove_modifiers(operations: &mut Vec<Operation>, mut mount: usize) {
     }
 }
 
-/// A filter in which no comparison knows this number any more.
+/// A filter in which no comparison matches this number.
 fn without_call(program: &[u8], number: u32) -> Vec<u8> {
     const JUMP_IF_EQUAL: u16 = 0x15;
     let instructions = program.chunks_exact(8).map(|instruction| {

@@ -1,4 +1,4 @@
-//! `caretaker daemon logs`: what the daemon wrote to its log.
+//! `caretaker daemon logs`: prints and follows the daemon's log.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,7 +13,7 @@ use crate::data_out::print_text;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogsArgs {
-    /// Go on as it writes.
+    /// Follow the log.
     #[arg(long, short)]
     follow: bool,
     /// Begin with the last N lines.
@@ -24,7 +24,7 @@ pub(crate) struct LogsArgs {
 pub(super) fn logs(host: &Host, args: &LogsArgs) -> Result<ExitCode, CommandError> {
     let path = log_path(host);
     let cannot = |error: io::Error| {
-        let what = format!("the log `{}` cannot be read", path.display());
+        let what = format!("cannot read the log `{}`", path.display());
         CommandError::new(ExitCode::NotFound, what).because(error)
     };
     let mut file = File::open(&path).map_err(cannot)?;
@@ -52,7 +52,7 @@ pub(super) fn logs(host: &Host, args: &LogsArgs) -> Result<ExitCode, CommandErro
     }
 }
 
-/// A log that was put aside is followed no more.
+/// Opens the new log after the old one was renamed.
 fn reopen_if_replaced(file: &mut File, path: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;
     let Ok(now) = fs::metadata(path) else { return Ok(()) };

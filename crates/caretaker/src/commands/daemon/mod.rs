@@ -1,4 +1,4 @@
-//! `caretaker daemon`: starts, stops and asks about the process that has the queue and the API.
+//! `caretaker daemon`: starts, stops and shows the process with the queue and the API.
 
 mod logs;
 mod serving;
@@ -32,18 +32,20 @@ use crate::data_out::{print_json, print_text};
 
 /// How long a daemon may take to end.
 const ENDING: Duration = Duration::from_secs(10);
-/// A log that is longer is put aside when the next daemon starts.
+/// The next daemon renames a longer log, and begins a new one.
 const LONGEST_LOG: u64 = 8 * 1024 * 1024;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// The process that has the queue and the API. Runs do not depend on it: it may be stopped, replaced or killed at any time.
+/// Manage the daemon, which has the queue and the API.
+///
+/// Runs do not depend on the daemon: you can stop, replace or kill it at any time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   caretaker daemon start
   caretaker daemon status --json | jq -r .socket
   caretaker daemon start --listen 127.0.0.1:7777      HTTP on loopback too, with a token
-  caretaker daemon restart                            after an upgrade; the runs go on, and --listen is kept")]
+  caretaker daemon restart                            after an upgrade; runs continue, --listen is kept")]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
@@ -51,17 +53,17 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Start it, unless it runs already, and return when it can be asked.
+    /// Start the daemon, unless it is running, and return when it answers.
     Start(StartArgs),
-    /// End it. The runs go on, and what is queued waits for the next.
+    /// Stop the daemon. Live runs continue, and queued runs wait for the next daemon.
     Stop(AsJson),
-    /// Say whether it runs, since when and where it listens.
+    /// Show if the daemon is running, since when, and where it listens.
     Status(AsJson),
-    /// End it and start it anew, with this program. It listens where it did, unless `--listen` says otherwise.
+    /// Stop the daemon and start it again with this program. It keeps its address, unless you give `--listen`.
     Restart(StartArgs),
-    /// Print what it wrote to its log.
+    /// Print the daemon's log.
     Logs(LogsArgs),
-    /// Be it. Started by the others.
+    /// Be the daemon. The other commands start this.
     #[command(hide = true)]
     Serve(ServeArgs),
 }
@@ -71,7 +73,7 @@ struct StartArgs {
     /// Stay in the foreground, and log to stderr.
     #[arg(long)]
     foreground: bool,
-    /// Listen on this address of loopback too. Whoever comes needs the token in `daemon.token`.
+    /// Listen on this loopback address too. Clients need the token in `daemon.token`.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
     /// Print one JSON object.
@@ -87,19 +89,19 @@ struct AsJson {
 }
 
 impl StartArgs {
-    /// What is not said here stays as it was said to the daemon before: all that is in no configuration.
+    /// Takes the address of the earlier daemon if the user gives none: it is in no configuration.
     fn or_as(&self, before: Option<&DaemonNote>) -> Self {
         let listened = before.and_then(|note| note.listen.as_ref()?.parse().ok());
         Self { listen: self.listen.or(listened), ..self.clone() }
     }
 }
 
-/// What `status`, `start` and `stop` print for programs.
+/// The output of `status`, `start` and `stop` with `--json`.
 #[derive(Debug, Serialize)]
 struct Status {
     v: u32,
     running: bool,
-    /// Whether it was this command that started, or stopped, it.
+    /// True if this command started or stopped the daemon.
     #[serde(skip_serializing_if = "Option::is_none")]
     changed: Option<bool>,
     #[serde(flatten)]
@@ -118,7 +120,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
             if args.json {
                 print_json(&Status { changed: Some(stopped), ..Status::of(host, None) })?;
             } else {
-                say(if stopped { "the daemon is stopped; runs go on" } else { "no daemon runs" });
+                say(if stopped { "daemon stopped; runs continue" } else { "daemon not running" });
             }
             Ok(ExitCode::Success)
         }
@@ -153,24 +155,24 @@ fn log_path(host: &Host) -> PathBuf {
     host.state.path().join("daemon.log")
 }
 
-/// The daemon that runs. One that has its lock and has not said who it is is waited for.
+/// Returns the note of the running daemon. Waits for the note if a daemon holds the lock but has not written it yet.
 fn running(host: &Host) -> Result<Option<DaemonNote>, CommandError> {
     let deadline = Instant::now() + ENDING;
     loop {
         match daemon_presence(host)? {
             Presence::None => return Ok(None),
-            // The note of an earlier one is there until the present one has written its own.
+            // The note of an earlier daemon stays until the present one has written its own.
             Presence::Held(Some(note)) if note.is_alive() => return Ok(Some(note)),
             Presence::Held(_) if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
             Presence::Held(_) => {
-                let what = "somebody holds the daemon's lock and does not say who";
+                let what = "another process holds the daemon's lock, but wrote no note";
                 return Err(CommandError::new(ExitCode::DaemonUnavailable, what));
             }
         }
     }
 }
 
-/// An older program does not take a newer daemon's place.
+/// Refuses to replace a newer daemon with an older program.
 fn refuse_older(host: &Host) -> Result<(), CommandError> {
     match running(host)? {
         Some(note) if note.protocol > PROTOCOL => Err(other_protocol(note.protocol, &note.version)),
@@ -178,7 +180,7 @@ fn refuse_older(host: &Host) -> Result<(), CommandError> {
     }
 }
 
-/// A daemon that could not start must not end the one that runs.
+/// Refuses settings with which the new daemon could not start: the running daemon must not stop for them.
 fn refuse_unusable(helper: &CommandHelper, args: &StartArgs) -> Result<(), CommandError> {
     helper.config()?;
     match args.listen.filter(|address| !address.ip().is_loopback()) {
@@ -194,12 +196,12 @@ fn not_started() -> CommandError {
 fn stop_running(host: &Host) -> Result<bool, CommandError> {
     let Some(note) = running(host)? else { return Ok(false) };
     let cannot = || {
-        let what = format!("the daemon (pid {}) could not be stopped", note.pid);
+        let what = format!("cannot stop the daemon (pid {})", note.pid);
         CommandError::new(ExitCode::Failed, what)
     };
     match stop(&note, ENDING).map_err(|error| cannot().because(error))? {
         Stopped::Gone => Ok(true),
-        Stopped::StillThere => Err(cannot().hint("kill it: the runs do not depend on it")),
+        Stopped::StillThere => Err(cannot().hint("kill it: runs do not depend on it")),
     }
 }
 
@@ -208,7 +210,7 @@ fn start(helper: &CommandHelper, args: &StartArgs) -> Result<ExitCode, CommandEr
     let mut changed = false;
     refuse_older(host)?;
     if let Some(note) = running(host)? {
-        // One that is about to be gone is not one that runs.
+        // A daemon that does not answer may be about to end.
         if note.protocol == PROTOCOL && DaemonClient::find(host)?.is_some_and(|it| it.answers()) {
             return started(host, args, note, changed);
         }
@@ -253,15 +255,15 @@ fn started(
     if let Some(asked) = args.listen.filter(|_| !changed)
         && note.listen != Some(asked.to_string())
     {
-        let how = if note.listen.is_some() { "listens elsewhere" } else { "has no --listen" };
+        let how = if note.listen.is_some() { "on another address" } else { "without --listen" };
         self::note(&format!(
-            "it runs already and {how}; use `caretaker daemon restart --listen {asked}`"
+            "already running {how}; use `caretaker daemon restart --listen {asked}`"
         ));
     }
     if args.json {
         print_json(&Status { changed: Some(changed), ..Status::of(host, Some(note)) })?;
     } else {
-        let how = if changed { "the daemon runs" } else { "the daemon ran already" };
+        let how = if changed { "daemon started" } else { "daemon already running" };
         say(&format!("{how} (pid {}), socket {}", note.pid, note.socket.0.display()));
         if let Some(listen) = &note.listen {
             let token = token_path(&host.state);
@@ -271,12 +273,11 @@ fn started(
     Ok(ExitCode::Success)
 }
 
-/// Starts `caretaker daemon serve` as a process of its own, and hears from it how that came out.
+/// Starts `caretaker daemon serve` as a process of its own, and reads its report.
 fn spawn(helper: &CommandHelper, args: &StartArgs) -> Result<StartReport, CommandError> {
     let host = &helper.host;
     let failed = |error: io::Error| {
-        CommandError::new(ExitCode::DaemonUnavailable, "the daemon could not be started")
-            .because(error)
+        CommandError::new(ExitCode::DaemonUnavailable, "cannot start the daemon").because(error)
     };
     let log = open_log(host).map_err(failed)?;
     let mut command = Command::new(helper.program()?);
@@ -284,7 +285,7 @@ fn spawn(helper: &CommandHelper, args: &StartArgs) -> Result<StartReport, Comman
     if let Some(listen) = args.listen {
         command.arg("--listen").arg(listen.to_string());
     }
-    // The daemon stands in another directory, where a relative path would mean another place.
+    // The daemon works in another directory, where a relative path would mean another place.
     if host.environment.variable("CARETAKER_HOME").is_some() {
         command.env("CARETAKER_HOME", host.state.path());
     }
@@ -297,12 +298,12 @@ fn spawn(helper: &CommandHelper, args: &StartArgs) -> Result<StartReport, Comman
         .map_err(failed)?;
     let mut said = String::new();
     if let Some(stdout) = child.stdout.take() {
-        // What cannot be read is as good as not said.
+        // An unreadable report counts as none.
         BufReader::new(stdout).read_line(&mut said).ok();
     }
     Ok(serde_json::from_str(&said).unwrap_or_else(|_| {
         child.wait().ok();
-        StartReport::Failed { error: "it ended without a word".to_owned() }
+        StartReport::Failed { error: "it ended without a report".to_owned() }
     }))
 }
 
@@ -315,7 +316,7 @@ fn open_log(host: &Host) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
-/// What was spent today of what, if there is a budget.
+/// Today's spending, if there is a budget of the day.
 fn budget_of_day(helper: &CommandHelper) -> Result<Option<String>, CommandError> {
     let budget = helper.config()?.budgets.day.budget();
     if !budget.is_set() {
@@ -334,7 +335,7 @@ fn status(helper: &CommandHelper, as_json: bool) -> Result<ExitCode, CommandErro
         return Ok(code);
     }
     let Some(note) = note else {
-        say("no daemon runs; start it with `caretaker daemon start`");
+        say("daemon not running; start it with `caretaker daemon start`");
         return Ok(code);
     };
     let age = units::age(now_ms().saturating_sub(note.since_ms));
@@ -360,11 +361,11 @@ fn status(helper: &CommandHelper, as_json: bool) -> Result<ExitCode, CommandErro
         let n_waiting = queue["waiting"].as_array().map_or(0, Vec::len);
         let gate = queue["gate"].as_str().unwrap_or_default();
         text.push_str(&format!(
-            "queue {gate}: {} of at most {} under way, {n_waiting} waiting\n",
+            "queue {gate}: {} of at most {} live, {n_waiting} waiting\n",
             queue["running"], queue["caps"]["total"]
         ));
     }
-    // A configuration that cannot be read is no reason not to say how the daemon is.
+    // Show the daemon's status even if the configuration cannot be read.
     if let Ok(Some(day)) = budget_of_day(helper) {
         text.push_str(&format!("budget of the day:\n{day}"));
     }

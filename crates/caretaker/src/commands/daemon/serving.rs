@@ -1,4 +1,4 @@
-//! Being the daemon: what `caretaker daemon serve` does, and what it says to whoever started it.
+//! `caretaker daemon serve`: is the daemon, and reports its start to the process that started it.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -16,38 +16,38 @@ use crate::command_helper::CommandHelper;
 
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct ServeArgs {
-    /// Listen on this address of loopback too.
+    /// Listen on this loopback address too.
     #[arg(long)]
     pub(super) listen: Option<SocketAddr>,
-    /// Speak as this version would; for tests of upgrades.
+    /// Speak this version of the protocol; for tests of upgrades.
     #[arg(long)]
     pub(super) protocol_version: Option<u32>,
-    /// Say on stdout how the start came out.
+    /// Report the start on stdout.
     #[arg(long)]
     pub(super) report: bool,
 }
 
-/// What a daemon that was started says of itself, once.
+/// The one report of a new daemon.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
 pub(super) enum StartReport {
     Ready {
         note: DaemonNote,
     },
-    /// Somebody was faster.
+    /// Another daemon was faster.
     AlreadyThere,
     Failed {
         error: String,
     },
 }
 
-/// Is the daemon until it is told to end.
+/// Serves until a signal ends the daemon.
 pub(super) fn serve_here(
     helper: &CommandHelper,
     args: &ServeArgs,
 ) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
-    // A terminal that closes takes its session along, and we are not to be in it.
+    // A closing terminal ends its session, so the daemon leaves that session.
     if args.report {
         nix::unistd::setsid().ok();
     }
@@ -55,7 +55,7 @@ pub(super) fn serve_here(
     let config = helper.config()?;
     let variable = |name| host.environment.variable(name);
     let as_text = |name| variable(name).and_then(|value| value.to_str());
-    // Meant for us only if it says so.
+    // systemd names the process that the sockets are for.
     let is_for_us = as_text("LISTEN_PID") == Some(std::process::id().to_string().as_str());
     let n_inherited = as_text("LISTEN_FDS").and_then(|number| number.parse().ok()).unwrap_or(0);
     let daemon_config = DaemonConfig {
@@ -76,7 +76,7 @@ pub(super) fn serve_here(
         if args.report {
             report(&StartReport::Ready { note: note.clone() });
         } else {
-            say(&format!("the daemon runs (pid {}), socket {}", note.pid, note.socket.0.display()));
+            say(&format!("daemon started (pid {}), socket {}", note.pid, note.socket.0.display()));
         }
     });
     match served {
@@ -93,7 +93,7 @@ pub(super) fn serve_here(
     }
 }
 
-/// Says it to whoever started us, once, and lets go of stdout: nobody listens from then on.
+/// Reports once to the process that started the daemon, and lets go of stdout: no process reads it from then on.
 fn report(report: &StartReport) {
     let Ok(mut line) = serde_json::to_vec(report) else { return };
     line.push(b'\n');

@@ -14,15 +14,15 @@ use crate::command_helper::CommandHelper;
 use crate::daemon_client::DaemonClient;
 use crate::data_out::{print_json, print_text};
 
-/// Show or set what the runs of a group may spend together; when it is spent, no more of them are started.
+/// Show or set the budget of a group. When it is spent, no more runs of the group start.
 ///
-/// Runs that are live go on; only new ones do not start. A run that does not say what it took counts as much as the dearest that did; where none did,
-/// nothing more is started. Runs that `caretaker gc` removes stay counted.
+/// Live runs continue. A run that did not report its usage counts as much as the most expensive one that did. If no
+/// run reported, no more runs start. Runs that `caretaker gc` removes still count.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The group.
     group: String,
-    /// The new budget, in place of the old: `tool_calls=500,time=8h,tokens=5M`, or `none`.
+    /// The new budget: `tool_calls=500,time=8h,tokens=5M`, or `none`.
     budget: Option<WrittenBudget>,
     /// Print one JSON object.
     #[arg(long)]
@@ -35,7 +35,7 @@ struct Report<'a> {
     group: &'a str,
     budget: Budget,
     spent: Spending,
-    /// What of it is spent, so that nothing more is started.
+    /// The part of the budget that is spent, if no more runs start.
     overspent: Option<Overspent>,
 }
 
@@ -62,17 +62,17 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     Ok(ExitCode::Success)
 }
 
-/// Gives a group its budget. The daemon, if there is one, hears of it at once.
+/// Sets the budget of a group, through the daemon if one is running.
 fn set(host: &Host, group: &str, budget: Budget) -> Result<(), CommandError> {
     if let Some(daemon) = DaemonClient::find(host)? {
         let path = format!("/v1/groups/{group}/budget");
         return daemon.post::<serde_json::Value>(&path, &budget).map(drop);
     }
     let set = GroupRecord::update(&host.state, group, |record| record.budget = Some(budget));
-    set.map(drop).or_fail(|| format!("the budget of group `{group}` could not be saved"))
+    set.map(drop).or_fail(|| format!("cannot save the budget of group `{group}`"))
 }
 
-/// Gives the group of a run the budget that `--group-budget` asks for.
+/// Sets the budget that `--group-budget` asks for.
 pub(crate) fn set_asked(
     host: &Host,
     request: &RunRequest,
@@ -81,7 +81,7 @@ pub(crate) fn set_asked(
     match (&request.group_budget, group) {
         (None, _) => Ok(()),
         (Some(_), None) => {
-            let what = "--group-budget is of a group, and no --group is given";
+            let what = "--group-budget needs --group";
             Err(CommandError::new(ExitCode::Usage, what).hint(
                 "name the group, or limit the run alone: --max-tool-calls, --max-tokens, --timeout",
             ))
@@ -90,7 +90,7 @@ pub(crate) fn set_asked(
     }
 }
 
-/// What was spent of what, one thing a line.
+/// One line per kind: how much is spent, and of how much.
 pub(crate) fn lines(
     whose: &str,
     budget: &Budget,
@@ -101,12 +101,12 @@ pub(crate) fn lines(
         let price = match (limit, sum.each_unknown()) {
             (None, _) => String::new(),
             (Some(_), Some(each)) => format!(" (each counts as {})", number(each)),
-            (Some(_), None) => " (none is known to go by)".to_owned(),
+            (Some(_), None) => " (no run reported)".to_owned(),
         };
         let limit = limit.map_or(String::new(), |limit| format!(" of {}", number(limit)));
         let unknown = match sum.n_unknown {
             0 => String::new(),
-            n => format!(", and unknown of {}{price}", units::counted(n.into(), "run", "runs")),
+            n => format!(", unknown for {}{price}", units::counted(n.into(), "run", "runs")),
         };
         format!("{name:<11}{}{limit}{unknown}\n", number(sum.known))
     };

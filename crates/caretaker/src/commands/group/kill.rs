@@ -2,20 +2,17 @@
 
 use admission::budgets::group_record::GroupRecord;
 use admission::command_error::{CommandError, OrFail};
-use admission::words::talk::say;
 use ground::now_ms;
 use run_protocol::{ControlRequest, ExitCode, StopManner};
 
 use super::{runs_of, unfinished};
 use crate::batch::summary::worst;
 use crate::command_helper::CommandHelper;
-use crate::running::run_report;
-use crate::running::stopping::{ends_of, tell_all};
-use crate::view::words;
+use crate::running::stopping::{ends_of, report_ends, tell_all};
 
-/// Stop all runs of a group, those that wait too, and return only when nothing of them is left.
+/// Stop all runs of a group, queued runs too, and return when all their processes are dead.
 ///
-/// A batch that is still being started starts no more.
+/// A batch that is still starting runs starts no more.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The group.
@@ -23,7 +20,7 @@ pub(crate) struct Args {
     /// Kill the sandboxes at once.
     #[arg(long)]
     now: bool,
-    /// Print one JSON object per run that was stopped: how it stands now.
+    /// Print one JSON object per stopped run: its state.
     #[arg(long)]
     json: bool,
 }
@@ -32,14 +29,13 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let host = &helper.host;
     let group = &args.group;
     runs_of(host, group)?;
-    // First this: whoever starts more of it has to hear of it before we look what there is.
+    // Mark first, then list: a batch that starts more runs must see the mark before this command lists them.
     let stopped =
         GroupRecord::update(&host.state, group, |record| record.stopped_ms = Some(now_ms()));
-    stopped.or_fail(|| format!("group `{group}` could not be marked as stopped"))?;
+    stopped.or_fail(|| format!("cannot mark group `{group}` as stopped"))?;
     let manner = if args.now { StopManner::Now } else { StopManner::Ladder };
     let stop = ControlRequest::Stop { manner };
-    let mut codes = Vec::new();
-    // One may have been on its way when the others were looked for.
+    // Another run may start while this command lists the group: list again until there is none.
     loop {
         let all = runs_of(host, group)?;
         // Stop the waiting runs first. Else one of them starts when a live run ends.
@@ -51,20 +47,11 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         if runs.is_empty() {
             break;
         }
-        let n_codes = codes.len();
-        for (run, ended) in ends_of(host, &runs, told) {
-            match ended {
-                Ok(overview) if args.json => run_report::print(run, &overview)?,
-                Ok(overview) => {
-                    say(&format!("run {}: {}", run.run_id(), words::state(&overview.state)));
-                }
-                Err(error) => codes.push(error.report()),
-            }
-        }
-        // What cannot be stopped now cannot be stopped by asking again.
-        if codes.len() > n_codes {
-            break;
+        let failed = report_ends(ends_of(host, &runs, told), args.json)?;
+        // A run that cannot be stopped now cannot be stopped by asking again.
+        if !failed.is_empty() {
+            return Ok(worst(failed));
         }
     }
-    Ok(worst(codes))
+    Ok(ExitCode::Success)
 }

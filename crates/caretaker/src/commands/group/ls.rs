@@ -13,14 +13,12 @@ use serde::Serialize;
 
 use super::grouped_runs;
 use crate::command_helper::CommandHelper;
-use crate::data_out::{print_json, print_text};
-use crate::view::table::table;
-use crate::view::width::Width;
+use crate::data_out::{print_json, print_table};
 
-/// List the groups: how many runs of each stand how.
+/// List groups, with the number of runs in each state.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// List only those that are not over.
+    /// List only groups with queued or live runs.
     #[arg(long, short)]
     unfinished: bool,
     /// Print one JSON object.
@@ -32,7 +30,7 @@ pub(crate) struct Args {
 #[derive(Debug, Serialize)]
 pub(crate) struct Group<'a> {
     name: &'a str,
-    /// When the first of its runs was created, in milliseconds since the epoch. `null`: an older version removed it.
+    /// When its first run was created, in milliseconds since 1970. `null`: an older version removed that run.
     created_ms: Option<u64>,
     #[serde(flatten)]
     tally: Tally,
@@ -51,7 +49,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     for run in &runs {
         by_name.entry(run.group.as_deref().unwrap_or_default()).or_default().push(run);
     }
-    // After the runs were listed: a run that was removed in between is counted in the record.
+    // Read after the runs were listed: the record counts a run that is removed in between.
     let records: BTreeMap<String, GroupRecord> =
         GroupRecord::with_gone_runs(&host.state).into_iter().collect();
     for name in records.keys() {
@@ -80,7 +78,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         ]
     });
     let header = ["GROUP", "RUNS", "QUEUED", "RUNNING", "SUCCEEDED", "FAILED", "AGE"];
-    print_text(&format!("{}\n", table(&header, rows, Width::of_stdout())))?;
+    print_table(&header, rows)?;
     Ok(ExitCode::Success)
 }
 

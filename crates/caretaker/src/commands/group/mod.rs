@@ -1,4 +1,4 @@
-//! `caretaker group`: runs that were started together, by `run --each`, `--matrix` or `--group`.
+//! `caretaker group`: runs that belong together, by `run --each`, `--matrix` or `--group`.
 
 pub(crate) mod budget;
 mod kill;
@@ -15,10 +15,10 @@ use run_protocol::{ExitCode, RunName};
 
 use crate::command_helper::CommandHelper;
 
-/// See, wait for and stop the runs of a group, and say what they may spend.
+/// Show, wait for and stop the runs of a group, and set their budget.
 ///
-/// A group is made by giving runs the same `--group`, and by `run --each` and `run --matrix`. It works with and without a
-/// daemon.
+/// Runs with the same `--group` form a group, and so do the runs of `run --each` and `run --matrix`. Groups work with
+/// and without a daemon.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -53,7 +53,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
 
 pub(crate) use budget::lines as budget_lines;
 
-/// All runs that are of a group, the oldest first.
+/// All runs that belong to a group, the oldest first.
 fn grouped_runs(host: &Host) -> Result<Vec<RunOverview>, CommandError> {
     let filter = RunFilter { which: Which::All, ..RunFilter::default() };
     let mut runs = list_runs(&host.state, &filter)?;
@@ -67,24 +67,24 @@ fn runs_of(host: &Host, group: &str) -> Result<Vec<RunOverview>, CommandError> {
     let mut runs = grouped_runs(host)?;
     runs.retain(|run| run.group.as_deref() == Some(group));
     if runs.is_empty() {
-        let what = format!("there is no run of a group `{group}`");
+        let what = format!("no runs in group `{group}`");
         return Err(CommandError::new(ExitCode::NotFound, what)
             .hint("see all groups with `caretaker group ls`"));
     }
     Ok(runs)
 }
 
-/// The runs of one group, the oldest first: none where all were removed and something is still known of it.
+/// The runs of one group, the oldest first. Empty if all were removed and only the group's record is left.
 fn known_runs_of(host: &Host, group: &str) -> Result<Vec<RunOverview>, CommandError> {
     runs_of(host, group).or_else(|error| {
-        // Whatever else it is called, it is the name of no file.
+        // A text that is no name must not become the name of a file.
         let is_name = group.parse::<RunName>().is_ok();
         let is_known = is_name && GroupRecord::read(&host.state, group) != GroupRecord::default();
         if is_known { Ok(Vec::new()) } else { Err(error) }
     })
 }
 
-/// Those that are not over, with their directories.
+/// The directories of the runs that have not ended.
 fn unfinished<'a>(
     host: &'a Host,
     runs: &'a [RunOverview],

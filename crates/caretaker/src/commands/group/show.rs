@@ -7,19 +7,17 @@ use admission::budgets::tally::Tally;
 use admission::command_error::CommandError;
 use admission::words::talk::say;
 use admission::words::units;
-use ground::now_ms;
 use run_journal::RunOverview;
 use run_protocol::{Budget, ExitCode};
 use serde::Serialize;
 
 use super::budget::lines;
 use super::known_runs_of;
-use crate::batch::summary::as_table;
+use crate::batch::summary::print_runs;
 use crate::command_helper::CommandHelper;
-use crate::data_out::{print_json, print_text};
-use crate::view::width::Width;
+use crate::data_out::print_json;
 
-/// Show the runs of a group and how they stand.
+/// Show the runs of a group and their states.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The group.
@@ -35,12 +33,12 @@ struct Shown<'a> {
     group: &'a str,
     #[serde(flatten)]
     tally: Tally,
-    /// What they may spend together.
+    /// The budget of all runs together.
     budget: Budget,
     spent: Spending,
-    /// What of the budget is spent, so that no new runs start.
+    /// The part of the budget that is spent, if no new runs start.
     overspent: Option<Overspent>,
-    /// Runs that were removed. They are counted with the others, and what they took is in `spent`.
+    /// Removed runs. They still count, and `spent` has their usage.
     n_gone: u64,
     runs: &'a [RunOverview],
 }
@@ -62,16 +60,16 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     }
     say(&describe(&args.group, tally));
     if n_gone > 0 {
-        let gone = units::counted(n_gone, "run was", "runs were");
-        say(&format!("{gone} removed; how they ended and what they took is still counted"));
+        let gone = units::counted(n_gone, "run", "runs");
+        say(&format!("{gone} deleted; usage still counted"));
     }
     say(lines(&budgets::group_words(&args.group), &budget, &spent, overspent.as_ref()).trim_end());
     let rows: Vec<&RunOverview> = runs.iter().collect();
-    print_text(&format!("{}\n", as_table(&rows, now_ms(), Width::of_stdout())))?;
+    print_runs(&rows)?;
     Ok(ExitCode::Success)
 }
 
-/// `group nightly: 3 of 5 succeeded, 1 failed, 1 runs`.
+/// `group nightly: 3 of 5 succeeded, 1 failed, 1 running`.
 pub(super) fn describe(group: &str, tally: Tally) -> String {
     let parts = [
         (tally.failed, "failed"),

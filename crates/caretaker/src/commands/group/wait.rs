@@ -7,7 +7,6 @@ use admission::budgets::group_record::GroupRecord;
 use admission::command_error::CommandError;
 use admission::host::Host;
 use admission::words::talk::say;
-use ground::now_ms;
 use run_journal::RunOverview;
 use run_protocol::{ExitCode, HumanDuration};
 
@@ -15,26 +14,25 @@ use super::show::describe;
 use super::{known_runs_of, unfinished};
 use crate::batch::result::BatchResult;
 use crate::batch::runs_watch::RunsWatch;
-use crate::batch::summary::{as_table, exit_code, worst};
+use crate::batch::summary::{exit_code, print_runs, worst};
 use crate::command_helper::CommandHelper;
-use crate::data_out::{print_json, print_text};
+use crate::data_out::print_json;
 use crate::running::progress::Progress;
-use crate::view::width::Width;
 
-/// Nothing need happen for so long.
+/// How long to wait for news before looking again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Wait until all runs of a group are over, then show how they came out.
+/// Wait until all runs of a group have ended, then show their outcomes.
 ///
-/// The exit code is the worst of theirs: 0 only if all succeeded.
+/// The exit code is the worst of all runs: 0 only if all succeeded.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The group.
     group: String,
-    /// Give up after this long, with exit code 75; the runs go on. `0` and `none` mean never.
+    /// Stop waiting after this time, with exit code 75; the runs continue. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION", default_value = "none")]
     timeout: HumanDuration,
-    /// Print one JSON object per run, in the order in which they were created: how it came out, and the agent's answer.
+    /// Print one JSON object per run, the oldest first: its outcome and the agent's answer.
     #[arg(long)]
     json: bool,
 }
@@ -51,14 +49,14 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         }
     } else {
         let rows: Vec<&RunOverview> = runs.iter().collect();
-        print_text(&format!("{}\n", as_table(&rows, now_ms(), Width::of_stdout())))?;
+        print_runs(&rows)?;
     }
     let record = GroupRecord::read(&host.state, &args.group);
     say(&describe(&args.group, record.tally(&args.group, &runs)));
     if let Ok(config) = helper.config() {
         budgets::note_if_spent(host, config, Some(&args.group));
     }
-    // How exactly a run failed goes with it; that it did stays.
+    // The record keeps that a removed run failed, but not how.
     let has_gone_failed = record.gone.is_some_and(|gone| gone.n_failed > 0);
     let gone = has_gone_failed.then_some(ExitCode::Failed);
     Ok(if is_over {
@@ -68,7 +66,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     })
 }
 
-/// The runs as they stand when all are over, or when the time is up. Those that join the group meanwhile count too.
+/// The runs when all have ended, or when the time is up. Runs that join the group meanwhile count too.
 fn wait(
     host: &Host,
     group: &str,

@@ -1,4 +1,4 @@
-//! `caretaker sessions bundle` and `import`: a session for another machine.
+//! `caretaker sessions bundle` and `import`: bring a session to another machine.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -29,10 +29,10 @@ use crate::data_out::{print_json, print_text};
 
 /// Write a session into one file, for another machine.
 ///
-/// The file has what the conversation leads to, each piece with its hash, and nothing that is secret to this machine's
-/// store. Paths that the session keeps beside what was said are told from the workspace; those outside of it, and contents
-/// of files that name your home directory or the workspace, are left out. What was said is in it as it was said: paths,
-/// commands, their outputs, what was read from files and written to them. Only you can read the file; think before others can.
+/// The file has every blob that the conversation leads to, with its hash, but not the store's key. Paths that the
+/// session keeps beside its messages become relative to the workspace. Paths outside the workspace, and remembered files
+/// that name your home directory or the workspace, are left out. The messages stay verbatim, with paths, commands, their
+/// outputs and contents of files. Only you can read the file; think before you share it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -46,7 +46,7 @@ pub(crate) struct BundleArgs {
     /// The file to write.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// Replace the file if it is there.
+    /// Replace an existing file.
     #[arg(long)]
     force: bool,
     /// Print one JSON object.
@@ -54,20 +54,20 @@ pub(crate) struct BundleArgs {
     json: bool,
 }
 
-/// Take over a session that `sessions bundle` wrote, on this machine or another.
+/// Import a session from a bundle of this or another machine.
 ///
-/// The file is checked whole before anything is placed. A session that is here already goes on from where it is, if the
-/// one in the file goes on from there; one that went another way is never overwritten.
+/// Checks the whole file first. If the session exists here, the bundle adds what is missing. A session that has gone
+/// another way is never overwritten.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   caretaker sessions import talk.session
   caretaker sessions import talk.session --workspace ~/project
-  caretaker sessions import talk.session --as-new     # beside the one that is here")]
+  caretaker sessions import talk.session --as-new     # beside the existing session")]
 pub(crate) struct ImportArgs {
     /// The file.
     file: PathBuf,
-    /// The directory that the session works in here. [default: the current one]
+    /// The workspace of the session here. [default: the current directory]
     #[arg(long, short = 'C', value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// Give the session a new id.
@@ -115,7 +115,7 @@ pub(crate) fn run_bundle(
     let place = ChatPlace::to_copy(&head)?;
     let file = output_file(host, args)?;
     if place.id.parse::<Uuid>().is_err() {
-        let what = format!("{} has no UUID, and no other machine would find it", place.id);
+        let what = format!("{} is not a UUID, so another machine would not find it", place.id);
         return Err(CommandError::new(ExitCode::NotResumable, what));
     }
     let origin = BundleOrigin {
@@ -134,10 +134,10 @@ pub(crate) fn run_bundle(
             WriteBundleError::Session(error) => exit_code(error),
             _ => ExitCode::Failed,
         };
-        CommandError::new(code, format!("{} was not bundled", place.id)).because(error)
+        CommandError::new(code, format!("cannot bundle {}", place.id)).because(error)
     };
     let directory = file.parent().unwrap_or(Path::new("/"));
-    // Readable by its owner only, from the first byte on.
+    // Only the owner can read the file, from the first byte on.
     let begin = || NamedTempFile::new_in(directory).map(BufWriter::new);
     let (out, bundled) =
         write_bundle(&place.database(), &place.id, &origin, &paths, begin).map_err(unwritten)?;
@@ -157,11 +157,11 @@ pub(crate) fn run_bundle(
     Ok(ExitCode::Success)
 }
 
-/// Where the bundle goes, if there can be a file.
+/// The path of the bundle, if a file can be there.
 fn output_file(host: &Host, args: &BundleArgs) -> Result<PathBuf, CommandError> {
     if args.output == Path::new("-") {
-        let what = "a bundle is written into a file, not to stdout";
-        return Err(CommandError::new(ExitCode::Usage, what).hint("name one with -o FILE"));
+        let what = "cannot write a bundle to stdout";
+        return Err(CommandError::new(ExitCode::Usage, what).hint("name a file with -o FILE"));
     }
     let file = host.environment.absolute(&args.output);
     if file.is_dir() {
@@ -169,12 +169,12 @@ fn output_file(host: &Host, args: &BundleArgs) -> Result<PathBuf, CommandError> 
         return Err(CommandError::new(ExitCode::Usage, what).hint("name a file in it"));
     }
     if !args.force && file.symlink_metadata().is_ok() {
-        let what = format!("`{}` is there already", file.display());
-        return Err(CommandError::new(ExitCode::Conflict, what).hint("--force replaces it"));
+        let what = format!("`{}` already exists", file.display());
+        return Err(CommandError::new(ExitCode::Conflict, what).hint("replace it with --force"));
     }
     if !file.parent().is_some_and(Path::is_dir) {
-        let what = format!("`{}` is in a directory that is not there", file.display());
-        return Err(CommandError::new(ExitCode::NotFound, what).hint("make the directory first"));
+        let what = format!("the directory of `{}` does not exist", file.display());
+        return Err(CommandError::new(ExitCode::NotFound, what).hint("create it first"));
     }
     Ok(file)
 }
@@ -189,20 +189,20 @@ fn keep(out: BufWriter<NamedTempFile>, file: &Path, replaces: bool) -> io::Resul
 
 fn tell(bundled: &Bundled, file: &Path) {
     say(&format!(
-        "{}, {}, in {}.",
+        "{}, {}, in {}",
         counted(bundled.tally.n_blobs, "blob", "blobs"),
         bytes(bundled.tally.n_bytes),
         admission::words::safe_text::on_one_line(&file.display().to_string()),
     ));
     if bundled.tally.n_damaged > 0 {
         note(&format!(
-            "{} of the history cannot be read or checked and stayed behind; the prompt is whole",
+            "left out {} of the history that cannot be read or checked; the prompt is complete",
             counted(bundled.tally.n_damaged, "blob", "blobs")
         ));
     }
     let LeftOutTally { n_paths, n_contents } = bundled.left_out;
     let left_out = [
-        (n_paths, "path outside of the workspace", "paths outside of the workspace"),
+        (n_paths, "path outside the workspace", "paths outside the workspace"),
         (n_contents, "piece that names one of your paths", "pieces that name one of your paths"),
     ];
     let left_out: Vec<String> = left_out
@@ -211,22 +211,22 @@ fn tell(bundled: &Bundled, file: &Path) {
         .map(|(n, one, many)| counted(n, one, many))
         .collect();
     if !left_out.is_empty() {
-        note(&format!("left out of what is kept beside the messages: {}", left_out.join(", ")));
+        note(&format!("left out beside the messages: {}", left_out.join(", ")));
     }
     let NamingTally { n_messages, n_unknown } = bundled.naming;
     let named = match n_messages {
         0 => String::new(),
         n => format!(
             "; {} your home directory or the workspace",
-            counted(n, "piece of it names", "pieces of it name")
+            counted(n, "piece names", "pieces name")
         ),
     };
     note(&format!(
-        "what was said is in it as it was said, with paths, commands and contents of files{named}"
+        "the bundle has the messages verbatim, with paths, commands and contents of files{named}"
     ));
     if n_unknown > 0 {
         note(&format!(
-            "beside what was said, {} your home directory or the workspace where this version cannot change it",
+            "{} your home directory or the workspace in fields that this version does not know",
             counted(n_unknown, "blob names", "blobs name")
         ));
     }
@@ -243,37 +243,32 @@ pub(crate) fn run_import(
     let unimported = |error: ImportError| {
         let (code, hint) = match &error {
             ImportError::Diverged { .. } => {
-                (ExitCode::Conflict, Some("import it beside the one that is here with --as-new"))
+                (ExitCode::Conflict, Some("import it beside the existing session with --as-new"))
             }
             ImportError::InUse | ImportError::ChangedMeanwhile => (ExitCode::Conflict, None),
             ImportError::NotWhole(_) => (ExitCode::NotResumable, None),
             ImportError::Incomparable(_) => {
-                (ExitCode::Conflict, Some("see what is wrong with it: caretaker sessions verify"))
+                (ExitCode::Conflict, Some("check it: caretaker sessions verify"))
             }
             ImportError::Bundle(ReadBundleError::NotABundle | ReadBundleError::File(_)) => {
-                (ExitCode::Failed, Some("bundles are written by `caretaker sessions bundle`"))
+                (ExitCode::Failed, Some("name a file of `caretaker sessions bundle`"))
             }
-            ImportError::Bundle(ReadBundleError::TooNew { .. }) => (
-                ExitCode::Failed,
-                Some("import it with a caretaker as new as the one that wrote it"),
-            ),
+            ImportError::Bundle(ReadBundleError::TooNew { .. }) => {
+                (ExitCode::Failed, Some("import it with a newer caretaker"))
+            }
             ImportError::Bundle(_) => {
-                (ExitCode::Failed, Some("bring it here again from where it was written"))
+                (ExitCode::Failed, Some("copy the file again from the other machine"))
             }
             _ => (ExitCode::Failed, None),
         };
-        let what = format!("`{}` was not imported", file.display());
-        let refused = CommandError::new(code, what).because(error);
-        match hint {
-            Some(hint) => refused.hint(hint),
-            None => refused,
-        }
+        let what = format!("cannot import `{}`", file.display());
+        CommandError::new(code, what).because(error).hint_if_any(hint)
     };
     let real = std::fs::canonicalize(&file).map_err(|error| {
-        let what = format!("`{}` cannot be read", file.display());
+        let what = format!("cannot read `{}`", file.display());
         CommandError::new(ExitCode::NotFound, what)
             .because(error)
-            .hint("name a file that `caretaker sessions bundle` wrote")
+            .hint("name a file of `caretaker sessions bundle`")
     })?;
     let mut bundle = BundleReader::open(&real).map_err(|error| unimported(error.into()))?;
     let told: Uuid = bundle.header().session.parse().unwrap_or_default();
@@ -285,19 +280,21 @@ pub(crate) fn run_import(
         workspace: workspace.as_utf8().unwrap_or_default().to_owned(),
         now_ms: i64::try_from(now_ms()).unwrap_or(i64::MAX),
     };
-    // A session that nobody here knows cannot be in use, and is never put in the place of one that comes up meanwhile.
+    // An unknown session cannot be in use. And `import` never replaces a session that appears meanwhile.
     let is_known = target.directory().exists() || host.state.session_dir(&session).exists();
     let _lease = if is_known { Some(take_lease(host, session)?) } else { None };
     let catalogue = Where::default().open(host)?;
     if let Some(other) = others_with_id(&catalogue, &target.id, &target.directory()).first() {
-        let what = format!("session {session} is here already, in another workspace");
+        let what = format!("session {session} already exists in another workspace");
         return Err(CommandError::new(ExitCode::Conflict, what)
             .because(format!("it is in `{}`", other.directory.display()))
-            .hint("name its workspace with --workspace DIR, or import it beside with --as-new"));
+            .hint(
+                "name its workspace with --workspace DIR, or import a second copy with --as-new",
+            ));
     }
     let imported = import(&mut bundle, &target).map_err(unimported)?;
     if let Some(place) = ChatPlace::of_directory(StoreKind::Cli, &target.directory()) {
-        // What we remember may be of a store that was here before.
+        // The record may describe an older store.
         place.renew_record(host);
     }
     let (outcome, directory, root, n_added_blobs, n_added_bytes, n_paths_left_out) = match &imported
@@ -327,21 +324,21 @@ pub(crate) fn run_import(
     }
     let added = format!("{}, {}", counted(n_added_blobs, "blob", "blobs"), bytes(n_added_bytes));
     say(&match &imported {
-        Imported::Placed { .. } => format!("{added}: a new session of this workspace."),
-        Imported::Extended { .. } => format!("{added}: the session goes on from where it was."),
-        Imported::NothingNew { .. } => "The session here has all of it already.".to_owned(),
+        Imported::Placed { .. } => format!("imported {added}"),
+        Imported::Extended { .. } => format!("added {added} to the existing session"),
+        Imported::NothingNew { .. } => "already up to date".to_owned(),
     });
     if !matches!(imported, Imported::NothingNew { .. }) {
-        say(&format!("Continue it with: caretaker resume {} 'PROMPT'", target.id));
+        say(&format!("continue it with: caretaker resume {} 'PROMPT'", target.id));
     }
     if let Earlier::None = earlier_run::of_session(&host.state, session)? {
         note(
-            "it starts with the default sandbox and limits: a bundle does not carry those of its earlier runs",
+            "the session starts with the default sandbox and limits: a bundle does not have those of earlier runs",
         );
     }
     if n_paths_left_out > 0 {
         note(&format!(
-            "left out: {} out of the workspace, which no bundle of ours has",
+            "left out {} out of the workspace; bundles of Caretaker have none",
             counted(n_paths_left_out, "path that leads", "paths that lead")
         ));
     }

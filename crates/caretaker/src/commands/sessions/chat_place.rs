@@ -1,4 +1,4 @@
-//! The files of a session that can be copied, and the right to change them.
+//! The files of a session that can be copied, and the lease that allows changing them.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -17,7 +17,7 @@ use run_protocol::ExitCode;
 use run_shim::{read_session_record, renew_session_record};
 use uuid::Uuid;
 
-/// Where a session of the command line or of ACP lies.
+/// The place of a session of the command line or of ACP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ChatPlace {
     pub(super) kind: StoreKind,
@@ -33,7 +33,7 @@ impl ChatPlace {
         self.directory.join("store.db")
     }
 
-    /// All places of a conversation that have a database.
+    /// All places of a conversation with a database.
     pub(super) fn all_of(head: &Head) -> Vec<Self> {
         let origins = head.origins.iter().filter(|origin| {
             matches!(origin.store, StoreKind::Cli | StoreKind::Acp)
@@ -55,21 +55,21 @@ impl ChatPlace {
         })
     }
 
-    /// The one place from which a conversation can be copied.
+    /// The place to copy a conversation from.
     pub(super) fn to_copy(head: &Head) -> Result<Self, CommandError> {
         Self::all_of(head).into_iter().next().ok_or_else(|| {
             let kinds: Vec<&str> = head.origins.iter().map(|origin| origin.store.as_str()).collect();
-            let what = format!("{} cannot be copied", head.id);
+            let what = format!("cannot copy {}", head.id);
             CommandError::new(ExitCode::NotResumable, what)
                 .because(format!(
-                    "only sessions of the command line and of ACP have a store.db; this one is kept as {}",
+                    "only sessions of the command line and of ACP have a store.db; this one is in: {}",
                     kinds.join(", ")
                 ))
                 .hint(format!("caretaker sessions export {}", head.id))
         })
     }
 
-    /// The checkpoint that the last run of ours left in it. A resume wants to find it again.
+    /// The checkpoint that the last run left. `resume` expects to find it.
     pub(super) fn recorded_root(&self, host: &Host) -> Option<BlobId> {
         if self.kind != StoreKind::Cli {
             return None;
@@ -78,26 +78,26 @@ impl ChatPlace {
         record.checkpoint?.root?.parse().ok()
     }
 
-    /// Remembers what the store holds after it was changed. The lease must be held.
+    /// Records what the changed store holds. The caller holds the lease.
     pub(super) fn renew_record(&self, host: &Host) {
         let Ok(session) = self.id.parse() else { return };
         if let Err(error) = renew_session_record(&host.state, &session, &self.database()) {
-            let what = format!("what {} holds now could not be remembered", self.id);
+            let what = format!("cannot update the record of {}", self.id);
             let error = CommandError::new(ExitCode::Failed, what).because(error);
             note(&error.message_with_causes());
         }
     }
 
-    /// Where the original is kept when a copy takes its place.
+    /// Where the original goes when a copy takes its place.
     pub(super) fn backup(&self, host: &Host) -> PathBuf {
         host.places.state.join("backups").join(format!("{}-{}", self.id, now_ms()))
     }
 
-    /// The lease of the session, so that no run of ours begins meanwhile.
+    /// Takes the lease of the session, so that no run begins meanwhile.
     pub(super) fn lease(&self, host: &Host) -> Result<Option<KernelLock>, CommandError> {
         match self.id.parse() {
             Ok(session) => take_lease(host, session).map(Some),
-            // No run of ours can be in a session that has no UUID.
+            // No run can hold a session without a UUID.
             Err(_) => Ok(None),
         }
     }
@@ -108,7 +108,7 @@ pub(crate) fn take_lease(host: &Host, session: Uuid) -> Result<KernelLock, Comma
     let directory = host.state.session_dir(&session);
     let path = directory.join("lease.lock");
     let failed = |error: std::io::Error| {
-        let what = format!("the lock `{}` cannot be used", path.display());
+        let what = format!("cannot use the lock `{}`", path.display());
         CommandError::new(ExitCode::Failed, what).because(error)
     };
     DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed)?;
@@ -120,18 +120,16 @@ pub(crate) fn take_lease(host: &Host, session: Uuid) -> Result<KernelLock, Comma
         ExitCode::Conflict,
         match &holder {
             Some(holder) => {
-                format!("session {session} is held by run {} (pid {})", holder.run, holder.pid)
+                format!("session {session} in use by run {} (pid {})", holder.run, holder.pid)
             }
-            None => format!("session {session} is held by a run"),
+            None => format!("session {session} in use by a run"),
         },
     );
-    Err(match holder {
-        Some(holder) => error.hint(format!("stop it first: caretaker kill {}", holder.run)),
-        None => error,
-    })
+    let hint = holder.map(|holder| format!("stop it first: caretaker kill {}", holder.run));
+    Err(error.hint_if_any(hint))
 }
 
-/// The directory that a copy is to work in: the one that is named, which must be there.
+/// The workspace of a copy. The directory must exist.
 pub(super) fn physical_workspace(host: &Host, named: &Path) -> Result<WorkspacePath, CommandError> {
     let path = host.environment.absolute(named);
     let refused = |code, why: String| {
@@ -148,7 +146,7 @@ pub(super) fn physical_workspace(host: &Host, named: &Path) -> Result<WorkspaceP
     Ok(workspace)
 }
 
-/// The directory that a session works in, if it is known and on this machine.
+/// The workspace of a session, if it is known and on this machine.
 pub(super) fn known_workspace(catalogue: &Catalogue, head: &Head) -> Option<PathBuf> {
     let mut heads = [head.clone()];
     catalogue.complete(&mut heads);
@@ -157,7 +155,7 @@ pub(super) fn known_workspace(catalogue: &Catalogue, head: &Head) -> Option<Path
     Some(PathBuf::from(workspace.path))
 }
 
-/// Every session with this id that is not at `except`.
+/// Every session with this id, except the one at `except`.
 pub(super) fn others_with_id(catalogue: &Catalogue, id: &str, except: &Path) -> Vec<ChatPlace> {
     let heads = catalogue.list().heads;
     heads

@@ -1,4 +1,4 @@
-//! `caretaker sessions export`: conversations as files to keep.
+//! `caretaker sessions export`: writes conversations to files.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use crate::export::{self, Format};
 use crate::running::cancellation::Cancellation;
 use crate::running::progress::Progress;
 
-/// Write conversations to files: Markdown or HTML to read, JSON to keep and to read back with `--from`.
+/// Export conversations: Markdown or HTML to read, JSON to keep and to read back with `--from`.
 ///
-/// One conversation is named, or many are selected as `sessions ls` does; `--all` exports everything there is. Each of
-/// many becomes a file of its own in the directory that `-o` names, called by its id. No file appears before it is whole.
+/// Name one conversation, or select many as with `sessions ls`; `--all` exports everything. Each of many becomes a file
+/// in the directory of `-o`, named after its id. A file appears only when it is complete.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,20 +35,20 @@ Examples:
   caretaker sessions ls --from backup/
   caretaker sessions export --all --format jsonl -o - | gzip > all.jsonl.gz")]
 pub(crate) struct Args {
-    /// The conversation: an id, a unique beginning of one, or `-` for the one that changed last.
+    /// The conversation: its id, a unique beginning of it, or `-` for the one that changed last.
     session: Option<String>,
     #[command(flatten)]
     selection: Selection,
-    /// The form. [default: what the name of the file says, else md]
+    /// The format. [default: from the file's name, otherwise md]
     #[arg(long, short)]
     format: Option<Format>,
-    /// Where to: a file, a directory for many, or `-` for stdout. [default for one: stdout]
+    /// The output: a file, a directory for many, or `-` for stdout. [default for one: stdout]
     #[arg(long, short, value_name = "FILE|DIR|-")]
     output: Option<PathBuf>,
-    /// Replace files that are there already.
+    /// Replace existing files.
     #[arg(long)]
     force: bool,
-    /// Also what was edited away or regenerated, at the end, marked as such.
+    /// Add messages that were edited away or regenerated, at the end, with a mark.
     #[arg(long)]
     orphans: bool,
 }
@@ -57,9 +57,10 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let host = &helper.host;
     let export = Export::of(args, host);
     match (&args.session, args.selection.is_given()) {
-        (Some(_), true) => Err(usage("an id names one conversation, and a selection names many")
-            .hint("leave one of them out")),
-        (None, false) => Err(usage("it is not said which conversations to export")
+        (Some(_), true) => {
+            Err(usage("cannot combine an id with a selection").hint("leave one of them out"))
+        }
+        (None, false) => Err(usage("no conversations selected")
             .hint("name one, or select many: `caretaker sessions export --all -o DIR`")),
         (Some(session), false) => {
             let catalogue = args.selection.place.open(host)?;
@@ -77,7 +78,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     }
 }
 
-/// What is to be done with each conversation.
+/// How and where to export each conversation.
 struct Export {
     format: Format,
     extent: Extent,
@@ -91,14 +92,14 @@ enum Target {
     Path(PathBuf),
 }
 
-/// Says why a conversation was not exported.
+/// Why a conversation was not exported.
 #[derive(Debug, thiserror::Error)]
 enum ExportError {
-    #[error("it cannot be read")]
+    #[error("cannot read it")]
     Read(#[from] ReadConversationError),
     #[error(transparent)]
     File(#[from] WriteFileError),
-    #[error("it was cancelled")]
+    #[error("cancelled")]
     Cancelled,
 }
 
@@ -123,15 +124,15 @@ impl Export {
         }
     }
 
-    /// One file cannot hold many, unless they are lines.
+    /// Many conversations need a directory, unless they are lines.
     fn target_for_many(&self) -> Result<Target, CommandError> {
         match &self.target {
             Target::Stdout if self.format == Format::Jsonl => Ok(Target::Stdout),
-            Target::Stdout => Err(usage("many conversations do not fit into one document")
+            Target::Stdout => Err(usage("cannot write many conversations into one document")
                 .hint("name a directory with `-o DIR`, or write lines: `--format jsonl -o -`")),
             Target::Path(path) if path.exists() && !path.is_dir() => {
                 Err(usage(format!("`{}` is not a directory", path.display()))
-                    .hint("each conversation becomes a file of its own: name a directory"))
+                    .hint("name a directory: each conversation becomes a file in it"))
             }
             Target::Path(path) => Ok(Target::Path(path.clone())),
         }
@@ -143,14 +144,11 @@ impl Export {
 
     fn one(&self, catalogue: &Catalogue, head: &Head) -> Result<ExitCode, CommandError> {
         let failed = |error: ExportError| {
-            let what = format!("the conversation {} was not exported", head.id);
-            let is_there = matches!(error, ExportError::File(WriteFileError::Exists));
-            let failed = CommandError::new(
-                if is_there { ExitCode::Conflict } else { ExitCode::Failed },
-                what,
-            )
-            .because(error);
-            if is_there { failed.hint("replace it with `--force`") } else { failed }
+            let what = format!("cannot export conversation {}", head.id);
+            match error {
+                ExportError::File(error) => error.into_command_error(what),
+                error => CommandError::new(ExitCode::Failed, what).because(error),
+            }
         };
         let path = match &self.target {
             Target::Stdout => {
@@ -180,7 +178,7 @@ impl Export {
         if cancellation.is_asked_for() {
             return Err(ExportError::Cancelled);
         }
-        // Before a conversation is read for nothing.
+        // Check before reading the conversation.
         if self.existing == Existing::Keep && path.symlink_metadata().is_ok() {
             return Err(WriteFileError::Exists.into());
         }
@@ -203,7 +201,7 @@ impl Export {
         directory: &Path,
     ) -> Result<ExitCode, CommandError> {
         std::fs::create_dir_all(directory)
-            .or_fail(|| format!("the directory `{}` cannot be made", directory.display()))?;
+            .or_fail(|| format!("cannot create the directory `{}`", directory.display()))?;
         let cancellation = Cancellation::on_signals()?;
         let progress = Progress::of(heads.len(), "exporting");
         let outcomes = parallel::map(heads, |head| {
@@ -220,10 +218,7 @@ impl Export {
             admission::words::safe_text::on_one_line(&directory.display().to_string())
         ));
         if cancellation.is_asked_for() {
-            note(&format!(
-                "cancelled: {} were not exported",
-                grouped((heads.len() - n_written) as u64)
-            ));
+            note(&format!("cancelled: {} not exported", grouped((heads.len() - n_written) as u64)));
             return Ok(ExitCode::Cancelled);
         }
         let failures =
@@ -261,21 +256,21 @@ fn print(conversation: Conversation, format: Format) -> Result<(), CommandError>
         Format::Json | Format::Jsonl => {
             out.json_lines(|out: &mut dyn Write| export::write(conversation, format, out))
         }
-        // Fit for a terminal as they are.
+        // These formats are safe for a terminal.
         Format::Markdown | Format::Html => export::write(conversation, format, &mut out),
     }
     .and_then(|()| out.flush())
     .map_err(CommandError::writing)
 }
 
-/// Names what was not exported. Files that were there already are only counted: nothing went wrong with them.
+/// Reports what was not exported. Counts existing files, but does not name them: nothing is wrong with them.
 fn report(failures: Vec<(&Head, ExportError)>) -> ExitCode {
     let is_there = |error: &ExportError| matches!(error, ExportError::File(WriteFileError::Exists));
     let (kept, failed): (Vec<_>, Vec<_>) =
         failures.into_iter().partition(|(_, error)| is_there(error));
     if !kept.is_empty() {
-        let files = counted(kept.len() as u64, "file was", "files were");
-        note(&format!("{files} there already and not replaced; `--force` replaces them"));
+        let files = counted(kept.len() as u64, "file already exists", "files already exist");
+        note(&format!("{files}; replace with `--force`"));
     }
     let n_failed = name_failures(failed, "was not exported");
     if kept.is_empty() && n_failed == 0 { ExitCode::Success } else { ExitCode::Failed }

@@ -1,4 +1,4 @@
-//! How finds are made: in the stores themselves, or by way of the index.
+//! Searches the stores, directly or through the index.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use cursor_stores::{Candidates, Catalogue, ConversationStore, Hit, SearchIndex, 
 use super::search::Args;
 use crate::running::progress::Progress;
 
-/// A pattern that is everywhere would fill the memory and nobody's need.
+/// A pattern that occurs everywhere would fill the memory.
 pub(super) const MOST_HITS: usize = 100_000;
 
 /// One search.
@@ -27,46 +27,45 @@ pub(super) struct Search<'a> {
     pub(super) matcher: &'a Matcher,
 }
 
-/// A find and the conversation it was made in.
+/// A match and its conversation.
 pub(super) struct FoundHit {
     pub(super) head: Option<Arc<Head>>,
     pub(super) store: StoreKind,
-    /// Of the store.
+    /// The path of the store.
     pub(super) path: Arc<Path>,
     pub(super) hit: Hit,
 }
 
 pub(super) struct Hits {
     pub(super) hits: Vec<FoundHit>,
-    /// There are more.
+    /// The search stopped early.
     pub(super) is_cut: bool,
 }
 
 impl Search<'_> {
     pub(super) fn hits(&self) -> Result<Hits, CommandError> {
         match self.hits_by_index() {
-            // What is not in the index is searched as ever.
+            // Search the stores that are not in the index directly.
             Ok(Some(hits)) if hits.is_cut => Ok(hits),
             Ok(Some(hits)) => {
                 Ok(self.hits_in_stores(hits.hits, |store| store.indexable().is_none()))
             }
             Ok(None) => Ok(self.hits_in_stores(Vec::new(), |_| true)),
             Err(error) => {
-                let why =
-                    CommandError::new(run_protocol::ExitCode::Failed, "the index is of no use")
-                        .because(error)
-                        .message_with_causes();
+                let why = CommandError::new(run_protocol::ExitCode::Failed, "cannot use the index")
+                    .because(error)
+                    .message_with_causes();
                 note(&format!("{why}; searching without it"));
                 Ok(self.hits_in_stores(Vec::new(), |_| true))
             }
         }
     }
 
-    /// `None` if there is no index, or it cannot tell.
+    /// `None` if there is no index, or it cannot answer.
     fn hits_by_index(&self) -> Result<Option<Hits>, SearchIndexError> {
         let path = self.host.places.state.join("search.db");
         let is_wanted = self.args.index || (!self.args.no_index && path.exists());
-        // What a model was is not in the index.
+        // The index does not have models.
         if !is_wanted || self.args.selection.filter.needs_reading() {
             return Ok(None);
         }
@@ -81,7 +80,7 @@ impl Search<'_> {
         Ok(Some(self.hits_among(&index, &candidates)))
     }
 
-    /// What the stores in the index hold, where it says that they may.
+    /// Searches the indexed stores where the index has candidates.
     fn hits_among(&self, index: &SearchIndex, candidates: &[Candidates]) -> Hits {
         let mut hits = Vec::new();
         for store in self.catalogue.stores().filter_map(|store| store.indexable()) {
@@ -102,7 +101,7 @@ impl Search<'_> {
                     }
                 });
             for damage in damage {
-                note(&format!("{} could not be searched: {}", damage.place, damage.what));
+                note(&format!("cannot search {}: {}", damage.place, damage.what));
             }
             let path: Arc<Path> = store.path().into();
             let mut heads: HashMap<String, Option<Arc<Head>>> = HashMap::new();
@@ -125,7 +124,7 @@ impl Search<'_> {
         Hits { hits, is_cut }
     }
 
-    /// Adds to `hits` what is found in the stores that `is_meant` says.
+    /// Adds the matches in the stores that `is_meant` selects.
     fn hits_in_stores(
         &self,
         hits: Vec<FoundHit>,
@@ -134,7 +133,7 @@ impl Search<'_> {
         if !self.catalogue.stores().any(&is_meant) {
             return Hits { hits, is_cut: false };
         }
-        // Not before something is found: a list of all conversations takes longer than many a search.
+        // List conversations only after the first match: the list takes longer than most searches.
         let places = OnceLock::new();
         let list = || {
             Places::of(self.catalogue, self.args.selection.select_all(self.host, self.catalogue))
@@ -143,7 +142,7 @@ impl Search<'_> {
         let is_restricted = self.args.selection.filter.is_given();
         let damage = self.catalogue.search_in(is_meant, self.matcher, &|found| {
             let head = places.get_or_init(list).head(found.store, found.path, &found.hit.key);
-            // What belongs to no conversation cannot be of the ones that were asked for.
+            // Text outside any conversation cannot meet the user's conditions.
             if head.is_none() && is_restricted {
                 return ControlFlow::Continue(());
             }
@@ -159,7 +158,7 @@ impl Search<'_> {
     }
 }
 
-/// Which conversation a key of a store means.
+/// Maps a store's key to its conversation.
 struct Places {
     heads: HashMap<StoreKind, HashMap<PathBuf, HashMap<String, Arc<Head>>>>,
 }

@@ -1,4 +1,4 @@
-//! `caretaker sessions fork`: a new session from a copy of another.
+//! `caretaker sessions fork`: copies a session into a new one.
 
 use admission::command_error::CommandError;
 use admission::inheritance::earlier_run;
@@ -22,12 +22,11 @@ use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
 use crate::view::words;
 
-/// Copy a session into a new one, as it is now or as it was before an earlier turn.
+/// Copy a session into a new one, whole or as it was before an earlier turn.
 ///
-/// The original is only read, and may be in use. The copy has an id of its own, which is printed, and only what its
-/// conversation leads to: a store that has grown over time becomes small again. Sessions of ACP become sessions of the
-/// command line. So do conversations of the IDE, the SDK and transcripts, which are told again in the words that were
-/// said; what tools did is told in words, too.
+/// The original stays untouched, and may be in use. The command prints the id of the copy. The copy has only the blobs
+/// that its conversation leads to, so it is often smaller. Sessions of ACP become sessions of the command line. So do
+/// conversations of the IDE, the SDK and transcripts: prompts and answers verbatim, tool calls in words.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -39,11 +38,11 @@ pub(crate) struct Args {
     session: String,
     #[command(flatten)]
     place: Where,
-    /// Copy what was there before this turn, the first of which is 1; or before the turn of this message, by its id in
+    /// Copy only what came before this turn, counted from 1, or before the turn of this message, with its id from
     /// `sessions show --json`. [default: everything]
     #[arg(long, value_name = "TURN|MESSAGE")]
     at: Option<String>,
-    /// The directory that the copy works in. [default: the one of the original]
+    /// The workspace of the copy. [default: that of the original]
     #[arg(long, short = 'C', value_name = "DIR")]
     workspace: Option<std::path::PathBuf>,
     /// Print one JSON object.
@@ -75,7 +74,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         Some(workspace) => physical_workspace(host, &workspace)
             .map_err(|error| error.hint("name the directory of the copy with --workspace DIR"))?,
         None => {
-            let what = format!("it is not known in which directory {} works", head.id);
+            let what = format!("the workspace of {} is unknown", head.id);
             return Err(CommandError::new(ExitCode::Usage, what)
                 .hint("name the directory of the copy with --workspace DIR"));
         }
@@ -88,7 +87,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         workspace: workspace.as_utf8().unwrap_or_default().to_owned(),
         now_ms: i64::try_from(now_ms()).unwrap_or(i64::MAX),
     };
-    // First, so that there is never a copy that may do more than the original.
+    // Before the copy exists, so that it can never do more than the original.
     if let Ok(from) = head.id.parse() {
         earlier_run::keep_for_copy(&host.state, from, copy)?;
     }
@@ -118,7 +117,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     Ok(ExitCode::Success)
 }
 
-/// A conversation of another store, in the words that were said.
+/// Copies a conversation of another store, in words.
 fn tell_again(
     args: &Args,
     catalogue: &Catalogue,
@@ -126,7 +125,7 @@ fn tell_again(
     target: &NewSession,
 ) -> Result<Forked, CommandError> {
     if args.at.is_some() {
-        let what = format!("{} can only be copied as a whole", head.id);
+        let what = format!("cannot copy a part of {}", head.id);
         return Err(CommandError::new(ExitCode::Usage, what)
             .because("its store keeps no checkpoints of earlier turns")
             .hint("leave out --at"));
@@ -139,7 +138,7 @@ fn fork_point(args: &Args) -> ForkPoint {
     match &args.at {
         None => ForkPoint::Latest,
         Some(text) => match text.parse() {
-            // No id of a message is so short.
+            // Ids of messages are longer.
             Ok(turn) if text.len() < 7 => ForkPoint::BeforeTurn(turn),
             _ => ForkPoint::At(text.clone()),
         },
@@ -149,20 +148,16 @@ fn fork_point(args: &Args) -> ForkPoint {
 fn not_forked(id: &str, error: ForkError) -> CommandError {
     let hint = match &error {
         ForkError::Point(ForkPointError::NoSuchTurn { .. }) => {
-            Some(format!("turns are counted from 1: caretaker sessions show {id}"))
+            Some(format!("turns count from 1: caretaker sessions show {id}"))
         }
         ForkError::Point(ForkPointError::NoSuchMessage { .. }) => {
             let show = format!("caretaker sessions show {id} --json");
-            Some(format!("the ids of its messages are in `{show}`"))
+            Some(format!("see the ids of its messages: {show}"))
         }
         _ => None,
     };
-    let refused =
-        CommandError::new(exit_code(&error), format!("{id} was not forked")).because(error);
-    match hint {
-        Some(hint) => refused.hint(hint),
-        None => refused,
-    }
+    let what = format!("cannot fork {id}");
+    CommandError::new(exit_code(&error), what).because(error).hint_if_any(hint)
 }
 
 fn tell(forked: &Forked, target: &NewSession, is_exact: bool) {
@@ -171,7 +166,7 @@ fn tell(forked: &Forked, target: &NewSession, is_exact: bool) {
     if is_exact {
         let left = tally.n_source_blobs.saturating_sub(tally.n_blobs);
         say(&format!(
-            "{turns}, {} in the copy; {} that nothing leads to stay behind, which saves {} of {}.",
+            "copied {turns}, {}; left out {} that nothing refers to, which saves {} of {}",
             counted(tally.n_blobs, "blob", "blobs"),
             counted(left, "blob", "blobs"),
             bytes(tally.n_source_bytes.saturating_sub(tally.n_bytes)),
@@ -179,20 +174,19 @@ fn tell(forked: &Forked, target: &NewSession, is_exact: bool) {
         ));
     } else {
         say(&format!(
-            "{turns}, told again for the command line agent: prompts and answers as they were said, \
-             what tools did in words, thoughts left out."
+            "copied {turns} in words: prompts and answers verbatim, tool calls in words, no thoughts"
         ));
     }
     if tally.n_damaged > 0 {
         note(&format!(
-            "{} of the history cannot be read or checked; the prompt is whole",
+            "{} of the history cannot be read or checked; the prompt is complete",
             counted(tally.n_damaged, "blob", "blobs")
         ));
     }
     for call in pending_tools(&forked.pending) {
         say(&words::interrupted(&call));
     }
-    say(&format!("Continue it with: caretaker resume {} 'PROMPT'", target.id));
+    say(&format!("continue it with: caretaker resume {} 'PROMPT'", target.id));
 }
 
 pub(super) fn exit_code(error: &ForkError) -> ExitCode {
@@ -201,7 +195,7 @@ pub(super) fn exit_code(error: &ForkError) -> ExitCode {
             ForkPointError::NoSuchTurn { .. } | ForkPointError::NoSuchMessage { .. },
         ) => ExitCode::NotFound,
         ForkError::Point(ForkPointError::Ambiguous { .. }) => ExitCode::Usage,
-        ForkError::Point(ForkPointError::Source(_)) | ForkError::Name { .. } => ExitCode::Failed,
+        ForkError::Point(ForkPointError::Source(_)) => ExitCode::Failed,
         ForkError::Point(_) | ForkError::PromptDamaged { .. } | ForkError::NothingSaid => {
             ExitCode::NotResumable
         }

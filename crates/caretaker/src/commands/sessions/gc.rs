@@ -1,4 +1,4 @@
-//! `caretaker sessions gc`: what the stores could do without.
+//! `caretaker sessions gc`: drops unused data from stores of sessions.
 
 use std::fs;
 use std::io::Write;
@@ -29,12 +29,12 @@ use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_view};
 use crate::running::progress::Progress;
 
-/// Say what could be dropped from the sessions of the command line and of ACP, and drop it with `--yes`.
+/// Drop unused data from sessions of the command line and of ACP; a dry run without `--yes`.
 ///
-/// Dropped are blobs that no conversation leads to any more, such as earlier checkpoints and what was edited away;
-/// sessions in which nothing was said for a day; and copies of ours that were never finished. A session that is in use,
-/// or with which something is wrong, is left as it is. It is done on a copy, which is checked and then takes the place of
-/// the original; the original is kept below the state directory, where it takes its room until you delete it.
+/// Drops blobs that no conversation refers to, such as earlier checkpoints and edited messages; sessions without a
+/// message that are older than a day; and unfinished copies. Sessions that are in use or damaged stay unchanged.
+/// Caretaker works on a copy, checks it, and exchanges it with the original. The original goes to `backups/` in the
+/// state directory, and takes its space until you delete it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -45,10 +45,10 @@ pub(crate) struct Args {
     session: Option<String>,
     #[command(flatten)]
     place: Where,
-    /// Drop it.
+    /// Delete; without this flag it is a dry run.
     #[arg(long)]
     yes: bool,
-    /// Keep no original: what was dropped cannot be brought back.
+    /// Keep no original: the dropped data is gone.
     #[arg(long, requires = "yes")]
     no_backup: bool,
     /// Print one JSON object.
@@ -64,7 +64,7 @@ struct Report {
     empty_sessions: Vec<PathBuf>,
     leftovers: Vec<Leftover>,
     n_bytes: u64,
-    /// Where the originals are kept.
+    /// Where the originals are.
     backups: Vec<PathBuf>,
 }
 
@@ -132,16 +132,16 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         print_view(|out| print(out, &gc))?;
     }
     if is_nothing {
-        say("There is nothing to drop.");
+        say("nothing to delete");
     } else if !args.yes {
-        say("Nothing was dropped. Drop it with --yes.");
+        say("dry run; pass --yes to delete");
     }
     if let [first, ..] = gc.backups.as_slice() {
         let kept_in = first.parent().unwrap_or(first).display().to_string();
         let n_kept = counted(gc.backups.len() as u64, "original", "originals");
         let n_kept_bytes = gc.backups.iter().map(|backup| n_bytes_in(backup)).sum();
         say(&format!(
-            "Kept until you delete them: {n_kept}, {}, in {}",
+            "kept {n_kept}, {}, in {} (delete them when you like)",
             bytes(n_kept_bytes),
             on_one_line(&kept_in)
         ));
@@ -149,23 +149,23 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let is_in_use = |store: &Store| store.droppable.untouchable == Some(Untouchable::InUse);
     if args.yes && args.session.is_some() && gc.sessions.iter().any(is_in_use) {
         return Err(CommandError::new(ExitCode::Conflict, "the session is in use")
-            .hint("wait until its run is over, or suspend it: caretaker suspend RUN"));
+            .hint("wait until its run has ended, or suspend it: caretaker suspend RUN"));
     }
     Ok(code)
 }
 
-/// What the files of a session take.
+/// The size of a session's files.
 fn n_bytes_in(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-/// What must stay: the checkpoint that our own record names, beside the store's own.
+/// Blobs that must stay besides the store's checkpoint: the one in Caretaker's record.
 fn kept(host: &Host, place: &ChatPlace) -> Vec<BlobId> {
     place.recorded_root(host).into_iter().collect()
 }
 
-/// A run may have the session without having its store open.
+/// A run may hold the session before it opens the store.
 fn is_held(host: &Host, place: &ChatPlace) -> bool {
     let session = place.id.parse().ok();
     session.is_some_and(|session| matches!(session_holder(&host.state, &session), Ok(Some(_))))
@@ -187,7 +187,7 @@ fn examine(host: &Host, places: &[ChatPlace]) -> Vec<Option<Droppable>> {
     let told = places.iter().zip(examined).map(|(place, examined)| {
         examined
             .map_err(|error| {
-                let what = format!("{} cannot be looked at now", place.id);
+                let what = format!("cannot check {} now", place.id);
                 let error = CommandError::new(ExitCode::Failed, what).because(error);
                 note(&error.message_with_causes());
             })
@@ -196,7 +196,7 @@ fn examine(host: &Host, places: &[ChatPlace]) -> Vec<Option<Droppable>> {
     told.collect()
 }
 
-/// Sessions that have nothing but their description.
+/// Sessions with nothing but their description.
 fn empty_sessions(heads: &[Head]) -> Vec<PathBuf> {
     let now = SystemTime::now();
     heads
@@ -209,7 +209,7 @@ fn empty_sessions(heads: &[Head]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the code of the first that could not be dropped.
+/// Returns the exit code of the first failure.
 fn drop_all(host: &Host, args: &Args, wanted: &[ChatPlace], gc: &mut Report) -> ExitCode {
     let mut code = ExitCode::Success;
     let mut failed = |error: CommandError| {
@@ -222,7 +222,7 @@ fn drop_all(host: &Host, args: &Args, wanted: &[ChatPlace], gc: &mut Report) -> 
         let backup = place.backup(host);
         let original = if args.no_backup { Original::Dropped } else { Original::KeptIn(&backup) };
         let dropped = place.lease(host).and_then(|_lease| {
-            // Under the lease: a run may have left another checkpoint since we looked.
+            // Read again under the lease: a run may have left another checkpoint since.
             let kept = kept(host, place);
             collect(&place.directory, &place.root, &kept, original).map_err(|error| {
                 let code = match &error {
@@ -231,7 +231,7 @@ fn drop_all(host: &Host, args: &Args, wanted: &[ChatPlace], gc: &mut Report) -> 
                     }
                     _ => ExitCode::Failed,
                 };
-                let what = format!("nothing was dropped from {}", place.id);
+                let what = format!("cannot clean up {}", place.id);
                 CommandError::new(code, what).because(error)
             })
         });
@@ -258,7 +258,7 @@ fn drop_all(host: &Host, args: &Args, wanted: &[ChatPlace], gc: &mut Report) -> 
         let removed = fs::remove_dir_all(&left.path);
         let is_removed = removed.is_ok();
         if let Err(error) = removed {
-            let what = format!("`{}` was not removed", left.path.display());
+            let what = format!("cannot remove `{}`", left.path.display());
             failed(CommandError::new(ExitCode::Failed, what).because(error));
         }
         is_removed
@@ -266,23 +266,22 @@ fn drop_all(host: &Host, args: &Args, wanted: &[ChatPlace], gc: &mut Report) -> 
     code
 }
 
-/// Removes a session in which nothing was said, unless a run has it, or something was said since it was listed. Says
-/// whether it is gone.
+/// Removes a session without messages, unless a run holds it or it has messages by now. Returns true if it is gone.
 fn drop_empty(host: &Host, directory: &Path) -> Result<bool, CommandError> {
-    // The lease is by the session's id, whichever kind of session it is.
+    // The lease depends only on the session's id.
     let place = ChatPlace::of_directory(StoreKind::Cli, directory);
     let _lease = match place.map(|place| place.lease(host)).transpose() {
-        // Among many it is passed over.
+        // Skip a session in use.
         Err(error) if error.exit_code() == ExitCode::Conflict => return Ok(false),
         lease => lease?,
     };
     if !is_abandoned_session(directory, SystemTime::now()) {
         return Ok(false);
     }
-    // Not with all that is in it: what comes up meanwhile stays.
+    // Not recursively: files that appear meanwhile stay.
     let removed =
         fs::remove_file(directory.join("meta.json")).and_then(|()| fs::remove_dir(directory));
-    removed.map(|()| true).or_fail(|| format!("`{}` was not removed", directory.display()))
+    removed.map(|()| true).or_fail(|| format!("cannot remove `{}`", directory.display()))
 }
 
 fn print(out: &mut impl Write, gc: &Report) -> std::io::Result<()> {
@@ -290,13 +289,11 @@ fn print(out: &mut impl Write, gc: &Report) -> std::io::Result<()> {
         let Droppable { n_blobs, n_bytes, n_all_blobs, n_all_bytes, untouchable } =
             &store.droppable;
         let (verb, why) = match untouchable {
-            None if store.is_dropped => ("dropped", ""),
-            None if gc.is_done => ("not dropped", ""),
-            None => ("can drop", ""),
-            Some(Untouchable::Unsound) => {
-                ("keeps", ", because something is wrong with it: see `caretaker sessions verify`")
-            }
-            Some(Untouchable::InUse) => ("keeps", ", because it is in use"),
+            None if store.is_dropped => ("deleted", ""),
+            None if gc.is_done => ("not deleted", ""),
+            None => ("can delete", ""),
+            Some(Untouchable::Unsound) => ("keeps", ": damaged, see `caretaker sessions verify`"),
+            Some(Untouchable::InUse) => ("keeps", ": in use"),
         };
         writeln!(
             out,
@@ -310,14 +307,14 @@ fn print(out: &mut impl Write, gc: &Report) -> std::io::Result<()> {
     for left in &gc.leftovers {
         let path = left.path.display().to_string();
         let size = bytes(left.n_bytes);
-        writeln!(out, "{}  a copy that was never finished, {size}", on_one_line(&path))?;
+        writeln!(out, "{}  unfinished copy, {size}", on_one_line(&path))?;
     }
     if !gc.empty_sessions.is_empty() {
         let n_empty = gc.empty_sessions.len() as u64;
-        writeln!(out, "{} with nothing in them", counted(n_empty, "session", "sessions"))?;
+        writeln!(out, "{}", counted(n_empty, "empty session", "empty sessions"))?;
     }
     if gc.n_bytes > 0 {
-        let verb = if gc.is_done { "were dropped" } else { "can be dropped" };
+        let verb = if gc.is_done { "deleted" } else { "can be deleted" };
         writeln!(out, "{} {verb}", bytes(gc.n_bytes))?;
     }
     Ok(())

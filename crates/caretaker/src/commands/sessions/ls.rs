@@ -1,4 +1,4 @@
-//! `caretaker sessions ls`: every conversation in one list.
+//! `caretaker sessions ls`: lists conversations.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -18,14 +18,15 @@ use crate::data_out::{print_json, print_view};
 use crate::view::table::table;
 use crate::view::width::Width;
 
-/// A terminal of so many columns has room for whole ids.
+/// A terminal of this width has room for whole ids.
 const FULL_IDS: usize = 120;
-/// What fits on a screen or two.
+/// About two screens.
 const DEFAULT_LIMIT: usize = 50;
 
-/// List conversations of all stores, the one that changed last first.
+/// List conversations of all stores, the latest change first.
 ///
-/// A count of messages with a `~` is a guess: several stores have the conversation, or more than was counted.
+/// A `~` before a number of messages means an estimate: several stores have the conversation, or it has more messages
+/// than were counted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,16 +36,16 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     selection: Selection,
-    /// List at most so many; 0 lists all. [default: 50, and all with --json or -q]
+    /// List at most N; 0 lists all. [default: 50, and all with --json or -q]
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
-    /// Pass over so many first.
+    /// Skip the first N.
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: usize,
     /// Print one JSON object.
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
-    /// Print ids alone.
+    /// Print only ids.
     #[arg(long, short)]
     quiet: bool,
 }
@@ -85,12 +86,12 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         ));
     }
     if n_sessions == 0 {
-        note("no conversation was found; `caretaker sessions stores` says where was looked");
+        note("no conversations; `caretaker sessions stores` shows where Caretaker looked");
     }
     Ok(ExitCode::Success)
 }
 
-/// What a column shows of a conversation.
+/// The text of one column.
 type Cell<'a> = Box<dyn Fn(&Head) -> String + 'a>;
 
 fn sessions_table(heads: &[Head], now_ms: u64, width: Width) -> String {
@@ -99,7 +100,7 @@ fn sessions_table(heads: &[Head], now_ms: u64, width: Width) -> String {
         Width::Columns(columns) => columns,
     };
     let shown = if room < FULL_IDS { short_ids(heads) } else { HashMap::new() };
-    // With the least room in which it is worth its place.
+    // Each with the least terminal width at which it is shown.
     let columns: [(&str, usize, Cell<'_>); 8] = [
         ("SESSION", 0, Box::new(|head| shown.get(&head.id).unwrap_or(&head.id).clone())),
         ("STORE", 50, Box::new(stores)),
@@ -131,7 +132,7 @@ fn sessions_table(heads: &[Head], now_ms: u64, width: Width) -> String {
     table(&header, rows, width)
 }
 
-/// The beginnings of ids that tell them apart, which is all that a command needs.
+/// The shortest unique beginnings of the ids. Commands accept them.
 fn short_ids(heads: &[Head]) -> HashMap<String, String> {
     const SHORTEST: usize = 8;
     let mut ids: Vec<&str> = heads.iter().map(|head| head.id.as_str()).collect();
@@ -149,7 +150,7 @@ fn short_ids(heads: &[Head]) -> HashMap<String, String> {
     short
 }
 
-/// The kinds of stores that have it, the richest first.
+/// The kinds of stores that have the conversation, the richest first.
 pub(crate) fn stores(head: &Head) -> String {
     let mut kinds: Vec<&str> = Vec::new();
     for origin in &head.origins {
@@ -160,7 +161,7 @@ pub(crate) fn stores(head: &Head) -> String {
     kinds.join("+")
 }
 
-/// What goes on in it; where the user put it, if nothing does.
+/// The activity of the conversation, or where the user put it.
 pub(crate) fn state(head: &Head) -> &'static str {
     match (head.activity, head.shelf) {
         (Activity::Live, _) => "live",
@@ -177,7 +178,7 @@ pub(crate) fn state(head: &Head) -> &'static str {
     }
 }
 
-/// How long ago; `~` where only the file tells.
+/// The time since the last change; `~` if it is only the file's.
 fn changed(head: &Head, now_ms: u64) -> String {
     let Some(at) = changed_ms(head) else { return String::new() };
     let ago = units::age(now_ms.saturating_sub(u64::try_from(at).unwrap_or(0)));
@@ -187,7 +188,7 @@ fn changed(head: &Head, now_ms: u64) -> String {
     }
 }
 
-/// The path, after the machine it is on if that is not this one.
+/// The path, with the machine in front if it is not this one.
 pub(crate) fn workspace(workspace: &Workspace) -> String {
     match &workspace.place {
         WorkspacePlace::Here => workspace.path.clone(),

@@ -7,7 +7,6 @@ mod export;
 mod finding;
 mod fork;
 mod gc;
-mod journal;
 pub(crate) mod ls;
 mod new;
 mod search;
@@ -16,10 +15,8 @@ mod show;
 mod stats;
 mod stores;
 mod tail;
-mod tail_all;
 mod unread;
-mod verify;
-pub(crate) mod verify_view;
+pub(crate) mod verify;
 
 use admission::command_error::CommandError;
 use clap::Subcommand;
@@ -27,11 +24,12 @@ use run_protocol::ExitCode;
 
 use crate::command_helper::CommandHelper;
 
-/// Read the conversations that Cursor keeps on this machine: of the command line, the IDE, the SDK.
+/// Read the conversations that Cursor keeps on this machine: command line, IDE and SDK.
 ///
-/// Nothing of Cursor's is ever changed, but by `fork` and `import`, which add a session, and by `repair` and `gc` with
-/// `--yes`. SESSION is an id, a beginning of one that is unique, or `-` for the one that
-/// changed last.
+/// Only four commands change Cursor's files: `fork` and `import` add a session; `repair` and `gc` change stores, with
+/// `--yes`.
+///
+/// SESSION is a session's id, a unique beginning of it, or `-` for the session that changed last.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! `caretaker sessions new`: an id for a session before its first prompt.
+//! `caretaker sessions new`: prints an id for a session before its first prompt.
 
 use std::path::PathBuf;
 
@@ -13,17 +13,17 @@ use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
 use crate::running::workspace_owner::become_owner;
 
-/// Print the id of a new session, which `run --session` and `resume` begin.
+/// Print the id of a new session, for `run --session` and `resume`.
 ///
-/// No agent is started. The id is good for this workspace alone, as often as it takes until an agent has begun the
-/// session; from then on it is continued like any other. `caretaker gc --older-than` forgets ids that nobody used.
+/// This starts no agent. The id works only in this workspace. The first run that succeeds begins the session; later
+/// runs continue it. `caretaker gc --older-than` deletes unused ids.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   id=$(caretaker sessions new -C ~/src/app)
   caretaker run -C ~/src/app --session $id \"fix the tests\"")]
 pub(crate) struct Args {
-    /// The directory that the session is to work in. Default: where you are.
+    /// The workspace of the session. Default: the current directory.
     #[arg(long, short = 'C', value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// Print one JSON object.
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The shape that `--json` prints.
+/// The new id, as `--json` prints it.
 #[derive(Debug, Serialize)]
 struct Minted<'a> {
     v: u32,
@@ -46,7 +46,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let workspace = workspace::check(host, args.workspace.as_deref())?;
     let workspace = workspace.as_utf8()?;
     let minted =
-        mint_session(&host.state, workspace).or_fail(|| "the new session cannot be remembered")?;
+        mint_session(&host.state, workspace).or_fail(|| "cannot save the new session id")?;
     let session = minted.session;
     if args.json {
         print_json(&Minted { v: 1, kind: "session.minted", session, workspace })?;

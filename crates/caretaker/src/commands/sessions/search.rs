@@ -1,4 +1,4 @@
-//! `caretaker sessions search`: a word, a phrase or an expression, in everything that was ever said.
+//! `caretaker sessions search`: searches all conversations.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -25,10 +25,10 @@ use crate::data_out::Data;
 use crate::view::styled_line::{BOLD, DIM, GOOD, PLAIN, write_line};
 use crate::view::width::Width;
 
-/// Search in all conversations: what was said, thought, asked of tools and answered by them.
+/// Search all conversations: messages, thoughts, tool calls and their results.
 ///
-/// All words of PATTERN must occur in one message; what stands in double quotes is one word. Case matters only if
-/// PATTERN has a capital letter. No index is needed.
+/// All words of PATTERN must occur in one message; a phrase in double quotes counts as one word. Case matters only if
+/// PATTERN has a capital letter. An index is not needed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +36,7 @@ Examples:
   caretaker sessions search '\"connection refused\"' --since 2w
   caretaker sessions search --regex 'TODO\\(\\w+\\)' -C . --json")]
 pub(crate) struct Args {
-    /// What to look for.
+    /// The words to look for.
     #[arg(required = true, value_name = "PATTERN")]
     pattern: Vec<String>,
     #[command(flatten)]
@@ -44,33 +44,33 @@ pub(crate) struct Args {
     /// PATTERN is a regular expression.
     #[arg(long, short = 'e')]
     regex: bool,
-    /// Case never matters.
+    /// Ignore case.
     #[arg(long, short, conflicts_with = "case_sensitive")]
     ignore_case: bool,
-    /// Case always matters.
+    /// Match case.
     #[arg(long, short = 's')]
     case_sensitive: bool,
-    /// Show at most so many finds of each conversation; 0 shows all.
+    /// Show at most N matches per conversation; 0 shows all.
     #[arg(long, value_name = "N", default_value_t = 3)]
     per_session: usize,
-    /// Show at most so many conversations; 0 shows all.
+    /// Show at most N conversations; 0 shows all.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     limit: usize,
-    /// Make an index, so that searching again takes no time. It is kept up to date from then on, and used by all
-    /// searches; `--no-index` goes without it. It may be deleted at any time.
+    /// Create an index, so that the next search is fast. From then on, all searches use it and keep it up to date, unless
+    /// you give `--no-index`. You can delete it at any time.
     #[arg(long, conflicts_with = "no_index")]
     pub(super) index: bool,
-    /// Look into the stores themselves, though there is an index.
+    /// Search the stores directly, without the index.
     #[arg(long)]
     pub(super) no_index: bool,
-    /// Print all finds, one JSON object a line.
+    /// Print all matches, one JSON object per line.
     #[arg(long)]
     json: bool,
 }
 
-/// What was found in one conversation.
+/// The matches in one conversation.
 struct Found {
-    /// `None` for what belongs to no conversation that is known.
+    /// `None` if the text belongs to no known conversation.
     head: Option<Head>,
     hits: Vec<(StoreKind, Hit)>,
 }
@@ -100,10 +100,10 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     if args.json { print_json(&found) } else { print(args, &found, Width::of_stdout()) }
         .map_err(CommandError::writing)?;
     if is_cut {
-        note(&format!("the search stopped after {} finds", units::grouped(MOST_HITS as u64)));
+        note(&format!("stopped after {} matches", units::grouped(MOST_HITS as u64)));
     }
     if n_hits == 0 && !args.json {
-        note("nothing was found");
+        note("no matches");
     }
     Ok(if n_hits == 0 { ExitCode::Failed } else { ExitCode::Success })
 }
@@ -117,18 +117,16 @@ fn matcher(args: &Args) -> Result<Matcher, CommandError> {
     };
     let pattern = if args.regex { Pattern::Regex(&pattern) } else { Pattern::Words(&pattern) };
     Matcher::new(pattern, case).map_err(|error| {
-        CommandError::new(ExitCode::Usage, "the pattern cannot be used").because(error).hint(
-            if args.regex {
-                "leave out --regex to look for words as they stand"
-            } else {
-                "write a word, several, or a phrase in double quotes"
-            },
-        )
+        CommandError::new(ExitCode::Usage, "invalid pattern").because(error).hint(if args.regex {
+            "leave out --regex to search for plain words"
+        } else {
+            "write words, or a phrase in double quotes"
+        })
     })
 }
 
-/// Puts the finds of a conversation together, whatever stores they are from; the one that changed last first. The same
-/// words at the same place of a message are one find, though several stores have the message.
+/// Groups the matches by conversation, the latest change first. If several stores have a message, its matches count
+/// once.
 fn by_conversation(hits: Vec<FoundHit>) -> Vec<Found> {
     let mut found: HashMap<Option<String>, Vec<FoundHit>> = HashMap::new();
     for hit in hits {
@@ -145,11 +143,11 @@ fn order(found: &FoundHit) -> impl Ord + '_ {
     (*store, path, &hit.key, hit.position, &hit.message_id, &hit.field)
 }
 
-/// The finds of one conversation, each once, those of the richest store first.
+/// The matches of one conversation, each once, those of the richest store first.
 fn once_each(mut hits: Vec<FoundHit>) -> Found {
     let head = hits.iter_mut().find_map(|hit| hit.head.take()).map(Arc::unwrap_or_clone);
     hits.sort_by(|one, other| order(one).cmp(&order(other)));
-    // Where the same words with the same around them were found first.
+    // Where the same words with the same surroundings occurred first.
     let mut first_in: HashMap<String, (StoreKind, Arc<Path>, String)> = HashMap::new();
     let mut in_messages: HashSet<(String, String)> = HashSet::new();
     hits.retain(|FoundHit { store, path, hit, .. }| {
@@ -210,7 +208,7 @@ fn print(args: &Args, found: &[Found], width: Width) -> io::Result<()> {
 
 fn print_head(out: &mut dyn Write, head: Option<&Head>, width: Width) -> io::Result<()> {
     let Some(head) = head else {
-        return write_line(out, &[(BOLD, "(in no conversation that is known)")], width);
+        return write_line(out, &[(BOLD, "(in no known conversation)")], width);
     };
     let title = on_one_line(head.title.as_deref().unwrap_or("(no title)"));
     let age = changed_ms(head).map_or_else(String::new, |at| {
@@ -228,7 +226,7 @@ fn print_hit(out: &mut dyn Write, store: StoreKind, hit: &Hit, width: Width) -> 
     let position = hit.position.map_or_else(String::new, |position| format!("#{} ", position + 1));
     let place = format!("    {store} {position}{}: ", on_one_line(&hit.field));
     let Snippet { before, found, after } = &hit.snippet;
-    // The find itself must be seen, so what is before it gives way first.
+    // The match must be visible, so cut the text before it first.
     let room = 30;
     let skipped = before.char_indices().rev().nth(room).map_or(0, |(at, _)| at);
     let before = flat(before.get(skipped..).unwrap_or_default());
@@ -236,7 +234,7 @@ fn print_hit(out: &mut dyn Write, store: StoreKind, hit: &Hit, width: Width) -> 
     write_line(out, &[(DIM, &place), (PLAIN, &before), (GOOD, &found), (PLAIN, &after)], width)
 }
 
-/// On one line, with line ends as spaces.
+/// One line, with spaces for line ends.
 fn flat(text: &str) -> String {
     on_one_line(&text.replace(['\n', '\r', '\t'], " ")).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Which conversations a command is about.
+//! The flags that select conversations, and the search for the one that the user named.
 
 use std::path::{Path, PathBuf};
 
@@ -13,76 +13,76 @@ use run_protocol::ExitCode;
 
 use crate::conversations::point_in_time::PointInTime;
 
-/// Where to look.
+/// The stores to read.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Where {
-    /// Only this kind of store: cli, acp, ide, ide-old, sdk, transcript or export. May be given several times.
+    /// Read only this kind of store: cli, acp, ide, ide-old, sdk, transcript or export. Can be given several times.
     #[arg(long, value_name = "KIND")]
     store: Vec<StoreKind>,
-    /// Look into this `Cursor/User` directory too, of another machine or user.
+    /// Read this `Cursor/User` directory of another machine or user too.
     #[arg(long, value_name = "DIR")]
     cursor_user_dir: Vec<PathBuf>,
-    /// Look into this directory too, where an application of the SDK keeps its agents.
+    /// Read this directory of an SDK application too.
     #[arg(long, value_name = "DIR")]
     sdk_store: Vec<PathBuf>,
-    /// Read what `sessions export` wrote as json or jsonl instead of this machine's stores: a file, or a directory of
-    /// such files. May be given several times.
+    /// Read json or jsonl files of `sessions export` instead of this machine's stores: a file or a directory. Can be given
+    /// several times.
     #[arg(long, value_name = "FILE|DIR")]
     from: Vec<PathBuf>,
 }
 
-/// What a conversation must be like.
+/// Conditions on a conversation.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Narrowing {
-    /// Only those that changed at or after this: a date, a date and time, or how long ago, such as `3d`.
+    /// Only conversations that changed since then: a date, a date and time, or an age such as `3d`.
     #[arg(long, value_name = "WHEN")]
     since: Option<PointInTime>,
-    /// Only those that began before this.
+    /// Only conversations that began before then.
     #[arg(long, value_name = "WHEN")]
     until: Option<PointInTime>,
-    /// Only those in which a model answered whose id or name contains this.
+    /// Only conversations with a model whose id or name contains this text.
     #[arg(long, value_name = "TEXT")]
     model: Option<String>,
 }
 
-/// What it must be like, and about.
+/// Conditions on a conversation and its workspace.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Filter {
     #[command(flatten)]
     narrowing: Narrowing,
-    /// Only those about this directory or one below it.
+    /// Only conversations about this directory or one below it.
     #[arg(long, short = 'C', value_name = "DIR")]
     workspace: Option<PathBuf>,
 }
 
-/// Which of them to take.
+/// The stores to read and the conversations to take.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Selection {
     #[command(flatten)]
     pub(crate) place: Where,
     #[command(flatten)]
     pub(crate) filter: Filter,
-    /// Sub-agents, archived and empty ones and drafts too.
+    /// Include sub-agents, archived and empty conversations, and drafts.
     #[arg(long, short)]
     all: bool,
 }
 
 impl Where {
-    /// Looks for the stores.
+    /// Finds the stores.
     pub(crate) fn open(&self, host: &Host) -> Result<Catalogue, CommandError> {
-        // A file that says it is some conversation must not be mixed with the one that is here.
+        // An exported conversation must not be mixed with the one in this machine's stores.
         let mut places =
             if self.from.is_empty() { store_places(host)? } else { StorePlaces::default() };
         for (given, list, hint) in [
             (
                 &self.cursor_user_dir,
                 &mut places.cursor_user_dirs,
-                "name the directory that holds `globalStorage` and `workspaceStorage`",
+                "name the directory with `globalStorage` and `workspaceStorage`",
             ),
             (
                 &self.sdk_store,
                 &mut places.sdk_stores,
-                "name the directory that holds `index.db` or `agents.ndjson`",
+                "name the directory with `index.db` or `agents.ndjson`",
             ),
         ] {
             for path in given {
@@ -97,10 +97,10 @@ impl Where {
         for path in &self.from {
             let path = host.environment.absolute(path);
             let real = std::fs::canonicalize(&path).map_err(|error| {
-                let what = format!("`{}` cannot be read", path.display());
+                let what = format!("cannot read `{}`", path.display());
                 CommandError::new(ExitCode::NotFound, what)
                     .because(error)
-                    .hint("name what `caretaker sessions export --format json` wrote")
+                    .hint("name a file of `caretaker sessions export --format json`")
             })?;
             places.exports.push(real);
         }
@@ -109,30 +109,30 @@ impl Where {
 }
 
 impl Narrowing {
-    /// Whether it leaves out anything.
+    /// True if the user gave a condition.
     fn is_given(&self) -> bool {
         self.since.is_some() || self.until.is_some() || self.model.is_some()
     }
 
-    /// Whether a conversation is meant, as far as its head tells.
+    /// True if the conversation's head meets the conditions.
     fn allows(&self, head: &Head) -> bool {
         self.since.is_none_or(|since| changed_ms(head).is_some_and(|at| at >= since.0))
             && self.until.is_none_or(|until| began_ms(head).is_some_and(|at| at < until.0))
     }
 
-    /// Takes out those that are not meant. Those that are may have been looked into for that.
+    /// Keeps the conversations that meet the conditions. To find out, it may read and complete their heads.
     pub(crate) fn retain(&self, catalogue: &Catalogue, heads: &mut Vec<Head>) {
         heads.retain(|head| self.allows(head));
         if let Some(model) = &self.model {
             let model = model.to_lowercase();
-            // Views show names, and JSON has ids: both are meant.
+            // Views show names, and JSON has ids: match both.
             let is_named = |known: &String| {
                 let names = [known.to_lowercase(), display_model(known).to_lowercase()];
                 names.iter().any(|name| name.contains(&model))
             };
             let is_meant = |head: &Head| head.models.iter().any(is_named);
             catalogue.complete(heads);
-            // Some stores know only by their messages who wrote them; nobody looks for what is known already.
+            // Some stores have the models only in their messages. Read those only if the head does not tell.
             let (mut meant, mut unsure): (Vec<Head>, Vec<Head>) =
                 heads.drain(..).partition(is_meant);
             catalogue.add_models(&mut unsure);
@@ -143,23 +143,23 @@ impl Narrowing {
 }
 
 impl Filter {
-    /// Whether it leaves out anything.
+    /// True if the user gave a condition.
     pub(crate) fn is_given(&self) -> bool {
         self.narrowing.is_given() || self.workspace.is_some()
     }
 
-    /// Whether a conversation has to be opened to tell if it is meant.
+    /// True if a head is not enough to decide, so that the conversation must be read.
     pub(crate) fn needs_reading(&self) -> bool {
         self.narrowing.model.is_some()
     }
 
-    /// Whether a conversation is meant, as far as its head tells.
+    /// True if the conversation's head meets the conditions.
     pub(crate) fn allows(&self, host: &Host, head: &Head) -> bool {
         let is_there = |workspace: &PathBuf| is_about(head, &canonical(host, workspace));
         self.workspace.as_ref().is_none_or(is_there) && self.narrowing.allows(head)
     }
 
-    /// Takes out those that are not meant. Those that are may have been looked into for that.
+    /// Keeps the conversations that meet the conditions. To find out, it may read and complete their heads.
     pub(crate) fn retain(&self, host: &Host, catalogue: &Catalogue, heads: &mut Vec<Head>) {
         let workspace = self.workspace.as_ref().map(|workspace| canonical(host, workspace));
         heads.retain(|head| workspace.as_ref().is_none_or(|workspace| is_about(head, workspace)));
@@ -168,17 +168,17 @@ impl Filter {
 }
 
 impl Selection {
-    /// As [`Self::select`], with sub-agents, archived and empty ones and drafts.
+    /// Like [`Self::select`], with sub-agents, archived and empty conversations, and drafts.
     pub(crate) fn select_all(&self, host: &Host, catalogue: &Catalogue) -> Vec<Head> {
         Self { all: true, ..self.clone() }.select(host, catalogue)
     }
 
-    /// Whether anything was said about which.
+    /// True if the user selected anything.
     pub(crate) fn is_given(&self) -> bool {
         self.filter.is_given() || self.all
     }
 
-    /// The conversations that are meant, newest first. What could not be listed is said on stderr.
+    /// The selected conversations, newest first. Prints on stderr what could not be listed.
     pub(crate) fn select(&self, host: &Host, catalogue: &Catalogue) -> Vec<Head> {
         let mut heads = list(catalogue);
         heads.retain(|head| self.all || is_listed(head));
@@ -188,12 +188,12 @@ impl Selection {
     }
 }
 
-/// The one conversation that the user means. Sub-agents and hidden ones can be named too.
+/// The conversation that the user named. It may be a sub-agent or hidden.
 pub(crate) fn find(catalogue: &Catalogue, text: &str) -> Result<Head, CommandError> {
     find_among(catalogue, text, |_| {})
 }
 
-/// As [`find`], among those that the filter lets through.
+/// Like [`find`], among the conversations that meet the filter.
 pub(crate) fn find_filtered(
     host: &Host,
     catalogue: &Catalogue,
@@ -217,13 +217,10 @@ fn find_among(
             report(&damage);
             let (what, hint) = match n_all {
                 0 => (
-                    "there is no conversation on this machine",
-                    "see where was looked with `caretaker sessions stores`",
+                    "no conversations on this machine",
+                    "see where Caretaker looked: caretaker sessions stores",
                 ),
-                _ => (
-                    "no conversation on this machine is like that",
-                    "see them all with `caretaker sessions ls`",
-                ),
+                _ => ("no conversation matches", "see all conversations: caretaker sessions ls"),
             };
             CommandError::new(ExitCode::NotFound, what).hint(hint)
         });
@@ -240,27 +237,27 @@ fn find_among(
     match heads.len() {
         1 => Ok(heads.swap_remove(0)),
         0 => {
-            // It may be in what cannot be read now.
+            // A store that cannot be read may have it.
             report(&damage);
-            Err(CommandError::new(ExitCode::NotFound, format!("there is no conversation `{text}`"))
-                .hint("see them all with `caretaker sessions ls --all`"))
+            Err(CommandError::new(ExitCode::NotFound, format!("no conversation `{text}`"))
+                .hint("see all conversations: caretaker sessions ls --all"))
         }
         _ => {
             let mut ids: Vec<&str> = heads.iter().map(|head| head.id.as_str()).take(10).collect();
             ids.sort_unstable();
-            let what = format!("`{text}` is the beginning of {} conversations", heads.len());
+            let what = format!("{} conversations begin with `{text}`", heads.len());
             Err(CommandError::new(ExitCode::Usage, what)
-                .hint(format!("write more of the one you mean:\n{}", ids.join("\n"))))
+                .hint(format!("write more of the id:\n{}", ids.join("\n"))))
         }
     }
 }
 
-/// Whether an id begins so, as it is or as lists show it: sub-agents of some builds have a line end in their id.
+/// True if an id begins with the text, raw or as lists show it: some sub-agents have a line end in their id.
 fn begins_with(id: &str, text: &str) -> bool {
     !text.is_empty() && (id.starts_with(text) || on_one_line(id).starts_with(text))
 }
 
-/// The sub-agents that `PARENT#NAME` means, of those that their parents themselves keep and no list has.
+/// The sub-agents that `PARENT#NAME` means. Their parents keep them, and no list has them.
 fn kept_by_parents(catalogue: &Catalogue, heads: &[Head], text: &str) -> Vec<Head> {
     let Some((parent, name)) = text.split_once('#') else { return Vec::new() };
     let parents: Vec<&Head> = heads.iter().filter(|head| begins_with(&head.id, parent)).collect();
@@ -281,8 +278,8 @@ fn kept_by_parents(catalogue: &Catalogue, heads: &[Head], text: &str) -> Vec<Hea
     kept.into_iter().map(|(_, head)| head).collect()
 }
 
-/// Whether it is meant by `ID@BUCKET`: of several chats with one id, also the one that has the bare id in lists. Of the
-/// SDK's conversations it is the directory of the store that follows the id.
+/// True if `ID@BUCKET` means this conversation. If several chats share an id, this also names the one that lists show
+/// with the bare id. For conversations of the SDK, the directory of the store follows the id.
 fn is_in_bucket(head: &Head, text: &str) -> bool {
     text.split_once('@').is_some_and(|(id, bucket)| {
         let is_there = |origin: &Origin| match sdk_directory(origin) {

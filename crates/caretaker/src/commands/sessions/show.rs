@@ -1,4 +1,4 @@
-//! `caretaker sessions show`: one conversation, to read.
+//! `caretaker sessions show`: prints one conversation.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -17,11 +17,12 @@ use crate::command_helper::CommandHelper;
 use crate::data_out::{Data, print_json, print_view};
 use crate::view::conversation::{self, Folding};
 
-/// Show one conversation, in words.
+/// Show one conversation.
 ///
-/// SESSION is an id, a beginning of one that is unique, or `-` for the one that changed last, of those that `--since`,
-/// `--until`, `--workspace` and `--model` let through; `ID#NAME` is a sub-agent that ID itself keeps. Outputs of tools, thoughts
-/// and what Cursor added as context are folded; `--full` shows them.
+/// Outputs of tools, thoughts and Cursor's context are shortened; `--full` shows all of them.
+///
+/// SESSION is a session's id, a unique beginning of it, or `-` for the session that changed last; `--since`, `--until`,
+/// `--workspace` and `--model` narrow the choice. `ID#NAME` is a sub-agent that the conversation ID keeps.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,17 +38,17 @@ pub(crate) struct Args {
     place: Where,
     #[command(flatten)]
     filter: Filter,
-    /// Show outputs, thoughts, inputs of tools and context whole.
+    /// Show all outputs, thoughts, inputs of tools and context.
     #[arg(long, conflicts_with = "json")]
     full: bool,
-    /// Print the records of the stores themselves, one JSON object a line: rows, blobs, lines of files. Encryption keys
-    /// are left out.
+    /// Print the records of the stores, one JSON object per line: rows, blobs, lines of files. Encryption keys are left
+    /// out.
     #[arg(long, conflicts_with_all = ["full", "last"])]
     raw: bool,
-    /// Only the last so many messages.
+    /// Show only the last N messages.
     #[arg(long, value_name = "N")]
     last: Option<usize>,
-    /// Also what was edited away or regenerated.
+    /// Show messages that were edited away or regenerated too.
     #[arg(long)]
     orphans: bool,
     /// Print one JSON object.
@@ -84,7 +85,7 @@ struct JsonRecord<'a> {
     record: &'a RawRecord,
 }
 
-/// All stores that have it, one after the other.
+/// Prints the records of all stores that have the conversation.
 fn print_raw(
     catalogue: &Catalogue,
     head: &Head,
@@ -112,7 +113,7 @@ fn print_raw(
     match failure {
         None => Ok(ExitCode::Success),
         Some(error) if n_read > 0 => {
-            note(&format!("not everything could be read: {}", on_one_line(&error.to_string())));
+            note(&format!("incomplete: {}", on_one_line(&error.to_string())));
             Ok(ExitCode::Success)
         }
         Some(error) => Err(error).or_fail(|| unreadable(head)),
@@ -128,5 +129,5 @@ pub(super) fn read(
 }
 
 fn unreadable(head: &Head) -> String {
-    format!("the conversation {} cannot be read", head.id)
+    format!("cannot read conversation {}", head.id)
 }

@@ -1,4 +1,4 @@
-//! `caretaker sessions stats`: how much was said and done, by whom, when and where.
+//! `caretaker sessions stats`: counts messages, tools, models and tokens.
 
 use admission::command_error::CommandError;
 use cursor_stores::{Extent, parallel};
@@ -13,13 +13,12 @@ use crate::command_helper::CommandHelper;
 use crate::conversations::conversation_stats::ConversationStats;
 use crate::data_out::{print_json, print_view};
 use crate::running::progress::Progress;
-use crate::view::stats_view;
+use crate::view::conversation::stats_view;
 use crate::view::width::Width;
 
-/// Count messages, tool calls, tokens and time of the conversations that are selected.
+/// Count messages, tool calls, tokens and time of the selected conversations.
 ///
-/// Every conversation is read, so this takes a while where there are thousands. What no store knows is said to be
-/// unknown, and never counted as nothing.
+/// This reads every conversation, so thousands of them take a while. Unknown numbers are shown as unknown, not as zero.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,7 +36,7 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report<'a> {
     v: u32,
-    /// Those that could not be read, and are not counted.
+    /// Conversations that could not be read, and do not count.
     unread: u64,
     #[serde(flatten)]
     stats: &'a ConversationStats,
@@ -49,7 +48,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let heads = args.selection.select(host, &catalogue);
     let zone = TimeZone::system();
     let progress = Progress::of(heads.len(), "reading");
-    // What is left of a conversation is small, so no more of them are in memory than there are threads.
+    // Counts are small, so only one conversation per thread is in memory.
     let counted_each = parallel::map(&heads, |head| {
         let stats = catalogue
             .read(head, Extent::default())
@@ -66,7 +65,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
             Err(error) => failures.push((head, error)),
         }
     }
-    let unread = name_failures(failures, "could not be read and is not counted") as u64;
+    let unread = name_failures(failures, "cannot be read and does not count") as u64;
     if args.json {
         print_json(&Report { v: 1, unread, stats: &stats })?;
         return Ok(ExitCode::Success);

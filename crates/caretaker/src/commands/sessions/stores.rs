@@ -1,4 +1,4 @@
-//! `caretaker sessions stores`: where was looked, what was found, and what was not used.
+//! `caretaker sessions stores`: lists stores, and where Caretaker looked for them.
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ use crate::data_out::{print_json, print_view};
 use crate::view::styled_line::{BOLD, DIM, ODD, PLAIN, write_line};
 use crate::view::width::Width;
 
-/// List the stores that were found, what is in them, and what was passed over and why.
+/// List the stores of this machine and their contents, and what Caretaker skipped and why.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -31,13 +31,13 @@ struct Stores<'a> {
     v: u32,
     stores: &'a [Counted],
     skipped: &'a [SkippedPlace],
-    /// Beside them, and no store.
+    /// Other files beside the stores.
     others: &'a [OtherPlace],
-    /// Where nothing is.
+    /// Paths that do not exist.
     absent: Vec<BytesPath>,
 }
 
-/// One store and what is in it.
+/// One store and its contents.
 #[derive(Serialize)]
 struct Counted {
     store: StoreKind,
@@ -82,9 +82,9 @@ fn write(
         ];
         line(out, &pieces, width)?;
         for (what, n_hidden) in &account.n_hidden {
-            // Of those nothing is left but their keys.
-            let how = if what == "deleted" { "" } else { ", with --all" };
-            line(out, &[(DIM, format!("    besides {} {what}{how}", grouped(*n_hidden)))], width)?;
+            // Only the keys of deleted conversations are left.
+            let how = if what == "deleted" { "" } else { " (see --all)" };
+            line(out, &[(DIM, format!("    and {} {what}{how}", grouped(*n_hidden)))], width)?;
         }
         for family in &account.families {
             let treatment = match family.treatment {
@@ -104,7 +104,7 @@ fn write(
             line(out, &[(ODD, on_one_line(&text).into_owned())], width)?;
         }
         if let Some(backup) = &account.backup {
-            let text = format!("    a backup of Cursor's lies beside it: {}", backup.0.display());
+            let text = format!("    Cursor's backup: {}", backup.0.display());
             line(out, &[(DIM, on_one_line(&text).into_owned())], width)?;
         }
     }
@@ -113,14 +113,14 @@ fn write(
         line(out, &[(ODD, on_one_line(&text).into_owned())], width)?;
     }
     if stores.is_empty() && catalogue.skipped().is_empty() {
-        line(out, &[(PLAIN, "no store was found".to_owned())], width)?;
+        line(out, &[(PLAIN, "no stores".to_owned())], width)?;
     }
     for OtherPlace { path, what } in catalogue.others() {
-        let text = format!("no store   {}  {what}", path.0.display());
+        let text = format!("other      {}  {what}", path.0.display());
         line(out, &[(DIM, on_one_line(&text).into_owned())], width)?;
     }
     for path in catalogue.absent() {
-        let text = format!("not there  {}", path.display());
+        let text = format!("missing    {}", path.display());
         line(out, &[(DIM, on_one_line(&text).into_owned())], width)?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Conversations that a command over many of them could not use.
+//! Conversations that a command could not read.
 
 use std::error::Error;
 
@@ -8,10 +8,10 @@ use admission::words::units::grouped;
 use cursor_stores::model::Head;
 use run_protocol::ExitCode;
 
-/// More than that is not read by anyone.
+/// More names than this are no help.
 const MOST_NAMED: usize = 20;
 
-/// Says on stderr which they are and why. `what` happened is a clause: `was not exported`.
+/// Prints the ids and the reasons on stderr. `what` follows the id: `was not exported`.
 pub(super) fn name_failures<'a>(
     failures: impl IntoIterator<Item = (&'a Head, impl Error + Send + Sync + 'static)>,
     what: &str,
@@ -25,7 +25,7 @@ pub(super) fn name_failures<'a>(
         }
     }
     if n_failures > MOST_NAMED {
-        note(&format!("{} more: the same", grouped((n_failures - MOST_NAMED) as u64)));
+        note(&format!("{} more {what}", grouped((n_failures - MOST_NAMED) as u64)));
     }
     n_failures
 }

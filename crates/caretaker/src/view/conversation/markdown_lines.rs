@@ -1,4 +1,4 @@
-//! Markdown, rendered plainly: what a terminal can show of it, and the rest as it stands.
+//! Markdown, rendered plainly: a terminal shows a few styles, and the rest as source.
 
 use std::io::{self, Write};
 
@@ -48,7 +48,7 @@ fn write_line(out: &mut dyn Write, line: &str) -> io::Result<()> {
     writeln!(out, "{rest}")
 }
 
-/// The first `code` or **strong** words: what is before, how they look, what they are, what comes after.
+/// The first `code` or **strong** words: the text before, their style, the words, and the text after.
 fn next_span(text: &str) -> Option<(&str, Style, &str, &str)> {
     let (at, mark, style) = match (text.find('`'), text.find("**")) {
         (Some(code), Some(strong)) if strong < code => (strong, "**", BOLD),

@@ -1,4 +1,4 @@
-//! Messages, one after the other.
+//! Prints messages one after the other.
 
 use std::io::{self, Write};
 
@@ -7,18 +7,18 @@ use admission::words::units;
 use cursor_stores::model::{Confidence, Message, MessageKind, Part, Role, display_model};
 
 use super::markdown_lines::write_markdown;
-use super::moment;
 use super::tool_call_view::{write_call, write_result};
-use crate::view::diff_view::print_hunks;
+use crate::view::changes::diff_view::print_hunks;
+use crate::view::fact_rows::moment;
 use crate::view::styled_line::{BAD, BOLD, DIM, ODD};
 
-/// What a folded diff shows.
+/// The most lines of a folded diff.
 const FOLDED_DIFF_LINES: usize = 12;
 
-/// How much of what is long is shown.
+/// How much of long texts is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Folding {
-    /// The beginnings of outputs and thoughts; context in one line.
+    /// The beginning of outputs and thoughts; context in one line.
     Folded,
     /// Everything.
     Open,
@@ -31,7 +31,7 @@ pub(crate) struct MessageView {
     last_speaker: Option<Speaker>,
 }
 
-/// Who speaks, in which turn and by which model: another one gets a heading of its own.
+/// The speaker, the turn and the model. A change of any of them gets a new heading.
 #[derive(Debug, PartialEq, Eq)]
 struct Speaker {
     role: Role,
@@ -66,7 +66,7 @@ impl MessageView {
     fn print_speaker(&mut self, out: &mut dyn Write, message: &Message) -> io::Result<()> {
         let Message { role, kind, turn, ref model, .. } = *message;
         let speaker = Some(Speaker { role, kind, turn, model: model.clone() });
-        // An agent that goes on after its tools says so by its tools.
+        // An agent that continues after its tools needs no new heading.
         if self.last_speaker == speaker && role == Role::Assistant {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl MessageView {
         let kind = match message.kind {
             MessageKind::Said => "",
             MessageKind::Context => " · context",
-            MessageKind::Summary => " · summary of what was before",
+            MessageKind::Summary => " · summary of earlier messages",
             MessageKind::Simulated => " · written by Cursor",
             MessageKind::Pending => " · not committed",
             MessageKind::Orphan => " · abandoned branch",
@@ -106,11 +106,7 @@ impl MessageView {
             Part::ToolCall(call) => write_call(out, call, self.folding),
             Part::ToolResult { tool_name, result, .. } => {
                 let name = tool_name.as_deref().unwrap_or("a tool");
-                writeln!(
-                    out,
-                    "  {DIM}· the result of {}, whose call is not here{DIM:#}",
-                    on_one_line(name)
-                )?;
+                writeln!(out, "  {DIM}· result of {} without its call{DIM:#}", on_one_line(name))?;
                 write_result(out, result, self.folding)
             }
             Part::Image { media_type, path, n_bytes } => {
@@ -155,11 +151,7 @@ impl MessageView {
             Part::Error { text } => writeln!(out, "  {BAD}{}{BAD:#}", on_lines(text)),
             Part::Unknown { kind, value } => {
                 let kind = if kind.is_empty() { "(no name)" } else { kind };
-                writeln!(
-                    out,
-                    "  {ODD}[{}: a piece that this caretaker does not know]{ODD:#}",
-                    on_one_line(kind)
-                )?;
+                writeln!(out, "  {ODD}[{}: unknown kind]{ODD:#}", on_one_line(kind))?;
                 match self.folding {
                     Folding::Open => write_quoted(out, &value.to_string()),
                     Folding::Folded => Ok(()),

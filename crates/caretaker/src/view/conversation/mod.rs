@@ -1,34 +1,32 @@
-//! A conversation, for a person at a terminal.
+//! A conversation for people.
 
 mod markdown_lines;
 mod message_view;
+pub(crate) mod stats_view;
 mod tool_call_view;
 
 pub(crate) use message_view::{Folding, MessageView};
-pub(crate) use tool_call_view::subject;
 
 use std::io::{self, Write};
 
+use agent_stream::tool_subject;
 use cursor_stores::model::{
     Conversation, Head, Part, TodoState, TokenUsage, TurnState, display_model,
 };
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
-use super::styled_line::{BOLD, DIM, ODD};
 use crate::commands::sessions::ls::{state, stores, workspace};
+use crate::view::fact_rows::{NAMES, moment, row};
+use crate::view::styled_line::{BOLD, DIM, ODD};
 use admission::words::safe_text::on_one_line;
 use admission::words::units;
 
-/// The width of the names on the left.
-const NAMES: usize = 11;
-/// Of files and of a plan, what does not push the conversation off the screen.
+/// More files or lines of a plan would push the conversation off the screen.
 const MOST_FILES: usize = 5;
 const MOST_PLAN_LINES: usize = 8;
-/// Problems worth reading one by one; all of them are in `--json`.
+/// The most problems that are shown; `--json` has all of them.
 const MOST_PROBLEMS: usize = 10;
 
-/// Prints everything about it, then what was said.
+/// Prints the facts about a conversation, then its messages.
 pub(crate) fn print(
     out: &mut dyn Write,
     conversation: &Conversation,
@@ -48,14 +46,14 @@ pub(crate) fn print(
     }
     let n_more = conversation.damage.len().saturating_sub(MOST_PROBLEMS);
     if n_more > 0 {
-        row(out, "damage", &format!("and {n_more} more; all are in --json"))?;
+        row(out, "damage", &format!("and {n_more} more; --json has all"))?;
     }
     print_messages(out, conversation, folding)?;
     print_plan(out, conversation, folding)?;
     print_todos(out, conversation)
 }
 
-/// Names of files that were changed, as many as one can take in at a glance.
+/// The names of changed files, shortened.
 fn files_in_words(files: &[String], folding: Folding) -> String {
     let n_named = if folding == Folding::Open { files.len() } else { MOST_FILES };
     let mut names = files.iter().take(n_named).cloned().collect::<Vec<_>>().join(", ");
@@ -65,8 +63,8 @@ fn files_in_words(files: &[String], folding: Folding) -> String {
     names
 }
 
-/// The messages, and after those of each turn how it came out. Only the last messages may have been read: of turns
-/// before them nothing is said but how they failed.
+/// The messages, with the outcome of each turn after them. If only the last messages were read, earlier turns appear
+/// only if they failed.
 fn print_messages(
     out: &mut dyn Write,
     conversation: &Conversation,
@@ -86,7 +84,7 @@ fn print_messages(
         .try_for_each(|number| print_outcome(out, conversation, number, &mut view))
 }
 
-/// How a turn came out, where it did not simply finish and no message says why.
+/// The outcome of a turn, if it did not simply finish and no message says why.
 fn print_outcome(
     out: &mut dyn Write,
     conversation: &Conversation,
@@ -158,12 +156,8 @@ fn print_head(out: &mut dyn Write, head: &Head) -> io::Result<()> {
     }
     row(out, "sub-agents", &head.subagents.join(", "))?;
     for call in &head.pending {
-        let text = format!("{} {}", call.name, subject(&call.input));
-        row(
-            out,
-            "pending",
-            &format!("{} (it was interrupted; it may have had effects)", text.trim()),
-        )?;
+        let text = format!("{} {}", call.name, tool_subject(&call.input));
+        row(out, "pending", &format!("{} (interrupted; it may have had effects)", text.trim()))?;
     }
     for origin in &head.origins {
         row(out, "file", &origin.path.0.display().to_string())?;
@@ -188,7 +182,7 @@ fn print_todos(out: &mut dyn Write, conversation: &Conversation) -> io::Result<(
     Ok(())
 }
 
-/// What is known, and nothing that is not.
+/// The known numbers.
 pub(crate) fn tokens_in_words(tokens: &TokenUsage) -> String {
     let known = [
         (tokens.input, "in"),
@@ -210,7 +204,7 @@ pub(crate) fn tokens_in_words(tokens: &TokenUsage) -> String {
     words.join(", ")
 }
 
-/// The names of the models that answered, each once: several ids may have one name.
+/// The names of the models, each once: several ids may share a name.
 pub(crate) fn models_in_words(head: &Head) -> String {
     let mut names: Vec<String> = Vec::new();
     for name in head.models.iter().map(|id| display_model(id)) {
@@ -219,24 +213,6 @@ pub(crate) fn models_in_words(head: &Head) -> String {
         }
     }
     names.join(", ")
-}
-
-/// `2026-09-21 16:13:20`, where the user is.
-pub(crate) fn moment(at_ms: i64) -> String {
-    match Timestamp::from_millisecond(at_ms) {
-        Ok(timestamp) => {
-            timestamp.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
-        }
-        Err(_) => format!("{at_ms} ms after 1970"),
-    }
-}
-
-/// One fact; nothing at all where there is none.
-fn row(out: &mut dyn Write, name: &str, value: &str) -> io::Result<()> {
-    if value.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "{DIM}{name:<NAMES$}{DIM:#}{}", on_one_line(value))
 }
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
-//! A tool call of a conversation: one line, and as much of its output as is wanted.
+//! A tool call of a conversation: one line, and its output.
 
 use std::io::{self, Write};
 
 use admission::words::safe_text::{on_lines, on_one_line};
 use admission::words::units;
+use agent_stream::tool_subject;
 use cursor_stores::model::{ToolCall, ToolResult, ToolState};
 use serde_json::Value as Json;
 
 use super::message_view::Folding;
 use crate::view::styled_line::{BAD, BOLD, DIM, GOOD, ODD};
 
-/// What a folded call shows of its output.
+/// The most lines of output in a folded call.
 const FOLDED_LINES: usize = 3;
-const LONGEST_SUBJECT: usize = 100;
 
 pub(super) fn write_call(out: &mut dyn Write, call: &ToolCall, folding: Folding) -> io::Result<()> {
     let (style, mark) = match call.state {
@@ -23,12 +23,12 @@ pub(super) fn write_call(out: &mut dyn Write, call: &ToolCall, folding: Folding)
         ToolState::Pending => (ODD, "◐"),
         ToolState::Unknown => (DIM, "·"),
     };
-    let name = if call.name.is_empty() { "(a tool without a name)" } else { &call.name };
+    let name = if call.name.is_empty() { "(unnamed tool)" } else { &call.name };
     write!(
         out,
         "  {style}{mark}{style:#} {BOLD}{}{BOLD:#} {}",
         on_one_line(name),
-        on_one_line(&subject(&call.input))
+        on_one_line(&tool_subject(&call.input))
     )?;
     if let Some(duration) = call.duration_ms {
         write!(out, " {DIM}· {}{DIM:#}", units::duration(duration))?;
@@ -69,7 +69,7 @@ pub(super) fn write_result(
         write_block(out, &as_text(&result.output), most_lines)?;
     }
     if result.is_truncated {
-        writeln!(out, "    {DIM}(the store kept only a part of it){DIM:#}")?;
+        writeln!(out, "    {DIM}(the store kept only a part){DIM:#}")?;
     }
     Ok(())
 }
@@ -77,7 +77,7 @@ pub(super) fn write_result(
 fn write_block(out: &mut dyn Write, text: &str, most_lines: usize) -> io::Result<()> {
     let text = on_lines(text.trim_matches('\n'));
     let n_lines = text.lines().count();
-    // A line that says how many are left is worth it for more than one.
+    // A line that counts the rest is worth it only for more than one line.
     let shown = if n_lines <= most_lines.saturating_add(1) { n_lines } else { most_lines };
     for line in text.lines().take(shown) {
         writeln!(out, "    {DIM}│ {line}{DIM:#}")?;
@@ -92,7 +92,7 @@ fn write_block(out: &mut dyn Write, text: &str, most_lines: usize) -> io::Result
     Ok(())
 }
 
-/// What a result says, without the wrapping that stores put around it.
+/// The text of a result, without the wrapping of the store.
 fn as_text(value: &Json) -> String {
     match value {
         Json::String(text) => text.clone(),
@@ -115,46 +115,4 @@ fn as_text(value: &Json) -> String {
 
 fn pretty(value: &Json) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
-}
-
-/// What a call is about, from whatever its input is called: a command, a path, a pattern.
-pub(crate) fn subject(input: &Json) -> String {
-    const NAMES: &[&str] = &[
-        "command",
-        "path",
-        "file_path",
-        "filePath",
-        "target_file",
-        "targetFile",
-        "relativeWorkspacePath",
-        "relative_workspace_path",
-        "pattern",
-        "glob_pattern",
-        "globPattern",
-        "query",
-        "search_term",
-        "searchTerm",
-        "url",
-        "target_directory",
-        "targetDirectory",
-        "directoryPath",
-        "description",
-        "prompt",
-        "toolName",
-        "name",
-    ];
-    let text = match input {
-        Json::String(text) => text.as_str(),
-        Json::Object(fields) => NAMES
-            .iter()
-            .find_map(|name| fields.get(*name)?.as_str().filter(|text| !text.is_empty()))
-            .unwrap_or_default(),
-        _ => "",
-    };
-    let first = text.trim().lines().next().unwrap_or_default();
-    let mut subject: String = first.chars().take(LONGEST_SUBJECT).collect();
-    if subject.len() < text.trim().len() {
-        subject.push('…');
-    }
-    subject
 }

@@ -1,4 +1,4 @@
-//! What the model was given, and how it completes what the IDE shows.
+//! The messages that the model got, and how they complete what the IDE shows.
 
 use cursor_stores_schema::{ConversationStateStructure, ConversationSummaryArchive};
 use pretty_assertions::assert_eq;
@@ -107,7 +107,7 @@ fn a_conversation_without_bubbles_is_read_from_its_state() {
 }
 
 #[test]
-fn what_bubbles_lack_is_added_and_nothing_is_said_twice() {
+fn missing_messages_are_added_to_the_bubbles_and_none_appears_twice() {
     let stage = Stage::new();
     let bubbles = [
         with(user_bubble("b0", "first"), json!({"requestId": "r1"})),
@@ -223,10 +223,10 @@ fn without_a_checkpoint_what_an_answered_turn_lacks_is_found_by_its_request() {
     blob(&stage.home, &agent_message("assistant", &called, None));
     blob(&stage.home, &result("c2", "a b"));
     blob(&stage.home, &user("third", "r3"));
-    // Written by another conversation at the same time, for all that can be told.
+    // Looks like a message of another conversation that was written at the same time.
     blob(&stage.home, &agent_message("assistant", &json!("Somebody else's."), None));
     let home = stage.close();
-    // The same however often it is asked.
+    // The answer is the same each time.
     for _ in 0..2 {
         let read = home.read(ID);
         assert_eq!(
@@ -254,7 +254,7 @@ fn archives_come_before_what_is_left_and_blobs_may_be_hexadecimal() {
     };
     let mut root = put_root(&stage.home, &[kept]);
     root.summary_archives.push(stage.home.put_agent_blob(&archive.encode_to_vec()).to_vec());
-    // As older builds wrote blobs.
+    // In the format of older builds.
     let legacy = user("now", "r2").to_string();
     let id = crate::chat::BlobId::of(legacy.as_bytes());
     stage.home.put_bytes(&format!("agentKv:blob:{id}"), hex::encode(&legacy).as_bytes());

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use store_fixtures::ide::{assistant_bubble, composer, header, tool_bubble, user_bubble};
 
-use super::super::bubble::read_bubble;
 use super::{ID, Stage, parts, with};
+use crate::ide::conversation::bubble::read_bubble;
 use crate::model::{
     Activity, MessageKind, Moment, Part, Role, Todo, TodoState, TokenUsage, ToolCall, ToolState,
     TurnState,
@@ -96,7 +96,7 @@ fn arguments_and_results_are_text_or_objects_and_complete_each_other() {
 }
 
 #[test]
-fn what_is_attached_is_told_once() {
+fn each_attachment_appears_once() {
     let bubble = with(
         user_bubble("b", "look"),
         json!({
@@ -173,7 +173,7 @@ fn todos_are_objects_or_text() {
 }
 
 #[test]
-fn zero_tokens_are_unknown_and_a_counter_is_no_time() {
+fn zero_tokens_are_unknown_and_a_counter_is_not_a_time() {
     let read = read_bubble(
         &with(assistant_bubble("b", "x"), json!({"timingInfo": {"clientStartTime": 4_745_281.3}})),
         &Json::Null,
@@ -215,12 +215,12 @@ fn a_conversation_that_is_being_written_says_what_it_waits_for() {
     let headers: Vec<Json> = bubbles.iter().map(header).collect();
     let live = json!({"status": "generating", "generatingBubbleIds": ["b1"]});
     stage.home.put_conversation(&with(composer(ID, 10, &headers), live), &bubbles);
-    // Its writer has it open: there is a log.
+    // A process has the database open: there is a log.
     let store = super::open(stage.directory.path()).unwrap();
     assert_eq!(store.list().heads[0].activity, Activity::Live);
     let home = stage.close();
     let read = home.read(ID);
-    // Nobody has it open any more.
+    // No process has it open any more.
     assert_eq!(read.head.activity, Activity::Interrupted);
     assert_eq!(read.messages[1].kind, MessageKind::Pending);
     assert_eq!(read.turns[0].state, TurnState::Running);

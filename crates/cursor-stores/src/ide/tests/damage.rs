@@ -1,4 +1,5 @@
-//! Stores that are broken, special, locked or being written: no hang, no crash, no change, and what is left is read.
+//! Stores that are broken, special, locked or being written: no hang, no crash, no change, and everything intact is
+//! read.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -44,7 +45,7 @@ fn reading_changes_nothing_whether_the_writer_is_gone_killed_or_at_work() {
         home.close(closing);
         let folder = directory.path().join("globalStorage");
         if closing == Closing::Killed {
-            // It belongs to readers.
+            // `-shm` belongs to readers.
             fs::remove_file(folder.join("state.vscdb-shm")).unwrap();
         }
         let before = picture_of(&folder);
@@ -67,7 +68,7 @@ fn reading_changes_nothing_whether_the_writer_is_gone_killed_or_at_work() {
         picture
     };
     assert_eq!(without_shm(picture_of(&folder)), without_shm(before));
-    // And what is written while the store is known is read.
+    // Rows that are written while the store is open are read, too.
     stage.say("later", &[user_bubble("b0", "later")]);
     assert_eq!(store.list().heads.len(), 2);
     let Stage { home, directory: _directory } = stage;
@@ -76,7 +77,7 @@ fn reading_changes_nothing_whether_the_writer_is_gone_killed_or_at_work() {
 }
 
 #[test]
-fn what_is_no_plain_file_is_skipped_with_a_reason() {
+fn a_file_that_is_not_plain_is_skipped_with_a_reason() {
     let makers: [fn(&Path); 3] = [
         |path| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap(),
         |path| symlink("/dev/zero", path).unwrap(),
@@ -104,7 +105,7 @@ fn what_is_no_plain_file_is_skipped_with_a_reason() {
 }
 
 #[test]
-fn what_is_no_database_is_reported() {
+fn a_file_that_is_not_a_database_is_reported() {
     let contents: [&[u8]; 3] =
         [b"", b"garbage, and a good deal of it", b"SQLite format 3\0 and then nothing of the kind"];
     for content in contents {
@@ -127,7 +128,7 @@ fn what_is_no_database_is_reported() {
 fn a_database_without_the_tables_is_empty() {
     let directory = tempfile::tempdir().unwrap();
     let writer = store_fixtures::open_writer(&global(directory.path()));
-    // A view behind which an endless computation hides.
+    // A view that hides an endless computation.
     writer
         .execute_batch(
             "CREATE VIEW cursorDiskKV AS WITH RECURSIVE n(key) AS (SELECT 1 UNION ALL SELECT key + 1 FROM n) \
@@ -170,7 +171,7 @@ fn the_backup_is_read_when_the_database_cannot_be() {
 }
 
 #[test]
-fn a_row_that_is_no_json_or_too_large_is_named_and_its_neighbours_are_read() {
+fn a_row_that_is_not_json_or_too_large_is_reported_and_its_neighbours_are_read() {
     let stage = Stage::new();
     stage.say(
         ID,
@@ -200,7 +201,7 @@ const N_CONVERSATIONS: usize = 12;
 const N_BUBBLES: usize = 120;
 const PAGE: usize = 4096;
 
-/// A database of some conversations as bytes.
+/// The bytes of a database with a few conversations.
 fn some_database() -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let path = global(directory.path());
@@ -208,7 +209,7 @@ fn some_database() -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
-/// The pages that begin with `kind`, some of them.
+/// Some of the pages that begin with `kind`.
 fn pages_of_kind(bytes: &[u8], kind: u8) -> Vec<usize> {
     let pages: Vec<usize> =
         (1..bytes.len() / PAGE).filter(|page| bytes[page * PAGE] == kind).collect();
@@ -238,21 +239,21 @@ fn a_ruined_index_costs_time_and_no_conversation() {
     for page in pages {
         let home = with_ruined_page(&bytes, page);
         assert_eq!(home.heads().len(), N_CONVERSATIONS, "page {page}");
-        // Blobs are not looked for without their index; but then it says so.
+        // Without their index blobs are not searched, but the search reports it.
         assert!(n_messages(&home) >= N_BUBBLES, "page {page}");
         exercise(&*home.store);
     }
 }
 
 #[test]
-fn messages_belong_to_somebody_though_their_index_and_their_composer_are_lost() {
+fn messages_keep_their_owner_though_their_index_and_their_composer_are_lost() {
     let home = many_conversations().close();
     let path = global(home.directory.path());
     let whole = fs::read(&path).unwrap();
     let index: Vec<usize> =
         (1..whole.len() / PAGE).filter(|page| whole[page * PAGE] == 0x0a).collect();
     assert!(index.len() > 3);
-    // The whole index, and what the first conversations are made of.
+    // Ruins the whole index, and the first conversations.
     let mut bytes = whole.clone();
     for page in index {
         bytes[page * PAGE..(page + 1) * PAGE].fill(0xff);
@@ -267,7 +268,7 @@ fn messages_belong_to_somebody_though_their_index_and_their_composer_are_lost() 
 }
 
 #[test]
-fn a_ruined_page_of_rows_costs_what_is_on_it_and_that_is_named() {
+fn a_ruined_page_costs_its_rows_and_they_are_reported() {
     let bytes = some_database();
     let pages = pages_of_kind(&bytes, 0x0d);
     assert!(pages.len() > 3, "there are pages of tables");
@@ -285,7 +286,7 @@ fn a_ruined_page_of_rows_costs_what_is_on_it_and_that_is_named() {
     }
 }
 
-/// Conversations that fill some hundred pages, in the order in which they were had.
+/// Conversations that fill a few hundred pages, in order.
 fn many_conversations() -> Stage {
     let stage = Stage::new();
     for number in 0..40 {
@@ -308,7 +309,7 @@ fn a_database_whose_end_is_missing_gives_what_is_left_and_says_so() {
     let before = picture_of(path.parent().unwrap());
     let listing = home.store.list();
     assert!(listing.heads.len() >= 38, "{} of 40", listing.heads.len());
-    assert!(listing.damage[0].what.contains("what is left"), "{:?}", listing.damage);
+    assert!(listing.damage[0].what.contains("salvaged"), "{:?}", listing.damage);
     assert!(n_messages(&home) > 750, "{} of 800", n_messages(&home));
     let whole = home.read("composer-07");
     assert_eq!((whole.messages.len(), whole.damage.len()), (20, 0));
@@ -319,11 +320,11 @@ fn a_database_whose_end_is_missing_gives_what_is_left_and_says_so() {
         ControlFlow::Continue(())
     });
     assert_eq!(*found.lock().unwrap(), 1);
-    assert!(damage.iter().any(|damage| damage.what.contains("what is left")), "{damage:?}");
+    assert!(damage.iter().any(|damage| damage.what.contains("salvaged")), "{damage:?}");
     assert_eq!(picture_of(path.parent().unwrap()), before);
 }
 
-/// The conversations of a user directory as everybody sees them: of all its stores, each once.
+/// The conversations of a user directory in all its stores, each once.
 fn told_by_all(user_dir: &Path) -> (Catalogue, Vec<Head>, Vec<StoreDamage>) {
     let places =
         StorePlaces { cursor_user_dirs: vec![user_dir.to_owned()], ..StorePlaces::default() };
@@ -334,12 +335,12 @@ fn told_by_all(user_dir: &Path) -> (Catalogue, Vec<Head>, Vec<StoreDamage>) {
 }
 
 #[test]
-fn what_is_left_and_the_backup_are_told_together_whichever_has_more() {
+fn salvaged_rows_and_the_backup_are_merged() {
     let Stage { directory, home } = many_conversations();
     home.close_with_backup();
     let path = global(directory.path());
     let whole = fs::read(&path).unwrap();
-    // After the backup one conversation went on, one was begun, and one was deleted.
+    // After the backup, one conversation went on, one began, and one was deleted.
     let home = IdeHome::new(directory.path());
     let stage = Stage { directory, home };
     stage.say("composer-40", &[user_bubble("b40-0", "only in what is left")]);
@@ -350,7 +351,7 @@ fn what_is_left_and_the_backup_are_told_together_whichever_has_more() {
     stage.home.put_tombstone("composerData:composer-06");
     let Stage { directory, home } = stage;
     home.close(Closing::Clean);
-    // What is new lies at the end; of the middle a part is lost, and the end is said to be missing.
+    // New rows are at the end. A part of the middle is lost, and the header says that the end is missing.
     let mut rest = fs::read(&path).unwrap();
     assert!(rest.len() > whole.len());
     let n_pages = whole.len() / PAGE;
@@ -369,7 +370,7 @@ fn what_is_left_and_the_backup_are_told_together_whichever_has_more() {
         .collect();
     assert_eq!(ids, expected);
     let is_said = |words: &str| damage.iter().any(|lost| lost.damage.what.contains(words));
-    assert!(is_said("what is left") && is_said("state.vscdb.backup"), "{damage:?}");
+    assert!(is_said("salvaged") && is_said("state.vscdb.backup"), "{damage:?}");
     for head in &heads {
         let read = catalogue.read(head, Extent::default()).unwrap();
         let texts = texts(&read);

@@ -1,4 +1,4 @@
-//! What a list says, and where it knows it from.
+//! The content of a list, and where it comes from.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use store_fixtures::ide::{
     HeaderColumns, HeaderRow, composer, header, inline_composer, user_bubble,
 };
 
-use super::super::summary::summarise;
 use super::{ID, Stage, with};
+use crate::ide::listing::summary::summarise;
 use crate::model::{Activity, MessageKind, Moment, Parent, Shelf, Workspace, WorkspacePlace};
 use crate::store::{Family, Treatment};
 
 #[test]
-fn empty_drafted_and_archived_conversations_are_told_apart() {
+fn empty_drafted_and_archived_conversations_are_distinguished() {
     let stage = Stage::new();
     let bubble = user_bubble("b0", "said");
     for (id, fields, is_said) in [
@@ -65,7 +65,7 @@ fn empty_drafted_and_archived_conversations_are_told_apart() {
 }
 
 #[test]
-fn the_table_of_headers_is_used_with_whatever_columns_it_has() {
+fn the_table_of_headers_is_read_with_any_set_of_columns() {
     for columns in [HeaderColumns::Few, HeaderColumns::Usual, HeaderColumns::Newest] {
         let stage = Stage::new();
         stage.say(ID, &[user_bubble("b0", "x")]);
@@ -236,7 +236,7 @@ fn the_last_change_is_the_best_that_is_known() {
 }
 
 #[test]
-fn what_is_there_is_counted_by_its_keys() {
+fn rows_are_counted_by_their_keys() {
     let stage = Stage::new();
     stage.say(ID, &[user_bubble("b0", "x"), user_bubble("b1", "y")]);
     for key in [

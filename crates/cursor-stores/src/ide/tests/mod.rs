@@ -1,4 +1,4 @@
-//! The reader against homes that its builder writes: every shape that Cursor ever wrote, and what goes wrong.
+//! Tests of the reader with homes that a builder writes: every shape that Cursor ever wrote, and every kind of damage.
 
 mod agent;
 mod bubbles;
@@ -86,7 +86,7 @@ pub(super) fn with(mut json: Json, fields: Json) -> Json {
     json
 }
 
-/// What messages say, for those that say one thing.
+/// The texts of messages that have one text.
 pub(super) fn texts(conversation: &Conversation) -> Vec<String> {
     conversation.messages.iter().map(Message::text).collect()
 }

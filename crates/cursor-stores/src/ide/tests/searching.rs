@@ -1,4 +1,4 @@
-//! A word in every field is found, with whom it belongs to.
+//! A word in any field is found, with its owner.
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -62,7 +62,7 @@ fn a_find_says_where_it_is() {
 }
 
 #[test]
-fn a_search_ends_when_nobody_wants_more() {
+fn a_search_ends_when_the_caller_wants_no_more() {
     let stage = Stage::new();
     for number in 0..200 {
         stage.say(&format!("c{number}"), &[user_bubble("b0", "needle")]);

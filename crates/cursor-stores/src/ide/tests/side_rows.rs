@@ -1,4 +1,4 @@
-//! Rows beside the messages: placed, bounded, and honest about damage.
+//! Rows beside the messages: their place, their limits and their damage.
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -17,7 +17,7 @@ fn attachment(kind: &str, name: &str, text: Option<&str>) -> Part {
 }
 
 #[test]
-fn what_a_bubble_has_itself_is_not_told_twice() {
+fn an_attachment_of_the_bubble_itself_does_not_appear_twice() {
     let stage = Stage::new();
     let rules = json!({"cursorRules": [{"filename": "style.mdc"}]});
     stage.say(ID, &[with(user_bubble("b0", "hello"), rules.clone())]);
@@ -50,12 +50,12 @@ fn context_is_found_by_the_request_of_its_prompt_and_a_checkpoint_by_the_answer_
 }
 
 #[test]
-fn what_no_message_refers_to_comes_at_the_end_and_is_not_counted_as_a_message() {
+fn rows_without_a_message_come_at_the_end_and_do_not_count() {
     let stage = Stage::new();
     stage.say(ID, &[user_bubble("b0", "hello"), assistant_bubble("b1", "hi")]);
     let change = json!({"original": {"startLineNumber": 1, "endLineNumberExclusive": 1}, "modified": ["lost"]});
     stage.home.put(&format!("codeBlockDiff:{ID}:d9"), &json!({"newModelDiffWrtV0": [change]}));
-    // Of another conversation, whose id begins with this one's.
+    // Belongs to another conversation whose id begins with this one's.
     stage.home.put(&format!("codeBlockDiff:{ID}:x:d1"), &json!({"newModelDiffWrtV0": [change]}));
     let home = stage.close();
     let read = home.read(ID);
@@ -71,7 +71,7 @@ fn what_no_message_refers_to_comes_at_the_end_and_is_not_counted_as_a_message() 
 }
 
 #[test]
-fn a_row_that_is_no_json_is_told_as_far_as_it_is_text_and_said_to_be_damaged() {
+fn a_row_that_is_not_json_is_shown_as_text_and_reported_as_damaged() {
     let stage = Stage::new();
     stage.say(ID, &[user_bubble("b0", "hello")]);
     stage.home.put_bytes(&format!("messageRequestContext:{ID}:b0"), b"{\"gitStatusRaw\":\"half");

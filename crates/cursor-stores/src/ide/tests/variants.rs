@@ -89,7 +89,7 @@ fn an_inline_conversation_has_its_tools_in_the_capabilities_as_object_or_as_text
         assert_eq!((call.tool.as_str(), call.state), ("read", ToolState::Succeeded));
         assert_eq!(call.input, json!({"target_file": "a.rs"}));
         assert_eq!(call.result.as_ref().unwrap().output, json!({"contents": "fn"}));
-        // Nothing says when, so the times lie between creation and last change.
+        // No message has a time, so the times lie between creation and last change.
         let at: Vec<Option<Moment>> = read.messages.iter().map(|message| message.at).collect();
         let expected =
             [1_730_000_200_000, 1_730_000_400_000].map(|at| Some(Moment::interpolated(at)));
@@ -128,7 +128,7 @@ fn a_conversation_map_and_tabs_are_read() {
 }
 
 #[test]
-fn what_is_both_inline_and_in_rows_is_merged() {
+fn bubbles_in_the_composer_and_in_rows_are_merged() {
     let stage = Stage::new();
     let rows = [
         user_bubble("b0", "question"),
@@ -150,7 +150,7 @@ fn what_is_both_inline_and_in_rows_is_merged() {
 }
 
 #[test]
-fn what_was_abandoned_is_shown_on_request_only() {
+fn abandoned_messages_are_shown_only_on_request() {
     let stage = Stage::new();
     stage.say(ID, &[user_bubble("b0", "kept")]);
     stage.home.put_bubble(
@@ -176,7 +176,7 @@ fn what_was_abandoned_is_shown_on_request_only() {
 }
 
 #[test]
-fn a_tombstone_is_no_conversation() {
+fn a_tombstone_is_not_a_conversation() {
     let stage = Stage::new();
     stage.say(ID, &[user_bubble("b0", "here")]);
     stage.home.put_tombstone("composerData:gone");
@@ -194,7 +194,7 @@ fn a_tombstone_is_no_conversation() {
 }
 
 #[test]
-fn a_message_that_is_missing_is_named_and_a_deleted_one_too() {
+fn missing_and_deleted_messages_are_reported() {
     let stage = Stage::new();
     let bubbles = [
         user_bubble("b0", "question"),

@@ -1,27 +1,26 @@
-//! Word to a parent that a child of its is over, once, whoever says it first: the child's supervisor, or a daemon that
-//! finds it dead.
+//! Reports a child's end to its parent, once. The child's shim or a daemon that finds the child dead sends the report.
 
 use ground::now_ms;
 use run_journal::{Inbox, InboxError, RunDirectory, RunOverview, RunState, StateRoot};
-use run_protocol::{Correspondent, Message, ReportedStatus};
+use run_protocol::{Message, MessageSender, ReportedStatus};
 
-/// Leaves the news in the inbox of the parent's session, if the run has one and is over.
+/// Posts the report to the inbox of the parent's session, if the run has a parent and is over.
 pub fn report_end(state: &StateRoot, run: &RunDirectory) -> Result<(), InboxError> {
     let Ok(overview) = RunOverview::read(run) else { return Ok(()) };
     let Some(lineage) = &overview.lineage else { return Ok(()) };
     let Some(text) = in_words(&overview) else { return Ok(()) };
     let message = Message {
-        // The same for everybody who says it.
+        // The same id from every sender, so the inbox keeps only one.
         id: format!("end-{}", overview.run),
         at: now_ms(),
-        from: Correspondent::End { run: overview.run, name: overview.name.clone() },
+        from: MessageSender::End { run: overview.run, name: overview.name.clone() },
         text,
         answers: None,
     };
     Inbox::of(state, lineage.session).post(message).map(drop)
 }
 
-/// `None` if it is not over.
+/// Returns the report, or `None` if the run is not over.
 fn in_words(overview: &RunOverview) -> Option<String> {
     let name = overview.name.as_ref().map_or(String::new(), |name| format!(" `{name}`"));
     let (outcome, why) = match &overview.state {

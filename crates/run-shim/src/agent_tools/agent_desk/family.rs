@@ -1,4 +1,4 @@
-//! The runs that an agent knows of: its parent, its children and its siblings, each by the latest run of its session.
+//! The runs that an agent can see: its parent, its children and its siblings. Each stands for its session's latest run.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::control::orders::Order;
 use crate::control::sockets::SocketPaths;
 use crate::sandbox::{Supervision, supervision};
 
-/// A session of the family.
+/// A related session.
 #[derive(Debug, Clone)]
 pub(super) struct Relative {
     pub(super) relation: Relation,
@@ -24,14 +24,14 @@ pub(super) struct Relative {
 }
 
 impl Relative {
-    /// Whether somebody of the family may call it so: `parent`, its name, or the id of its latest run.
+    /// Tells whether a relative may use this name for it: `parent`, its name, or the id of its latest run.
     pub(super) fn is_called(&self, named: &str) -> bool {
         self.relation == Relation::Parent && named == "parent"
             || self.latest.name.as_deref() == Some(named)
             || self.latest.run.to_string() == named
     }
 
-    /// What another agent may know of it: how it stands and what it says of itself, not what it was asked or where.
+    /// The facts that another agent may know: its state and its report, but not its prompt or its workspace.
     pub(super) fn report(&self) -> Value {
         let latest = &self.latest;
         json!({
@@ -45,7 +45,7 @@ impl Relative {
     }
 }
 
-/// Everybody of the family.
+/// Returns all related sessions.
 pub(super) fn relatives(
     state: &StateRoot,
     session: Uuid,
@@ -82,15 +82,15 @@ fn family_of(runs: Vec<RunOverview>, session: Uuid, lineage: Option<&Lineage>) -
     family
 }
 
-/// Stops a run, wherever it stands, without waiting for its end.
+/// Stops a run in any state, without waiting for its end.
 pub(super) fn stop(state: &StateRoot, run: RunId) -> Result<(), NotServed> {
     let cannot = |error: &dyn std::error::Error| {
-        NotServed::failed(format!("It could not be told: {}.", ground::with_causes(error)))
+        NotServed::failed(format!("It could not be stopped: {}.", ground::with_causes(error)))
     };
     let Ok(directory) = RunDirectory::open(state, run) else { return Ok(()) };
     let spec = directory.spec().map_err(|error| cannot(&error))?;
     let socket = SocketPaths::new(&spec.socket_dir.0, run).control();
-    // A supervisor that is stopped cannot take the steps of the ladder, and the parent has no other word for it.
+    // A stopped shim cannot follow the ladder of signals, and the parent has no other way to stop the child.
     let shim = match directory.writer() {
         Ok(WriterPresence::Live(shim)) => shim,
         _ => None,

@@ -23,7 +23,7 @@ fn lineage(session: u128) -> Lineage {
     Lineage { run, session: Uuid::from_u128(session), depth: 1 }
 }
 
-/// 1 is the grandparent; 2 and 3 are its children; 4 and 5 are children of 2; 6 is a child of 3; 7 is nobody's.
+/// 1 is the grandparent; 2 and 3 are its children; 4 and 5 are children of 2; 6 is a child of 3; 7 has no parent.
 fn runs() -> Vec<RunOverview> {
     vec![
         overview(10, 1, None, "top"),
@@ -57,7 +57,7 @@ fn an_agent_knows_its_parent_its_children_and_its_siblings_and_nobody_else() {
             named(Relation::Child, "b"),
         ]
     );
-    // Of a session that was continued, the latest run.
+    // A resumed session shows its latest run.
     assert_eq!(
         known_to(4, Some(2)),
         [named(Relation::Parent, "left-again"), named(Relation::Sibling, "b")]

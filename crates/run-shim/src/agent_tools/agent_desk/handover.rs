@@ -1,7 +1,7 @@
-//! Messages on their way to the agent: taken from the inbox, passed on, and confirmed by what the agent prints.
+//! Delivers messages to the agent: takes them from the inbox, passes them on, and confirms them by the agent's output.
 //!
-//! An answer that was written to a socket may never have been read, so nothing counts as delivered before the agent's own
-//! output shows that it is: the end of the call that brought it, the first word after a prompt, or the result.
+//! An answer on a socket may remain unread. So a message counts as delivered only when the agent's own output proves it: the
+//! end of the call that returned it, the first word after a prompt, or the result.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,10 @@ use agent_stream::{EventKind, StreamLine};
 use run_journal::{Inbox, InboxError, StateRoot};
 use run_protocol::{HandOver, Message, RunEvent, RunId, RunSpec};
 
-/// What the agent's output names when one of its calls was this.
+/// The tool's name in the agent's output.
 const TOOL: &[u8] = b"check_inbox";
 
-/// Calls that were not seen to end: a program of the agent's that calls by itself shows none of them.
+/// The most calls without a visible end. A program of the agent that calls by itself shows none of its calls.
 const MOST_CALLS: usize = 256;
 
 #[derive(Debug)]
@@ -25,14 +25,14 @@ pub(crate) struct Handover {
 
 #[derive(Debug, Default)]
 struct Underway {
-    /// The prompt's.
+    /// The messages of the prompt.
     turn: Vec<String>,
-    /// Of each call that was not seen to end; some brought nothing.
+    /// The messages of each call whose end the shim has not seen. Some calls returned none.
     calls: VecDeque<Vec<String>>,
 }
 
 impl Underway {
-    /// Remembers a call. Of those that nobody saw end there may be too many to tell apart: then the latest go together.
+    /// Remembers a call. If there are too many open calls, it adds the messages to the latest one.
     fn remember(&mut self, ids: Vec<String>) {
         let is_full = self.calls.len() >= MOST_CALLS;
         match self.calls.back_mut() {
@@ -58,7 +58,7 @@ impl Handover {
         Self { inbox, run, underway: Mutex::default() }
     }
 
-    /// Takes what waits, for the answer to a call.
+    /// Takes waiting messages for the answer to a call.
     pub(crate) fn offer(
         &self,
         most_messages: usize,
@@ -71,7 +71,7 @@ impl Handover {
         Ok(messages)
     }
 
-    /// Takes the messages that are the run's prompt. `false`: somebody else has passed one of them on.
+    /// Takes the messages that are the run's prompt. Returns `false` if another run already got one of them.
     pub(crate) fn offer_as_turn(&self, messages: &[String]) -> Result<bool, InboxError> {
         let is_taken = self.inbox.offer_as_turn(self.run, messages)?.is_some();
         if is_taken {
@@ -80,7 +80,7 @@ impl Handover {
         Ok(is_taken)
     }
 
-    /// Looks at a line of the agent's; what of the messages it has is known then.
+    /// Examines a line of the agent, and returns the messages that it proves to be delivered.
     pub(crate) fn see(&self, line: &StreamLine<'_>) -> Vec<Arrived> {
         let mut underway = self.underway();
         if underway.turn.is_empty() && underway.calls.is_empty() {
@@ -112,7 +112,7 @@ impl Handover {
         arrived
     }
 
-    /// Writes down that the agent has them. May block for a moment.
+    /// Records that the agent has the messages. May block for a moment.
     pub(crate) fn confirm(&self, arrived: &Arrived) -> Result<RunEvent, InboxError> {
         let delivered = self.inbox.confirm(self.run, arrived.by, &arrived.messages)?;
         Ok(RunEvent::MessagesDelivered {

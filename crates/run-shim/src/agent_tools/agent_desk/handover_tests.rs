@@ -1,6 +1,6 @@
 use agent_stream::AgentStream;
 use pretty_assertions::assert_eq;
-use run_protocol::Correspondent;
+use run_protocol::MessageSender;
 use uuid::Uuid;
 
 use super::*;
@@ -20,7 +20,7 @@ fn handover(texts: &[&str]) -> (tempfile::TempDir, Handover) {
         let message = Message {
             id: (*id).to_owned(),
             at: 1,
-            from: Correspondent::Person,
+            from: MessageSender::Person,
             text: "words".to_owned(),
             answers: None,
         };
@@ -48,7 +48,7 @@ fn each_call_that_is_seen_to_end_confirms_what_it_brought() {
     assert_eq!(see(&handover, OWN_CALL), [(by, vec!["a".to_owned()])]);
     assert_eq!(see(&handover, SAID), []);
     handover.offer(1, 1000).unwrap();
-    // The turn came to its end: all that was brought is in the conversation.
+    // The turn has ended, so the conversation has all messages.
     assert_eq!(see(&handover, RESULT), [(by, vec!["b".to_owned(), "c".to_owned()])]);
     assert_eq!(see(&handover, RESULT), []);
 }

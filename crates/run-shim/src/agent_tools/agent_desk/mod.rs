@@ -1,18 +1,18 @@
-//! Where the agent's calls are served that reach beyond its own run: to people, to its family, to its workspace's history.
+//! Serves the agent's calls that reach beyond its own run: to people, to related runs, to the workspace's history.
 //!
 //! ```text
-//!   RunTools ──► AgentDesk ──┬─► inbox/<session>.jsonl    questions and messages, its own and its family's
-//!                            ├─► family                   parent, children, siblings: nobody else exists
-//!                            ├─► control sockets, queue   to stop children of its own
-//!                            └─► the daemon               to have a child queued
+//!   RunTools ──► AgentDesk ──┬─► inbox/<session>.jsonl    questions and messages, its own and its relatives'
+//!                            ├─► family                   parent, children, siblings: it sees no other run
+//!                            ├─► control sockets, queue   to stop its own children
+//!                            └─► the daemon               to queue a child
 //! ```
 //!
-//! **Invariant:** who asks is the run whose desk this is. Whom a call is about is looked for among its family and nowhere
-//! else, so that a run outside of it cannot be told from one that does not exist.
+//! **Invariant:** the caller is always this desk's own run. A call can name only the run's parent, children and siblings. Any
+//! other run looks like one that does not exist.
 //!
-//! **Invariant:** everything here may take a moment, and nothing waits for somebody else's work.
+//! **Invariant:** a call may take a moment, but it never waits for a person or for another run.
 
-mod children;
+mod child_maker;
 mod end_report;
 mod family;
 mod handover;
@@ -23,7 +23,7 @@ use ground::now_ms;
 use ground::with_causes;
 use run_journal::{Inbox, InboxError, StateRoot};
 use run_protocol::{
-    ChildRequest, Correspondent, Lineage, McpCallOutcome, Message, Question, QuestionAbout,
+    ChildRequest, Lineage, McpCallOutcome, Message, MessageSender, Question, QuestionAbout,
     Relation, RunEvent, RunId, RunSpec,
 };
 use serde_json::{Value, json};
@@ -31,20 +31,20 @@ use uuid::Uuid;
 
 use crate::record::redaction::Redactor;
 use crate::supervise::workspace_watch::Marker;
-pub(crate) use children::ChildMaker;
+pub(crate) use child_maker::ChildMaker;
 pub use end_report::report_end;
 use family::{Relative, relatives};
 pub(crate) use handover::{Arrived, Handover};
 
-/// Questions of one session that may be open at once.
+/// The most open questions of one session.
 const MOST_QUESTIONS: usize = 3;
-/// What one look at the inbox brings.
+/// The most messages in one answer of `check_inbox`.
 const MOST_MESSAGES: usize = 20;
 const MOST_MESSAGE_BYTES: usize = 64 * 1024;
-/// What the journal keeps of a message that was sent.
+/// The longest part of a sent message in the journal.
 const SENT_CHARS: usize = 500;
 
-/// A call that is served here.
+/// A call that this desk serves.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum DeskCall {
     AskHuman { question: String, options: Vec<String> },
@@ -58,14 +58,14 @@ pub(crate) enum DeskCall {
     Checkpoint { label: String },
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) event: Option<RunEvent>,
     pub(crate) reply: Value,
 }
 
-/// Why a call was not served, in words for the model.
+/// The reason why a call failed, in words for the model.
 #[derive(Debug)]
 pub(crate) struct NotServed {
     pub(crate) outcome: McpCallOutcome,
@@ -86,8 +86,8 @@ impl From<InboxError> for NotServed {
     fn from(error: InboxError) -> Self {
         match error {
             InboxError::TooManyQuestions(n_open) => Self::refused(format!(
-                "{n_open} of your questions wait for an answer already. Go on without, or end your turn: the answers \
-                 come as your next one."
+                "{n_open} of your questions are already waiting for an answer. Go on without it, or end your turn: the \
+                 answers come as your next one."
             )),
             InboxError::Full => Self::refused("That inbox is full. Nothing was sent."),
             error => Self::failed(format!("Caretaker could not do it: {}.", with_causes(&error))),
@@ -95,7 +95,7 @@ impl From<InboxError> for NotServed {
     }
 }
 
-/// The desk of one run.
+/// Serves the calls of one run.
 pub(crate) struct AgentDesk {
     state: StateRoot,
     run: RunId,
@@ -136,7 +136,7 @@ impl AgentDesk {
         }
     }
 
-    /// Serves one call. May block for as long as files, git and the daemon take.
+    /// Serves one call. May block while it uses files, git or the daemon.
     pub(crate) fn serve(&self, call: DeskCall) -> Result<Served, NotServed> {
         match call {
             DeskCall::AskHuman { question, options } => {
@@ -160,7 +160,7 @@ impl AgentDesk {
         }
     }
 
-    /// What the agent says, without the secrets that it was given.
+    /// Removes the run's secrets from the agent's text.
     fn clean(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.redactor.clean(text.as_bytes())).into_owned()
     }
@@ -184,8 +184,8 @@ impl AgentDesk {
         };
         Inbox::of(&self.state, self.session).ask(question.clone(), MOST_QUESTIONS)?;
         let Question { id, text, options, host, .. } = question;
-        let note = "Somebody will be asked. Nobody waits for you meanwhile: go on with what does not depend on it and \
-                    call check_inbox now and then, or end your turn, and the answer comes as your next one.";
+        let note = "A person will see the question. Go on with work that does not depend on the answer and call check_inbox \
+                    now and then, or end your turn: the answer comes as your next one.";
         let reply = json!({"question": id, "note": note});
         let event = RunEvent::NeedsHuman { question: id, about, text, options, host };
         Ok(Served { event: Some(event), reply })
@@ -198,11 +198,11 @@ impl AgentDesk {
             let question =
                 message.answers.as_ref().and_then(|id| inbox.question(id)).map(|it| &it.text);
             let from = match &message.from {
-                Correspondent::Person => json!({"who": "person"}),
-                Correspondent::Agent { run, name, relation } => {
+                MessageSender::Person => json!({"who": "person"}),
+                MessageSender::Agent { run, name, relation } => {
                     json!({"who": relation, "run": run, "name": name})
                 }
-                Correspondent::End { run, name } => {
+                MessageSender::End { run, name } => {
                     json!({"who": "caretaker", "about_child": run, "name": name})
                 }
             };
@@ -231,7 +231,7 @@ impl AgentDesk {
         let message = Message {
             id: id.clone(),
             at: now_ms(),
-            from: Correspondent::Agent { run: self.run, name: self.name.clone(), relation },
+            from: MessageSender::Agent { run: self.run, name: self.name.clone(), relation },
             text: text.clone(),
             answers: None,
         };
@@ -247,7 +247,7 @@ impl AgentDesk {
     fn stop(&self, run: &str) -> Result<Served, NotServed> {
         let relative = self.relative(run)?;
         if relative.relation != Relation::Child {
-            return Err(NotServed::refused("Only a child of your own can be stopped by you."));
+            return Err(NotServed::refused("You can stop only your own children."));
         }
         let run = relative.latest.run;
         if !relative.latest.state.is_unfinished() {
@@ -277,18 +277,18 @@ impl AgentDesk {
         let fits = |relative: &&Relative| relative.is_called(named);
         match family.iter().filter(fits).collect::<Vec<_>>().as_slice() {
             [one] => Ok((*one).clone()),
-            // One that is outside and one that does not exist are the same from here.
+            // An unrelated run gets the same answer as a run that does not exist.
             [] => Err(NotServed::refused(
                 "There is no such run among your parent, your children and your siblings; see list_runs.",
             )),
-            _ => Err(NotServed::refused("Several runs are called so; use the id of the one.")),
+            _ => Err(NotServed::refused("Several runs have this name; use the run's id.")),
         }
     }
 }
 
 #[cfg(test)]
 impl AgentDesk {
-    /// The desk of a run that is not there.
+    /// A desk without a run.
     pub(crate) fn for_test(
         state: &std::path::Path,
         run: RunId,

@@ -1,4 +1,4 @@
-//! Switching servers on and off: of a session whose agent runs, and of one that nobody has.
+//! Switches servers on and off, for a session whose agent runs and for an idle session.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,18 +11,18 @@ use super::{RunServers, UserMcpError, choice_of};
 use crate::preparation::private_roots::SERVER;
 use crate::session::session_record;
 
-/// Why a change is not made.
+/// The reason why a change is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotChanged {
     #[error("the session has no MCP server `{name}`; it has {}", known.join(", "))]
     Unknown { name: String, known: Vec<String> },
-    #[error("`{0}` cannot be switched on and off at once")]
+    #[error("`{0}` cannot be switched on and off at the same time")]
     Both(String),
     #[error(transparent)]
     User(#[from] UserMcpError),
 }
 
-/// Why the servers of a session that nobody has are not changed.
+/// The reason why the servers of an idle session did not change.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct ServersNotChanged(#[from] Cause);
@@ -36,7 +36,7 @@ enum Cause {
 }
 
 impl RunServers {
-    /// What the servers are after a change. Nothing is written.
+    /// Returns the servers after a change. Writes nothing.
     pub(crate) fn changed(&self, change: &ServerChange) -> Result<Self, NotChanged> {
         let mut after = self.clone();
         for name in &change.enable {
@@ -48,7 +48,7 @@ impl RunServers {
         Ok(after)
     }
 
-    /// Adds a server of the user's file that the run did not ask for.
+    /// Adds a server of the user's file that the run does not have yet.
     fn switch_on(&mut self, name: &str, user: Option<&UserMcpFiles>) -> Result<(), NotChanged> {
         let unknown = || NotChanged::Unknown { name: name.to_owned(), known: self.known.names() };
         let user = user.ok_or_else(unknown)?;
@@ -63,7 +63,7 @@ impl RunServers {
     }
 }
 
-/// Changes what is off. A server stays off until it is switched on again, however it was asked for.
+/// Changes the list of servers that are off. A server stays off until the user switches it on again.
 fn changed_choice(
     choice: &McpChoice,
     change: &ServerChange,
@@ -81,8 +81,8 @@ fn changed_choice(
     Ok(McpChoice { off, on: choice.on.clone() })
 }
 
-/// Changes the servers of a session whose last run was `spec`, and returns those that the next run starts with, where that
-/// can be said. The session's lease must be held.
+/// Changes the servers of a session whose last run was `spec`. Returns the servers of the next run, if they are known. The
+/// caller holds the session's lease.
 pub fn change_servers_of_session(
     state: &StateRoot,
     spec: &RunSpec,
@@ -95,7 +95,7 @@ pub fn change_servers_of_session(
             let after = servers.changed(change).map_err(Cause::Refused)?;
             (after.choice.clone(), Some(after.in_force().names()))
         }
-        // A file that cannot be used must not keep anybody from switching a server off.
+        // The user must be able to switch a server off even if a file is unusable.
         Err(_) if change.enable.is_empty() => {
             let after = changed_choice(&choice, change, &named_in(spec, &choice));
             (after.map_err(Cause::Refused)?, None)
@@ -106,7 +106,7 @@ pub fn change_servers_of_session(
     Ok(servers)
 }
 
-/// The servers that are known without looking into any file.
+/// Returns the servers that are known without reading any file.
 fn named_in(spec: &RunSpec, choice: &McpChoice) -> Vec<String> {
     let of_user = spec.user_mcp.iter().chain(&choice.on).flat_map(|files| files.only.iter());
     let of_repository = spec.repository_mcp.iter().map(|server| server.name.clone());
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_knows_changes_nothing() {
+    fn an_unknown_name_changes_nothing() {
         let refused = changed_choice(&McpChoice::default(), &change(&[], &["Notes"]), &known());
         assert_eq!(
             refused.unwrap_err().to_string(),

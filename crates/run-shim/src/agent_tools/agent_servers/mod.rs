@@ -1,13 +1,14 @@
-//! The MCP servers that an agent gets: ours, and those that the user chose.
+//! The MCP servers that an agent gets: the shim's own, and those that the user chose.
 //!
 //! ```text
-//!   ours ─┐
-//!   the user's file (--user-mcp, --mcp NAME) ─┤
-//!   the repository's file (--mcp-from-repo NAME) ─┼─► known ─► without what is switched off ─► in force ─► mcp.json
-//!   `caretaker mcp enable` ─┘                                       └ `caretaker mcp disable`
+//!   the shim's own ───────────────────────────────┐
+//!   the user's file (--user-mcp, --mcp NAME) ─────┤
+//!   the repository's file (--mcp-from-repo NAME) ─┼─► known ─► without those switched off ─► in force ─► mcp.json
+//!   `caretaker mcp enable` ───────────────────────┘              └ `caretaker mcp disable`
 //! ```
 //!
-//! **Invariant:** a server of the repository is given only as the user saw it: another definition refuses the run.
+//! **Invariant:** the agent gets a server of the repository only in the form that the user allowed. Another definition refuses
+//! the run.
 
 mod change;
 mod reach;
@@ -37,13 +38,13 @@ use crate::agent_tools::mcp_server;
 use crate::preparation::private_roots::{SERVER, SOCKET_VARIABLE, SOCKETS_INSIDE, mcp_json_in};
 use crate::session::session_record::read_session_record;
 
-/// More than anybody has; a file of Cursor's is a few kilobytes.
+/// The largest MCP file. Real ones have a few kilobytes.
 const LARGEST_FILE: u64 = 1024 * 1024;
 
 /// More generations of children than any configuration allows.
 const MOST_GENERATIONS: usize = 64;
 
-/// The argument by which our program becomes the relay of the agent's MCP server.
+/// The argument that makes Caretaker's program the relay of the agent's MCP server.
 pub const RELAY_ENTRY: &str = "mcp-relay";
 
 #[derive(Debug, thiserror::Error)]
@@ -57,9 +58,9 @@ pub enum UserMcpError {
     SwitchedOff(String),
     #[error(transparent)]
     NameTaken(#[from] NameTaken),
-    #[error("the repository's MCP server `{0}` is not defined as it was when you allowed it")]
+    #[error("the definition of the repository's MCP server `{0}` changed after you allowed it")]
     Changed(String),
-    #[error("the agent could not reach the MCP server `{}`: {}", .0.name, .0.why)]
+    #[error("the agent cannot reach the MCP server `{}`: {}", .0.name, .0.why)]
     Unreachable(Unreachable),
     #[error("the MCP server `{0}` was switched off for this session")]
     OffForSession(String),
@@ -83,47 +84,47 @@ impl UserMcpError {
                 format!("switch it on again: caretaker mcp enable RUN {name}")
             }
             Self::Read { .. } | Self::Unusable { .. } => {
-                "mend the file, name only the servers you need with --mcp NAME, or do without: --no-user-mcp"
+                "repair the file, name only the servers you need with --mcp NAME, or do without: --no-user-mcp"
                     .to_owned()
             }
         }
     }
 }
 
-/// What came of the user's wish for more servers than ours.
+/// The servers that the agent gets in addition to the shim's own, and those that it does not get.
 #[derive(Debug)]
 pub struct UserMcpReport {
     /// The user's own servers that the agent gets.
     pub added: Vec<String>,
     /// The repository's servers that the agent gets, with their definitions for people to read.
     pub of_repository: Vec<(String, Value)>,
-    /// Left out, because one of ours has the name.
+    /// Left out, because another server has the name.
     pub clashes: Vec<NameClash>,
     /// Left out, because the user switched them off for this project.
     pub switched_off: Vec<String>,
     /// Left out, because the user switched them off for this session.
     pub off_for_session: Vec<String>,
-    /// Given, but out of reach of the run's network.
+    /// Given, but the run's network does not reach them.
     pub unreachable: Vec<Unreachable>,
-    /// What all servers together take of the tools that Cursor admits.
+    /// The tools of all servers together, compared with Cursor's maximum.
     pub budget: ToolBudget,
 }
 
-/// All servers that a run knows, and which of them its agent gets.
+/// All servers that a run knows, and the choice which of them its agent gets.
 #[derive(Debug, Clone)]
 pub(crate) struct RunServers {
     known: McpServers,
     choice: McpChoice,
-    /// The user's servers that were asked for by name.
+    /// The servers of the user's file that the user named.
     named: Vec<String>,
-    /// The repository's.
+    /// The servers of the repository.
     of_repository: Vec<String>,
     clashes: Vec<NameClash>,
     switched_off: Vec<String>,
 }
 
 impl RunServers {
-    /// Reads and checks all servers of a run. `relay` is the program that ours is started with.
+    /// Reads and checks all servers of a run. `relay` is the program of the shim's own server.
     pub(crate) fn gather(
         relay: &Path,
         spec: &RunSpec,
@@ -143,7 +144,7 @@ impl RunServers {
         for allowed in &spec.repository_mcp {
             match repository::allowed(Path::new(&spec.workspace), allowed) {
                 Ok(server) => servers.known.add(&allowed.name, server)?,
-                // It is not given to anybody, so it may be whatever it likes.
+                // The agent does not get this server, so its definition does not matter.
                 Err(_) if servers.choice.off.contains(&allowed.name) => {}
                 Err(error) => return Err(error),
             }
@@ -169,7 +170,7 @@ impl RunServers {
         let Merged { servers, clashes, switched_off } =
             merged(&self.known, files, wanted.as_deref())?;
         if wanted.is_some() {
-            // They were asked for by name, so nothing may keep them from the agent in silence.
+            // The user named these servers, so leaving one out must be an error.
             if let Some(clash) = clashes.into_iter().next() {
                 return Err(NameTaken { by: clash.ours }.into());
             }
@@ -193,12 +194,12 @@ impl RunServers {
         &self.choice
     }
 
-    /// What must not be written down, also of servers that are off: the agent may have read of them before.
+    /// The secrets of all servers, even of those switched off, because the agent may have read them earlier.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         self.known.iter().flat_map(|(_, server)| server.secrets())
     }
 
-    /// The servers in force that somebody asked for by name.
+    /// The servers in force that the user named.
     fn by_name(&self) -> impl Iterator<Item = (&str, &McpServer)> {
         let is_named = |name: &str| {
             self.named.iter().chain(&self.of_repository).any(|named| named == name)
@@ -208,13 +209,13 @@ impl RunServers {
     }
 }
 
-/// Reads and checks what the run is to have beside our own server. `None`: nothing.
+/// Reads and checks the run's servers in addition to the shim's own, if it has any.
 pub fn user_mcp(state: &StateRoot, spec: &RunSpec) -> Result<Option<UserMcpReport>, UserMcpError> {
     let choice = choice_of(state, spec);
     if spec.user_mcp.is_none() && spec.repository_mcp.is_empty() && choice.is_empty() {
         return Ok(None);
     }
-    // What our own server's command is has no part in it.
+    // The command of the shim's own server does not matter here.
     let servers = RunServers::gather(Path::new("caretaker"), spec, choice)?;
     let reach = Reach::of_spec(spec, &servers);
     let unreachable = reach.check(&servers)?;
@@ -242,11 +243,11 @@ pub struct ShownServers {
     pub servers: McpServers,
     /// Switched off for the session.
     pub off: Vec<String>,
-    /// Whether this is the file of an agent that runs, and not what a next run would get.
+    /// True if this is the file of a running agent. False if it is what the next run would get.
     pub is_live: bool,
 }
 
-/// The servers of a run: what its `mcp.json` says while it runs, and else what the session's next run would start with.
+/// Returns the servers in `mcp.json` of a running agent, or else those that the session's next run would start with.
 pub fn servers_of_run(state: &StateRoot, spec: &RunSpec) -> Result<ShownServers, UserMcpError> {
     let choice = choice_of(state, spec);
     let path = mcp_json_in(&state.run_dir(&spec.run));
@@ -266,8 +267,8 @@ pub fn servers_of_run(state: &StateRoot, spec: &RunSpec) -> Result<ShownServers,
     }
 }
 
-/// What the user changed about the session's servers. What is off for the session of a run's parent is off for its
-/// children, too.
+/// Returns the user's changes of the session's servers. A server that is off for a parent's session is off for its children
+/// too.
 pub fn choice_of(state: &StateRoot, spec: &RunSpec) -> McpChoice {
     let choice = |session: &Uuid| read_session_record(state, session).map(|record| record.mcp);
     let mut own = choice(&spec.session).unwrap_or_else(|| spec.mcp_choice.clone());
@@ -283,7 +284,7 @@ pub fn choice_of(state: &StateRoot, spec: &RunSpec) -> McpChoice {
     own
 }
 
-/// Ours alone.
+/// Returns only the shim's own server.
 pub(crate) fn own(relay: &Path) -> McpServers {
     let relay = relay.to_string_lossy();
     let socket = format!("{SOCKETS_INSIDE}/mcp.sock");
@@ -329,9 +330,9 @@ fn merged(
     known.clone().merge_user(user, &disabled).map_err(|source| unusable(path, source))
 }
 
-/// Reads a file of the user's, following their links; whatever it is, without waiting and without end.
+/// Reads a file of the user and follows the user's links. It never waits, and it reads a bounded number of bytes.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // Looked at before it is opened: a FIFO would make us wait.
+    // First the check, then the open: opening a FIFO would wait.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }

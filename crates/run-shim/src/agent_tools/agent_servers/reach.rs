@@ -1,7 +1,7 @@
-//! Whether an agent reaches the servers that have a `url`.
+//! Checks whether an agent can reach the servers that have a `url`.
 //!
-//! A server that the user names from their own file brings its host along: naming it is the user's word for it. Nobody else
-//! widens the list: a host of the repository's choice has to be allowed with `--allow-host`.
+//! If the user names a server of their own file, its host becomes reachable too. Nothing else widens the list: for a server
+//! of the repository, the user must allow the host with `--allow-host`.
 
 use cursor_home::McpServer;
 use egress::AllowedHost;
@@ -10,7 +10,7 @@ use sandbox_plan::{Confinement, Profile};
 
 use super::{RunServers, UserMcpError};
 
-/// A server that the run's network does not lead to.
+/// A server that the run's network does not reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreachable {
     pub name: String,
@@ -24,7 +24,7 @@ pub enum WhyUnreachable {
     #[error("`{0}` is not on the list of hosts that the run may reach")]
     NotListed(String),
     #[error(
-        "its address is not `https://` and the name of a host, and nothing else can be on the list of hosts"
+        "its address is not `https://` with a host name, and only such hosts can be on the list"
     )]
     NotListable,
 }
@@ -42,7 +42,7 @@ impl Unreachable {
     }
 }
 
-/// What of the network an agent has.
+/// The hosts that an agent may reach.
 #[derive(Debug, Clone)]
 pub(crate) struct Reach {
     mode: NetworkMode,
@@ -60,7 +60,7 @@ impl Reach {
         Self { mode, allow }
     }
 
-    /// The same for a run that is only checked. What cannot be parsed is refused elsewhere.
+    /// As [`Self::new`], for a check before the run. Other code refuses hosts that cannot be parsed.
     pub(super) fn of_spec(spec: &RunSpec, servers: &RunServers) -> Self {
         let profile = Profile::parse(&spec.profile, &spec.profile_text).ok();
         let confined =
@@ -72,7 +72,7 @@ impl Reach {
         Self::new(mode, allow.chain(of_spec).collect(), servers)
     }
 
-    /// Why the agent does not reach a server; `None` where it does.
+    /// Returns the reason why the agent cannot reach a server, if it cannot.
     pub(crate) fn problem(&self, name: &str, server: &McpServer) -> Option<Unreachable> {
         let host = server.remote_host()?;
         let why = match (self.mode, host_of(server)) {
@@ -89,7 +89,7 @@ impl Reach {
         Some(Unreachable { name: name.to_owned(), why })
     }
 
-    /// Refuses a server that was asked for by name and is out of reach; lists the others that are.
+    /// Refuses a named server that the agent cannot reach. Lists the other unreachable servers.
     pub(crate) fn check(&self, servers: &RunServers) -> Result<Vec<Unreachable>, UserMcpError> {
         let by_name = servers.by_name().find_map(|(name, server)| self.problem(name, server));
         if let Some(unreachable) = by_name {
@@ -101,7 +101,7 @@ impl Reach {
 }
 
 impl RunServers {
-    /// The hosts of the servers that the user named from their own file.
+    /// Returns the hosts of the servers that the user named from their own file.
     pub(crate) fn hosts_of_named(&self) -> Vec<AllowedHost> {
         let by_name = self.by_name();
         let of_user = by_name.filter(|(name, _)| self.named.iter().any(|named| named == name));
@@ -109,9 +109,9 @@ impl RunServers {
     }
 }
 
-/// The entry of the list of hosts that leads to a server.
+/// Returns the entry for the list of hosts that allows a server.
 fn host_of(server: &McpServer) -> Option<AllowedHost> {
     let host = server.remote_host()?.ok()?;
-    // A star would allow more than the one host.
+    // A `*` would allow more than one host.
     host.parse().ok().filter(|_| !host.contains('*'))
 }

@@ -1,4 +1,4 @@
-//! The repository's own `.cursor/mcp.json`: a file of strangers, from which the user may take servers by name.
+//! The repository's own `.cursor/mcp.json`. It is not trusted; the user may allow single servers of it by name.
 
 use std::fs::File;
 use std::io;
@@ -11,19 +11,19 @@ use rustix::fs::{Mode, OFlags, open, openat};
 
 use super::{LARGEST_FILE, UserMcpError};
 
-/// All servers that the repository defines. None where there is no file.
+/// Returns all servers that the repository defines.
 pub fn repository_servers(workspace: &Path) -> Result<Vec<String>, UserMcpError> {
     Ok(file_of(workspace)?.map_or_else(Vec::new, |file| file.names().map(str::to_owned).collect()))
 }
 
-/// One server that the repository defines.
+/// Returns one server that the repository defines.
 pub fn repository_server(workspace: &Path, name: &str) -> Result<McpServer, UserMcpError> {
     let unusable = |source| UserMcpError::Unusable { path: path_of(workspace), source };
     let file = file_of(workspace)?.unwrap_or_default();
     file.server(name).map_err(unusable)
 }
 
-/// The server that the user allowed, if it still is what the user allowed.
+/// Returns a server that the user allowed, if its definition is unchanged.
 pub(super) fn allowed(
     workspace: &Path,
     allowed: &RepositoryServer,
@@ -54,7 +54,7 @@ fn file_of(workspace: &Path) -> Result<Option<UserServers>, UserMcpError> {
     }
 }
 
-/// Follows no link below the workspace, waits for no FIFO, and reads no more than any such file has.
+/// Reads the file. Follows no link below the workspace, waits for no FIFO, and reads a bounded number of bytes.
 fn read(workspace: &Path) -> io::Result<Vec<u8>> {
     let directory = OFlags::DIRECTORY | OFlags::CLOEXEC;
     let workspace = open(workspace, directory, Mode::empty())?;

@@ -88,7 +88,7 @@ fn our_own_tools_count_against_the_limit() {
     assert_eq!(budget.used, TOOL_LIMIT + mcp_server::n_tools());
 }
 
-/// A run in `workspace` that asks for nothing.
+/// A run in `workspace` without servers.
 fn spec_in(workspace: &Path) -> RunSpec {
     let spec = json!({
         "run": "0191d0f6-1111-7000-8000-0123456789ab", "created_ms": 1,
@@ -130,7 +130,7 @@ fn servers_that_were_named_are_given_or_the_run_is_refused() {
     assert!(matches!(named(&["a", "b"], &[]), Err(UserMcpError::SwitchedOff(name)) if name == "b"));
     assert!(matches!(named(&["bad"], &[]), Err(UserMcpError::Unusable { .. })));
     assert!(matches!(named(&["gone"], &[]), Err(UserMcpError::Unusable { .. })));
-    // What is off for the session need not even exist any more.
+    // A server that is off for the session need not exist.
     assert_eq!(named(&["a", "gone"], &["gone"]).unwrap(), ["caretaker", "a"]);
     assert!(matches!(named(&["caretaker"], &[]), Err(UserMcpError::NameTaken(_))));
 }

@@ -1,9 +1,9 @@
-//! How often something may happen: a rate, and a burst that is forgiven.
+//! Limits how often something may happen: a rate, and a burst.
 
 use std::time::{Duration, Instant};
 
-/// Counts in time instead of in tokens: each unit moves a point in time onwards by an interval, and as long as that
-/// point is no more than a burst ahead of now, there is room.
+/// Counts in time instead of tokens. Each unit moves a point in time forward by an interval. There is room while that point is
+/// at most a burst ahead of now.
 #[derive(Debug, Clone)]
 pub(super) struct Pace {
     interval: Duration,
@@ -12,7 +12,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Allows one unit an interval, and `burst` units at once (at least one) after a pause.
+    /// Allows one unit per interval, and `burst` units at once (at least one) after a pause.
     pub(super) fn new(interval: Duration, burst: u32) -> Self {
         Self { interval, burst: interval * burst.saturating_sub(1), paid_until: None }
     }
@@ -22,13 +22,13 @@ impl Pace {
         self.wait_until(now).is_none()
     }
 
-    /// Takes units, whether there is room or not.
+    /// Takes units, even if there is no room.
     pub(super) fn charge(&mut self, now: Instant, n_units: u32) {
         let from = self.paid_until.map_or(now, |paid_until| paid_until.max(now));
         self.paid_until = Some(from + self.interval * n_units);
     }
 
-    /// Returns when there is room for one unit, if that is not now.
+    /// Returns the time when there is room for one unit, if that is not now.
     pub(super) fn wait_until(&self, now: Instant) -> Option<Instant> {
         let room_at = self.paid_until?.checked_sub(self.burst)?;
         (room_at > now).then_some(room_at)
@@ -36,7 +36,7 @@ impl Pace {
 
     /// Waits until there is room for one unit. Cancel safe.
     pub(super) async fn wait(&self) {
-        // A timer rounds up to a millisecond, so none is set where there is nothing to wait for.
+        // A timer rounds up to a millisecond, so none is set without need.
         if let Some(room_at) = self.wait_until(Instant::now()) {
             tokio::time::sleep_until(room_at.into()).await;
         }

@@ -1,4 +1,4 @@
-//! The tools that a sandboxed agent has of us, and what each call becomes in the journal.
+//! The shim's tools for a sandboxed agent, and the events that each call leaves in the journal.
 
 mod calls;
 mod definitions;
@@ -22,7 +22,7 @@ use super::pace::Pace;
 use crate::agent_tools::agent_desk::{AgentDesk, DeskCall};
 use calls::{Call, cut, cut_line};
 
-/// Shared by all connections of a run: limits belong to the run, and connecting anew does not lift them.
+/// All connections of a run share this. The limits belong to the run, so a new connection does not reset them.
 #[derive(Debug, Clone)]
 pub(super) struct RunTools {
     shared: Arc<Shared>,
@@ -34,32 +34,32 @@ struct Shared {
     events: mpsc::Sender<RunEvent>,
     limits: Mutex<Limits>,
     desk: Arc<AgentDesk>,
-    /// Calls at the desk come one after the other, however many connections there are.
+    /// The desk serves one call after the other, over all connections.
     desk_turn: Mutex<()>,
 }
 
 #[derive(Debug)]
 struct Limits {
     calls: Pace,
-    /// Of the calls that are too many, those that are journalled all the same.
+    /// Limits the events for calls over the limit.
     overflow_events: Pace,
     progress: Pace,
     messages: Pace,
     children: Pace,
-    /// A run is one turn, and a turn has one result.
+    /// True once the agent has reported its result. A run is one turn, and a turn has one result.
     has_result: bool,
-    /// What was turned away before it was a call, and is not told yet.
+    /// Refusals without an event so far.
     turned_away: Vec<(McpRefusal, u64)>,
     turned_away_events: Pace,
 }
 
-/// Why a call is not done, in words for the model.
+/// The reason why the shim refuses a call, in words for the model.
 struct Refusal {
     outcome: McpCallOutcome,
     text: String,
 }
 
-/// How many there are.
+/// The number of tools.
 pub(super) fn n_tools() -> usize {
     definitions::tools().len()
 }
@@ -81,7 +81,7 @@ impl RunTools {
         Self { shared: Arc::new(Shared { facts, events, limits, desk, desk_turn }) }
     }
 
-    /// Answers a call, where nobody waits for it if it takes a moment.
+    /// Answers a call. A call that may block runs on another thread.
     async fn respond(&self, tool: &str, arguments: Value) -> CallToolResult {
         if !definitions::is_for_the_desk(tool) {
             return self.answer(tool, arguments, Instant::now());
@@ -90,11 +90,11 @@ impl RunTools {
         let answer = move || tools.answer(&tool, arguments, Instant::now());
         match tokio::task::spawn_blocking(answer).await {
             Ok(result) => result,
-            Err(_) => failure("Something of caretaker's own failed."),
+            Err(_) => failure("Caretaker itself failed."),
         }
     }
 
-    /// Writes down that something was turned away that was not even a call. Many are told of together.
+    /// Records a refusal of something that is not even a call. Many refusals share one event.
     pub(super) fn note_refused(&self, reason: McpRefusal, now: Instant) {
         let mut limits = self.limits();
         match limits.turned_away.iter_mut().find(|(known, _)| *known == reason) {
@@ -117,7 +117,7 @@ impl RunTools {
         self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a call. What it leaves in the journal is already in the channel when the agent reads the answer.
+    /// Answers a call. Its events are in the channel before the agent reads the answer.
     fn answer(&self, tool: &str, arguments: Value, now: Instant) -> CallToolResult {
         let mut limits = self.limits();
         if !limits.calls.has_room(now) {
@@ -153,8 +153,7 @@ impl RunTools {
         }
     }
 
-    /// Has a call served that reaches beyond the run. Whether it can be written down is made sure of first: nothing is
-    /// done that leaves no trace.
+    /// Serves a call that reaches beyond the run. It first reserves room for the events, so that no call goes unrecorded.
     fn answer_at_desk(&self, tool: &str, call: DeskCall) -> CallToolResult {
         let room = match self.shared.events.try_reserve_many(2) {
             Ok(room) => room,
@@ -179,7 +178,7 @@ impl RunTools {
         result
     }
 
-    /// Puts a call and what it says into the channel, both or neither.
+    /// Puts the event of a call and the event of its content into the channel, both or neither.
     fn record(
         &self,
         tool: &str,
@@ -206,7 +205,7 @@ impl RunTools {
             Call::ReportProgress(_) | Call::ReportResult(_) => {
                 CallToolResult::success(vec![ContentBlock::text("Recorded.")])
             }
-            Call::Desk(_) => failure("It is served elsewhere."),
+            Call::Desk(_) => failure("The desk serves this call."),
         }
     }
 }
@@ -274,7 +273,7 @@ impl ServerHandler for RunTools {
         Ok(self.respond(&request.name, arguments).await.into())
     }
 
-    /// Sees all that is no request the library knows: also a call whose arguments are not an object.
+    /// Gets every request that the library does not know, such as a call whose arguments are not an object.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -291,7 +290,7 @@ impl ServerHandler for RunTools {
     }
 }
 
-/// Why a call was refused is for people too, and no longer than they read.
+/// The longest reason of a refusal in the journal. People read it too.
 const MOST_WHY_CHARS: usize = 300;
 
 fn call_event(tool: &str, outcome: McpCallOutcome, why: Option<&str>) -> RunEvent {

@@ -190,7 +190,7 @@ proptest! {
         prop_assert!(n_progress as u64 <= 1 + elapsed / 1000);
         prop_assert!(n_results <= 1);
         prop_assert!(n_calls as u64 <= 100 + elapsed / 100 + 1 + elapsed / 1000);
-        // Nothing is recorded of a call without the call itself.
+        // There is no event of a call's content without the call's own event.
         for (index, event) in events.iter().enumerate() {
             if !matches!(event, RunEvent::McpCall { .. }) {
                 let before = matches!(events[index - 1], RunEvent::McpCall { outcome: McpCallOutcome::Ok, .. });

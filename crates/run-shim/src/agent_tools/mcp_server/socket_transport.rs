@@ -1,7 +1,7 @@
-//! One connection of an agent: lines in, lines out, and no more of either than we are ready for.
+//! One connection of an agent: lines in and lines out, both bounded.
 //!
-//! The service loop of the MCP library takes requests as fast as they come and holds every answer that nobody reads. Here
-//! the next line is read only when the last answer was written, so that a client that does not read is not read either.
+//! The MCP library reads requests as fast as they come, and keeps every answer that the client does not read. So this
+//! transport reads the next line only after it wrote the last answer. A client that does not read cannot send more.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,30 +19,30 @@ use tokio::sync::{Mutex, Semaphore};
 use super::pace::Pace;
 use super::run_tools::RunTools;
 
-/// A hundred times what the largest report of use needs.
+/// The longest line. It is a hundred times longer than a useful report.
 pub(super) const MOST_LINE_BYTES: usize = 256 * 1024;
 const READ_BUFFER_BYTES: usize = 4 * 1024;
-/// A client that talks without end is read at two hundred kilobytes or lines a second, whichever is less.
+/// The shim reads a noisy client at two hundred kilobytes or lines a second, whichever is less.
 const BETWEEN_UNITS: Duration = Duration::from_millis(5);
 const UNIT_BURST: u32 = 1024;
 const UNIT_BYTES: usize = 1024;
 
 pub(super) struct SocketTransport {
     reader: BufReader<OwnedReadHalf>,
-    /// What was read of the line under way; kept here because reading may be interrupted at any point.
+    /// The part of the current line that was read so far. Reading may be interrupted at any point.
     line: Vec<u8>,
     pace: Pace,
     writer: AnswerWriter,
-    /// Where it is written down what was turned away.
+    /// Records refusals.
     tools: RunTools,
 }
 
-/// Writes answers, each as a whole, and says when there is room for the next request.
+/// Writes whole answers, and permits the next request after each.
 #[derive(Clone)]
 struct AnswerWriter {
     socket: Arc<Mutex<OwnedWriteHalf>>,
-    /// One permit: the right to read a request. Spent by a request, given back by its answer. Closed for ever when an
-    /// answer could not be written.
+    /// One permit: the right to read a request. A request takes it, and its answer returns it. It closes when an answer
+    /// cannot be written.
     turn: Arc<Semaphore>,
     patience: Duration,
 }
@@ -63,7 +63,7 @@ impl SocketTransport {
         }
     }
 
-    /// Reads up to the end of a line. Cancel safe: what was read is kept for the next call.
+    /// Reads up to the end of a line. Cancel safe: the next call continues the line.
     async fn read_line(&mut self) -> Result<(), EndOfLines> {
         loop {
             let chunk = self.reader.fill_buf().await.map_err(|_| EndOfLines::Closed)?;
@@ -83,19 +83,19 @@ impl SocketTransport {
         }
     }
 
-    /// Takes the line that was read, and pays for it.
+    /// Takes the line, and charges the pace for it.
     fn take_message(&mut self) -> Option<Result<ClientJsonRpcMessage, serde_json::Error>> {
         let n_units = u32::try_from(1 + self.line.len() / UNIT_BYTES).unwrap_or(u32::MAX);
         self.pace.charge(Instant::now(), n_units);
         let line = self.line.trim_ascii();
         let message = (!line.is_empty()).then(|| serde_json::from_slice(line));
-        // A long line is rare; what it took is given back.
+        // Long lines are rare, so their memory is freed.
         self.line = Vec::new();
         message
     }
 }
 
-/// Why there are no more lines.
+/// The reason why there are no more lines.
 enum EndOfLines {
     Closed,
     TooLong,
@@ -142,15 +142,15 @@ impl Transport<RoleServer> for SocketTransport {
                     permit.forget();
                     return Some(message);
                 }
-                // Every call is answered at once, so there is nothing to cancel, and a cancelled one would never be
-                // answered.
+                // The shim answers every call at once, so there is nothing to cancel. The library would never answer a
+                // cancelled call.
                 Some(Ok(JsonRpcMessage::Notification(notification)))
                     if matches!(
                         notification.notification,
                         ClientNotification::CancelledNotification(_)
                     ) => {}
                 Some(Ok(message)) => return Some(message),
-                // Somebody may be waiting for an answer to what we cannot read. Who talks something other than JSON is not.
+                // The client may wait for an answer to JSON that is not a request. For other bytes it does not.
                 Some(Err(err)) if err.is_data() => {
                     permit.forget();
                     self.tools.note_refused(McpRefusal::Malformed, Instant::now());
@@ -164,7 +164,7 @@ impl Transport<RoleServer> for SocketTransport {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        // Both halves are closed when they are dropped, which is what follows.
+        // Dropping the transport closes both halves.
         Ok(())
     }
 }
@@ -180,7 +180,7 @@ impl AnswerWriter {
         written
     }
 
-    /// Answers in a task of its own: reading may be interrupted at any point, an answer must not.
+    /// Answers in a task of its own, because reading may be interrupted, but an answer must not be.
     fn answer_soon(&self, line: Vec<u8>) {
         let writer = self.clone();
         tokio::spawn(async move { writer.answer(line).await.ok() });
@@ -195,7 +195,7 @@ impl AnswerWriter {
     }
 }
 
-/// An answer to somebody whose request has no id that we know.
+/// An answer to a request without a known id.
 pub(super) fn error_line(code: i32, message: &str) -> Vec<u8> {
     let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
     format!("{error}\n").into_bytes()

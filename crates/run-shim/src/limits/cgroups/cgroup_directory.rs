@@ -1,7 +1,7 @@
-//! A control group of one run: a directory that the kernel fills, and that goes with the run.
+//! A control group of one run: a directory of the kernel. The shim removes it at the run's end.
 //!
-//! Whoever made it holds a lock on the directory for as long as it lives, so that nobody needs to ask whose it was:
-//! a directory of ours that can be locked belongs to a supervisor that is dead, and is swept away by the next one.
+//! The shim that made it holds a lock on the directory while it lives. If another shim can lock it, its owner is dead, and that
+//! shim removes it.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -11,17 +11,17 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
-/// Begins the name of every group of ours.
+/// The beginning of the name of every group of Caretaker.
 const PREFIX: &str = "caretaker-";
-/// Processes that are dead already may take a moment to leave their group.
+/// Dead processes may take a moment to leave their group.
 const REMOVALS: u32 = 400;
 const BETWEEN_REMOVALS: Duration = Duration::from_millis(5);
 
-/// A group of our own. Dropping it removes it, and before that whatever is still in it where the kernel can do that.
+/// A group. Dropping it kills the processes in it, if the kernel supports that, and removes it.
 #[derive(Debug)]
 pub(in crate::limits) struct CgroupDirectory {
     path: PathBuf,
-    /// Held, never read.
+    /// Only holds the lock.
     _lock: std::os::fd::OwnedFd,
 }
 
@@ -29,7 +29,7 @@ impl CgroupDirectory {
     /// Makes a group below `parent`.
     pub(in crate::limits) fn create(parent: &Path, id: &str) -> io::Result<Self> {
         let path = parent.join(format!("{PREFIX}{id}"));
-        // Somebody who sweeps may take it away between the two calls, which are microseconds apart.
+        // Another shim may remove it between the two calls, which are microseconds apart.
         for _ in 0..3 {
             match std::fs::create_dir(&path) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -41,7 +41,7 @@ impl CgroupDirectory {
                 return Ok(Self { path, _lock: lock });
             }
         }
-        Err(io::Error::other(format!("`{}` is held by somebody else", path.display())))
+        Err(io::Error::other(format!("`{}` is held by another process", path.display())))
     }
 
     pub(in crate::limits) fn path(&self) -> &Path {
@@ -56,7 +56,7 @@ impl CgroupDirectory {
         std::fs::read_to_string(self.path.join(file))
     }
 
-    /// Moves processes in. Those that are in already cost nothing, and those that are gone need no limits.
+    /// Moves processes into the group. It skips those that are already in it, and those that are gone.
     pub(in crate::limits) fn add(&self, pids: &[u32]) -> io::Result<()> {
         let within = self.read("cgroup.procs")?;
         let within: HashSet<&str> = within.lines().collect();
@@ -75,7 +75,7 @@ impl Drop for CgroupDirectory {
         for attempt in 0..REMOVALS {
             match std::fs::remove_dir(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                    // The namespace took everything along already. Should anything be left all the same, this ends it.
+                    // The namespace's end has already killed all processes. This is for any that remain.
                     if attempt == 1 {
                         self.set("cgroup.kill", "1").ok();
                     }
@@ -84,16 +84,16 @@ impl Drop for CgroupDirectory {
                 _ => return,
             }
         }
-        tracing::warn!(path = %self.path.display(), "a control group stays behind, for the next run to remove");
+        tracing::warn!(path = %self.path.display(), "could not remove a control group; the next run will");
     }
 }
 
-/// Removes the groups below `parent` whose supervisors are dead, and says how many there were.
+/// Removes the groups below `parent` whose shims are dead, and returns their number.
 pub(in crate::limits) fn sweep(parent: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(parent) else { return 0 };
     let of_the_dead = |entry: std::fs::DirEntry| {
         let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        // The lock is kept until the directory is gone.
+        // Keep the lock until the directory is gone.
         is_ours && lock(&entry.path()).is_ok_and(|_lock| std::fs::remove_dir(entry.path()).is_ok())
     };
     entries.flatten().map(of_the_dead).filter(|removed| *removed).count()
@@ -106,7 +106,7 @@ fn lock(path: &Path) -> io::Result<std::os::fd::OwnedFd> {
     Ok(directory)
 }
 
-/// Writes to a file of the kernel's: whole, in one call, and never a new one.
+/// Writes to an existing file of the kernel, in one call.
 pub(in crate::limits) fn set(path: &Path, value: &str) -> io::Result<()> {
     File::options().write(true).open(path)?.write_all(value.as_bytes())
 }

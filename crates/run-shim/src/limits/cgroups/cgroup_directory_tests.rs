@@ -1,11 +1,11 @@
-//! With the kernel's own directories, where this user may make some.
+//! These tests use the kernel's own directories, if this user may make some.
 
 use std::process::{Child, Command};
 
 use super::*;
 use crate::limits::cgroups::hierarchy::Hierarchies;
 
-/// A place below which a group can be made, in any tree; the one of version 2 needs no controllers for this.
+/// A directory in any tree below which this user can make a group. In version 2 that needs no controllers.
 fn somewhere() -> Option<PathBuf> {
     let hierarchies = Hierarchies::of_this_process().unwrap();
     let places = hierarchies.unified.iter().chain(hierarchies.legacy.values());
@@ -33,12 +33,12 @@ fn a_group_takes_a_process_in_and_goes_when_it_is_empty() {
     let mut child = sleeper();
     group.add(&[child.id()]).unwrap();
     assert_eq!(group.read("cgroup.procs").unwrap().trim(), child.id().to_string());
-    // Nobody sweeps what is alive.
+    // The sweep leaves live groups alone.
     sweep(&parent);
     assert!(path.exists());
     child.kill().unwrap();
     child.wait().unwrap();
-    // Who is gone needs no limits.
+    // A process that is gone needs no limits.
     group.add(&[child.id()]).unwrap();
     drop(group);
     assert!(!path.exists());

@@ -1,4 +1,4 @@
-//! Where the kernel's control groups are mounted, and where in them we are.
+//! Finds the mounts of the kernel's control groups, and this process's place in them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,18 +15,18 @@ pub(in crate::limits) struct Hierarchies {
     pub(in crate::limits) legacy: BTreeMap<String, Placement>,
 }
 
-/// Our place in a tree.
+/// This process's place in a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::limits) struct Placement {
-    /// Where the tree is mounted.
+    /// The mount point of the tree.
     pub(in crate::limits) mount: PathBuf,
-    /// The directory of the group that we are in.
+    /// The directory of this process's group.
     pub(in crate::limits) own: PathBuf,
 }
 
 /// A line of `mountinfo` that mounts a tree.
 struct Mount {
-    /// Which directory of the tree is mounted: not its root inside a container.
+    /// The mounted directory of the tree. In a container it is not the root.
     root: PathBuf,
     point: PathBuf,
     is_unified: bool,
@@ -40,7 +40,7 @@ impl Hierarchies {
         Ok(Self::parse(&groups, &mounts))
     }
 
-    /// Reads `/proc/PID/cgroup` and `/proc/PID/mountinfo`. What is not understood is left out.
+    /// Reads `/proc/PID/cgroup` and `/proc/PID/mountinfo`. Skips lines that it does not understand.
     pub(in crate::limits) fn parse(groups: &str, mountinfo: &[u8]) -> Self {
         let mounts: Vec<Mount> =
             mountinfo.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect();
@@ -87,13 +87,13 @@ impl Mount {
         Some(Self { root, point, is_unified, options })
     }
 
-    /// Where a path of `/proc/PID/cgroup` is in this mount. `None`: beyond what is mounted.
+    /// Returns the directory of a path of `/proc/PID/cgroup` in this mount. `None` if it is outside the mount.
     fn placement(&self, path: &str) -> Option<Placement> {
         let below = Path::new(path).strip_prefix(&self.root).ok()?;
         if below.components().any(|part| !matches!(part, Component::Normal(_))) {
             return None;
         }
-        // Joining an empty path would leave a slash at the end.
+        // Joining an empty path would add a slash.
         let own = match below.as_os_str().is_empty() {
             true => self.point.clone(),
             false => self.point.join(below),
@@ -102,7 +102,7 @@ impl Mount {
     }
 }
 
-/// `mountinfo` writes blanks, tabs, line ends and backslashes as `\040`.
+/// Decodes `mountinfo`, which writes blanks, tabs, line ends and backslashes as `\040`.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

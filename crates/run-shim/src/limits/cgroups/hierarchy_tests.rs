@@ -52,7 +52,7 @@ fn odd_mount_points_and_torn_lines_do_no_harm() {
 
 #[test]
 fn this_machine_is_understood() {
-    // Whatever it has: every directory that is named is there.
+    // On any machine, every named directory exists.
     let found = Hierarchies::of_this_process().unwrap();
     for placement in found.unified.iter().chain(found.legacy.values()) {
         assert!(placement.own.join("cgroup.procs").exists(), "{placement:?}");

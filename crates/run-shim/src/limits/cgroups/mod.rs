@@ -1,4 +1,4 @@
-//! Control groups: where they are mounted, and how a run gets one of its own in either version.
+//! Control groups: their mounts, and how a run gets its own group in each version.
 
 pub(super) mod cgroup_directory;
 pub(super) mod hierarchy;

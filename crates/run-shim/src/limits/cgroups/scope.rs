@@ -1,7 +1,7 @@
-//! A scope of systemd's around the processes of a run: asked for over its bus, by its own `busctl`.
+//! A scope of systemd around the processes of a run. The shim asks for it with systemd's own `busctl`.
 //!
-//! The scope is made when the sandbox is held at the gate, out of the processes that are there, so nothing of systemd's
-//! stands between us and bubblewrap. It ends by itself when it is empty.
+//! systemd makes the scope from the sandbox's processes while the gate holds it, so no process of systemd is between the shim
+//! and bubblewrap. The scope ends when it is empty.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use run_protocol::ResourceLimits;
 
 use super::hierarchy::Hierarchies;
 
-/// Where it is when systemd runs this machine.
+/// This directory exists if systemd runs the machine.
 const RUNNING: &str = "/run/systemd/system";
 const BUSCTL: [&str; 2] = ["/usr/bin/busctl", "/bin/busctl"];
-/// systemd answers before it has moved the processes.
+/// The time for systemd to move the processes. It answers before it has moved them.
 const PATIENCE: Duration = Duration::from_secs(2);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
@@ -28,13 +28,13 @@ pub(in crate::limits) struct ScopeMaker {
     mount: PathBuf,
 }
 
-/// Whether systemd keeps the tree of control groups.
+/// Tells whether systemd manages the tree of control groups.
 pub(in crate::limits) fn systemd_is_running() -> bool {
     Path::new(RUNNING).is_dir()
 }
 
 impl ScopeMaker {
-    /// `Err`: why there is none.
+    /// An error says why systemd cannot be used.
     pub(in crate::limits) fn find(hierarchies: &Hierarchies, id: &str) -> Result<Self, String> {
         if !systemd_is_running() {
             return Err("systemd does not run this machine".to_owned());
@@ -53,7 +53,7 @@ impl ScopeMaker {
             false => {
                 let socket = format!("/run/user/{uid}/bus");
                 if !Path::new(&socket).exists() {
-                    return Err(format!("there is no session of systemd's at `{socket}`"));
+                    return Err(format!("there is no session of systemd at `{socket}`"));
                 }
                 format!("--address=unix:path={socket}")
             }
@@ -61,7 +61,7 @@ impl ScopeMaker {
         Ok(Self { busctl, bus, unit: format!("caretaker-{id}.scope"), mount })
     }
 
-    /// Makes a scope of these processes, and returns its directory once they are in it and its limits are set.
+    /// Makes a scope of these processes. Returns its directory once they are in it and the limits are set.
     pub(in crate::limits) fn make(
         &self,
         pids: &[u32],
@@ -94,7 +94,7 @@ impl ScopeMaker {
         Ok(directory)
     }
 
-    /// The directory of our scope, once the process is in it.
+    /// Returns the directory of the scope, once the process is in it.
     fn directory_of(&self, pid: u32) -> Option<PathBuf> {
         let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
         let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -102,11 +102,11 @@ impl ScopeMaker {
     }
 }
 
-/// The words of the call, as `busctl` takes them: signature, name, mode, properties, no further units.
+/// The arguments of the call for `busctl`: signature, name, mode, properties, no further units.
 fn call(unit: &str, pids: &[u32], limits: &ResourceLimits) -> Vec<String> {
     let mut properties = vec![
         property("Description", "s", &["A run of caretaker".to_owned()]),
-        // Gone when it is over, even if the kernel had to end it.
+        // systemd removes the scope at its end, even if the kernel killed it.
         property("CollectMode", "s", &["inactive-or-failed".to_owned()]),
     ];
     let numbers: Vec<String> =
@@ -136,7 +136,7 @@ fn property(name: &str, kind: &str, values: &[String]) -> Vec<String> {
     [name.to_owned(), kind.to_owned()].into_iter().chain(values.iter().cloned()).collect()
 }
 
-/// What systemd says it did is not enough: what the kernel says counts. Not every session has every controller.
+/// Checks the limits in the kernel's files, because not every session of systemd has every controller.
 fn check(directory: &Path, limits: &ResourceLimits) -> io::Result<()> {
     for (file, wanted) in [("memory.max", limits.memory_bytes), ("pids.max", limits.processes)] {
         if wanted == 0 {

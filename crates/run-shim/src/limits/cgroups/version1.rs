@@ -1,6 +1,7 @@
-//! Groups in the trees of cgroup v1, one for each controller, below the groups that we are in ourselves: limits that
-//! somebody put on us hold for our runs too. Only root can make them.
+//! Groups in the trees of cgroup v1, one for each controller, below the shim's own groups. So limits on the shim also apply to
+//! its runs. Only root can make them.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,23 +10,24 @@ use run_protocol::ResourceLimits;
 use super::cgroup_directory::{CgroupDirectory, sweep};
 use super::hierarchy::Hierarchies;
 use super::version2::CPU_PERIOD_US;
+use crate::limits::Entrance;
 
-/// What version 1 calls a weight of 100.
+/// The value of version 1 for a weight of 100.
 const USUAL_SHARES: u64 = 1024;
 
 /// The groups of a run.
 #[derive(Debug)]
 pub(in crate::limits) struct LegacyGroups {
-    /// Several controllers may be mounted together; each directory is here once.
+    /// The directories, each once. Several controllers may share a mount.
     directories: Vec<CgroupDirectory>,
     pub(in crate::limits) memory: PathBuf,
     pub(in crate::limits) pids: PathBuf,
-    /// Where the kernel counts the run's processor time.
+    /// The kernel's file with the run's processor time.
     pub(in crate::limits) usage: Option<PathBuf>,
 }
 
 impl LegacyGroups {
-    /// Makes the groups of a run and sets their limits. `Err`: why there are none.
+    /// Makes the groups of a run and sets their limits. An error says why it cannot.
     pub(in crate::limits) fn create(
         hierarchies: &Hierarchies,
         id: &str,
@@ -48,7 +50,7 @@ impl LegacyGroups {
             make_once(&mut directories, parent, id).map_err(|error| failed(parent, error))
         };
         let (memory, pids) = (make(memory_parent)?, make(pids_parent)?);
-        // Weights and quotas are worth having, but no run is less safe without them.
+        // Weights and quotas are useful, but a run is safe without them.
         let cpu = parent("cpu").ok().and_then(|parent| make(parent).ok());
         let usage = parent("cpuacct").ok().and_then(|parent| make(parent).ok());
         let usage = usage.map(|group| group.join("cpuacct.usage"));
@@ -57,18 +59,24 @@ impl LegacyGroups {
         Ok((groups, held))
     }
 
-    /// Moves processes into all of them.
+    /// Returns the files with which a thread moves itself into all groups.
+    pub(in crate::limits) fn entrance(&self) -> Entrance {
+        let tasks = self.directories.iter().map(|directory| directory.path().join("tasks"));
+        Entrance::by(tasks.filter_map(|path| File::options().write(true).open(path).ok()).collect())
+    }
+
+    /// Moves processes into all groups.
     pub(in crate::limits) fn add(&self, pids: &[u32]) -> io::Result<()> {
         self.directories.iter().try_for_each(|directory| directory.add(pids))
     }
 
-    /// Sets the limits, and returns those that hold now.
+    /// Sets the limits, and returns those in force.
     fn apply(&self, cpu: Option<&Path>, limits: &ResourceLimits) -> io::Result<ResourceLimits> {
         let mut held = ResourceLimits::default();
         if limits.memory_bytes > 0 {
             let bytes = limits.memory_bytes.to_string();
             set(&self.memory, "memory.limit_in_bytes", &bytes)?;
-            // Memory that is moved to the disk is memory. There is no such file without swap accounting.
+            // Swapped memory counts as memory. Without swap accounting, this file does not exist.
             if self.memory.join("memory.memsw.limit_in_bytes").exists() {
                 set(&self.memory, "memory.memsw.limit_in_bytes", &bytes)?;
             }
@@ -94,7 +102,7 @@ impl LegacyGroups {
     }
 }
 
-/// Removes what dead supervisors left.
+/// Removes the groups of dead shims.
 pub(in crate::limits) fn sweep_all(hierarchies: &Hierarchies) -> usize {
     ["memory", "pids", "cpu", "cpuacct"]
         .iter()

@@ -1,10 +1,10 @@
-//! A group in the tree of cgroup v2, below a directory that was given into our hands.
+//! A group in the tree of cgroup v2, below a directory that is delegated to the shim.
 //!
-//! Where systemd keeps the tree, only a unit with `Delegate=` is anybody else's to change, and it says so on the
-//! directory; everything else there is systemd's, which makes a scope for us if we ask ([`super::scope`]).
+//! If systemd manages the tree, other programs may change only units with `Delegate=`, which systemd marks on the directory. For
+//! everything else, systemd makes a scope on request ([`super::scope`]).
 //!
-//! The kernel allows controllers below a directory only while no process is in the directory itself. So the group is
-//! made beside our own as often as below it: the first directory upwards that takes it.
+//! The kernel allows controllers below a directory only while no process is in the directory itself. So the shim tries its own
+//! directory and then those above it, and takes the first that works.
 
 use std::io;
 use std::path::Path;
@@ -15,26 +15,25 @@ use run_protocol::ResourceLimits;
 use super::cgroup_directory::{CgroupDirectory, set, sweep};
 use super::hierarchy::Placement;
 
-/// What a group must be able to hold to be worth having.
+/// The controllers that a group needs.
 const NEEDED: [&str; 2] = ["memory", "pids"];
-/// Processors are counted in periods of this many microseconds.
+/// The period of the processor quota, in microseconds.
 pub(in crate::limits) const CPU_PERIOD_US: u64 = 100_000;
 
-/// Makes the group of a run and sets its limits. `Err`: why there is none.
+/// Makes the group of a run and sets its limits. An error says why this is impossible.
 pub(in crate::limits) fn create(
     placement: &Placement,
     is_systemds: bool,
     id: &str,
     limits: &ResourceLimits,
 ) -> Result<(CgroupDirectory, ResourceLimits), String> {
-    let mut reason = "no directory of the tree is ours to write".to_owned();
+    let mut reason = "no writable cgroup directory".to_owned();
     for parent in candidates(placement) {
         if access(parent, AccessFlags::W_OK).is_err() {
             break;
         }
         if is_systemds && !is_delegated(parent) {
-            "the tree belongs to systemd, and our part of it is not delegated"
-                .clone_into(&mut reason);
+            "the tree belongs to systemd and is not delegated".clone_into(&mut reason);
             continue;
         }
         match create_below(parent, id, limits) {
@@ -45,7 +44,7 @@ pub(in crate::limits) fn create(
     Err(reason)
 }
 
-/// Removes what dead supervisors left anywhere that we might use.
+/// Removes the groups of dead shims from all directories that this shim might use.
 pub(in crate::limits) fn sweep_all(placement: &Placement) -> usize {
     candidates(placement)
         .take_while(|parent| access(*parent, AccessFlags::W_OK).is_ok())
@@ -53,12 +52,12 @@ pub(in crate::limits) fn sweep_all(placement: &Placement) -> usize {
         .sum()
 }
 
-/// Our own directory, and those above it up to where the tree is mounted.
+/// The shim's own directory, and those above it up to the mount point.
 fn candidates(placement: &Placement) -> impl Iterator<Item = &Path> {
     placement.own.ancestors().take_while(|path| path.starts_with(&placement.mount))
 }
 
-/// Whether systemd has given a directory away. Its user managers' own directories are given to them, not to us.
+/// Tells whether systemd delegated a directory. It delegates the directories of its user managers to them, not to the shim.
 fn is_delegated(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let says_so = |attribute: &str| {
@@ -74,29 +73,39 @@ fn create_below(
     limits: &ResourceLimits,
 ) -> io::Result<(CgroupDirectory, ResourceLimits)> {
     sweep(parent);
+    // A directory can pass on only its own controllers. On hosts with both versions it has none.
+    let own = std::fs::read_to_string(parent.join("cgroup.controllers"))?;
+    if let Some(missing) =
+        NEEDED.iter().find(|name| !own.split_whitespace().any(|has| has == **name))
+    {
+        return Err(cannot_be_had(missing));
+    }
     let group = CgroupDirectory::create(parent, id)?;
     let mut controllers = controllers_of(&group)?;
     if ["memory", "pids", "cpu"].iter().any(|name| !controllers.iter().any(|has| has == name)) {
         for name in ["memory", "pids", "cpu"] {
-            // Refused where a process is in the directory itself, or where it has no such controller.
+            // The kernel refuses if a process is in the directory itself, or if it lacks the controller.
             set(&parent.join("cgroup.subtree_control"), &format!("+{name}")).ok();
         }
         controllers = controllers_of(&group)?;
     }
     let has = |name: &str| controllers.iter().any(|has| has == name);
     if let Some(missing) = NEEDED.iter().find(|name| !has(name)) {
-        let what = format!("the controller `{missing}` cannot be had there");
-        return Err(io::Error::other(what));
+        return Err(cannot_be_had(missing));
     }
     let held = apply(&group, has("cpu"), limits)?;
     Ok((group, held))
+}
+
+fn cannot_be_had(controller: &str) -> io::Error {
+    io::Error::other(format!("the controller `{controller}` cannot be had there"))
 }
 
 fn controllers_of(group: &CgroupDirectory) -> io::Result<Vec<String>> {
     Ok(group.read("cgroup.controllers")?.split_whitespace().map(ToOwned::to_owned).collect())
 }
 
-/// Sets the limits of a group, and returns those that hold now.
+/// Sets the limits of a group, and returns those in force.
 fn apply(
     group: &CgroupDirectory,
     has_cpu: bool,
@@ -105,11 +114,11 @@ fn apply(
     let mut held = ResourceLimits::default();
     if limits.memory_bytes > 0 {
         group.set("memory.max", &limits.memory_bytes.to_string())?;
-        // Memory that is moved to the disk is memory. Without swap there is no such file.
+        // Swapped memory counts as memory. Without swap, this file does not exist.
         if group.path().join("memory.swap.max").exists() {
             group.set("memory.swap.max", "0")?;
         }
-        // All of it goes together, at once, even if we should be slow to notice. Older kernels have no such file.
+        // The kernel kills all processes together, even if the shim notices late. Older kernels lack this file.
         group.set("memory.oom.group", "1").ok();
         held.memory_bytes = limits.memory_bytes;
     }

@@ -1,13 +1,12 @@
-//! The helper inside.
+//! The entry helper's work inside the sandbox.
 //!
-//! The sandbox is still being set up meanwhile. Its loopback may not be up yet, which is bubblewrap's to do: it fails
-//! where the address is there already. A socket may be bound to an address that will come.
+//! bubblewrap still sets up the sandbox meanwhile. The loopback may not be up yet, and only bubblewrap may bring it up: it
+//! fails if the address already exists. The helper can bind a socket to an address that does not exist yet.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::process::ExitCode;
 
 use rustix::fs::fstat;
 use rustix::net::{SendFlags, send};
@@ -17,32 +16,29 @@ use super::handing_over::{DOORS, HERE, IPC, NETWORK, SEGMENTS, hand_over, receiv
 use super::owning_namespace::owning_user_namespace;
 use crate::network::open_doors;
 
-/// Limits of the kernel's that each user namespace has for itself: what every user has, and by how much a sandbox has less.
-/// Whoever takes all of them takes them from every other program of the same user.
+/// The kernel's limits per user namespace, and the part that a sandbox may use. A process that uses all of a limit takes it
+/// from every other program of the same user.
 const SHARES: [(&str, &str, u64); 2] = [
     ("/proc/sys/fs/inotify/max_user_instances", "/proc/sys/user/max_inotify_instances", 4),
     ("/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches", 2),
 ];
 
-/// The whole life of the process.
-pub fn enter_sandbox_main() -> ExitCode {
+/// The whole life of the helper.
+pub(super) fn enter_sandbox() {
     let shim = io::stdin();
-    let Ok((kinds, namespaces)) = receive(shim.as_fd()) else { return ExitCode::FAILURE };
+    let Ok((kinds, namespaces)) = receive(shim.as_fd()) else { return };
     if namespaces.is_empty() {
-        return ExitCode::SUCCESS;
+        return;
     }
     let find = |kind: u8| Some(&namespaces[kinds.iter().position(|found| *found == kind)?]);
-    match work(find(IPC), find(NETWORK)).and_then(|made| made.hand_out(shim.as_fd())) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(complaint) => {
-            // A shim that is gone needs no complaint.
-            send(shim.as_fd(), complaint.to_string().as_bytes(), SendFlags::NOSIGNAL).ok();
-            ExitCode::FAILURE
-        }
+    let made = work(find(IPC), find(NETWORK)).and_then(|made| made.hand_out(shim.as_fd()));
+    if let Err(complaint) = made {
+        // A dead shim needs no error message.
+        send(shim.as_fd(), complaint.to_string().as_bytes(), SendFlags::NOSIGNAL).ok();
     }
 }
 
-/// Which step failed.
+/// The step that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{step}: {error}")]
 struct Complaint {
@@ -54,7 +50,7 @@ fn failed<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Complaint
     move |error| Complaint { step, error: error.into() }
 }
 
-/// What was made.
+/// The opened descriptors.
 struct Made {
     segments: Option<OwnedFd>,
     doors: Vec<OwnedFd>,
@@ -71,10 +67,10 @@ fn work(ipc: Option<&OwnedFd>, network: Option<&OwnedFd>) -> Result<Made, Compla
         let shares = shares();
         move_into_link_name_space(owner.as_fd(), Some(LinkNameSpaceType::User))
             .map_err(failed("the sandbox's user namespace cannot be entered"))?;
-        // Where the host's settings cannot be written, as in many containers, the user's own limits are what holds.
+        // In many containers the host's settings are read-only. Then only the user's own limits apply.
         shares.iter().for_each(|(setting, most)| drop(fs::write(setting, most.to_string())));
     }
-    // It is there to be counted; where it cannot be had, nothing else is the worse for it.
+    // The shim only uses it to count memory, so it can do without.
     let segments = ipc.and_then(|ipc| segments(ipc.as_fd()).ok());
     let doors = match network {
         Some(network) => {
@@ -94,7 +90,7 @@ fn is_our_own(user_namespace: BorrowedFd<'_>) -> io::Result<bool> {
     Ok((u64::from(theirs.st_dev), u64::from(theirs.st_ino)) == (ours.dev(), ours.ino()))
 }
 
-/// What of each limit is the sandbox's. To be read before it is entered.
+/// Returns the sandbox's part of each limit. Read it before entering the sandbox.
 fn shares() -> Vec<(&'static str, u64)> {
     let number = |path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     SHARES
@@ -106,7 +102,7 @@ fn shares() -> Vec<(&'static str, u64)> {
         .collect()
 }
 
-/// A file of the kernel's shows the segments of the namespace that it was opened in, whoever reads it.
+/// Opens the kernel's list of segments. It shows those of the namespace where it was opened, to any reader.
 fn segments(ipc: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     move_into_link_name_space(ipc, Some(LinkNameSpaceType::InterProcessCommunication))?;
     Ok(File::open("/proc/sysvipc/shm")?.into())

@@ -1,4 +1,4 @@
-//! Descriptors from one of our processes to another, over a socket.
+//! Passes descriptors from one process of Caretaker to another, over a socket.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -9,15 +9,15 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-/// Begins what accompanies descriptors on their way out; anything else is a complaint.
+/// The first byte of a message with descriptors. Any other message is an error.
 pub(super) const HERE: u8 = 0x06;
-/// What the descriptors are, one letter for each kind, in their order.
+/// The kinds of descriptors, one letter for each, in their order.
 pub(super) const IPC: u8 = b'i';
 pub(super) const NETWORK: u8 = b'n';
 pub(super) const SEGMENTS: u8 = b's';
 pub(super) const DOORS: u8 = b'd';
 
-/// More are never handed over at once.
+/// The most descriptors in one message.
 const MOST_DESCRIPTORS: usize = 5;
 const LONGEST_COMPLAINT: usize = 1024;
 
@@ -35,7 +35,7 @@ pub(super) fn hand_over(
     Ok(())
 }
 
-/// What the other side said, and what it handed over. Nothing at all: it is gone.
+/// Receives a message and its descriptors. An empty message means that the other side is gone.
 pub(super) fn receive(from: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut said = [0; LONGEST_COMPLAINT];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];

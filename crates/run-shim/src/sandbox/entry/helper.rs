@@ -1,23 +1,23 @@
-//! The helper as the shim sees it: posted, sent in, and asked what it made.
+//! The shim's side of the entry helper: it starts the helper, sends it into the sandbox, and takes its descriptors.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::net::UnixStream;
-use tokio::process::{Child, Command};
 
+use super::entry_main::enter_sandbox;
 use super::handing_over::{DOORS, HERE, IPC, NETWORK, SEGMENTS, hand_over, receive};
 use super::{Made, Namespaces};
 use crate::network::Doors;
+use crate::sandbox::forked::Forked;
 
-/// It takes a few milliseconds.
+/// The longest time for the helper. It usually takes a few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why nothing could be made inside a sandbox that needs it.
+/// The reason why the helper could not prepare a sandbox.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EntryError {
     #[error("the sandbox's namespaces cannot be found")]
@@ -30,40 +30,46 @@ pub(crate) enum EntryError {
     TooSlow,
     #[error("{0}")]
     Refused(String),
-    #[error("what the helper made could not be taken over")]
+    #[error("the helper's descriptors could not be received")]
     TakeOver(#[source] io::Error),
 }
 
-/// A helper that waits for namespaces to enter. Dropping it ends it.
+/// A helper that waits for its namespaces. Dropping this ends it.
 #[derive(Debug)]
 pub(crate) struct EntryHelper {
-    process: Child,
-    socket: UnixStream,
+    process: Forked,
+    socket: StdUnixStream,
 }
 
 impl EntryHelper {
-    /// Starts the helper. Takes as long as starting a program does.
+    /// Starts the helper. Call it before this process has a second thread.
     pub(crate) fn post() -> Result<Self, EntryError> {
-        let (ours, theirs) = StdUnixStream::pair().map_err(EntryError::TakeOver)?;
-        ours.set_nonblocking(true).map_err(EntryError::TakeOver)?;
-        let socket = UnixStream::from_std(ours).map_err(EntryError::TakeOver)?;
-        let program = std::env::current_exe().map_err(EntryError::Spawn)?;
-        let process = Command::new(program)
-            .arg("enter-sandbox")
-            .env_clear()
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(EntryError::Spawn)?;
+        let (socket, theirs) = StdUnixStream::pair().map_err(EntryError::TakeOver)?;
+        socket.set_nonblocking(true).map_err(EntryError::TakeOver)?;
+        let process = Forked::begin(theirs.into(), enter_sandbox).map_err(EntryError::Spawn)?;
         Ok(Self { process, socket })
     }
 
-    /// Has it enter, and takes what it makes.
+    /// Dismisses the helper, because there is no sandbox to enter.
+    pub(crate) fn dismiss(self) {
+        drop(self.socket);
+        self.process.reap_when_ended();
+    }
+
+    /// Sends the helper into the namespaces, and takes its descriptors.
     pub(crate) async fn enter(self, namespaces: Namespaces) -> Result<Made, EntryError> {
-        let Self { mut process, socket } = self;
-        let Namespaces { ipc, network } = &namespaces;
+        let Self { process, socket } = self;
+        let made = Self::make(socket, &namespaces).await;
+        if made.is_err() {
+            process.kill();
+        }
+        process.reap_when_ended();
+        made
+    }
+
+    async fn make(socket: StdUnixStream, namespaces: &Namespaces) -> Result<Made, EntryError> {
+        let socket = UnixStream::from_std(socket).map_err(EntryError::TakeOver)?;
+        let Namespaces { ipc, network } = namespaces;
         let entered = [(IPC, ipc), (NETWORK, network)];
         let entered =
             entered.iter().filter_map(|(kind, namespace)| Some((*kind, namespace.as_ref()?)));
@@ -78,13 +84,11 @@ impl EntryHelper {
             .await
             .map_err(|_| EntryError::TooSlow)?
             .map_err(EntryError::TakeOver)?;
-        // It ends by itself; somebody must take note of that.
-        tokio::spawn(async move { process.wait().await.ok() });
         match said.split_first() {
             Some((&HERE, kinds)) => made(kinds, descriptors).map_err(EntryError::TakeOver),
             Some(_) => Err(EntryError::Refused(String::from_utf8_lossy(&said).into_owned())),
             None => {
-                let silent = "the helper that enters the sandbox ended without a word";
+                let silent = "the helper that enters the sandbox ended without a message";
                 Err(EntryError::Refused(silent.to_owned()))
             }
         }

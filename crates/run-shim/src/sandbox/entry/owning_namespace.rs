@@ -1,7 +1,7 @@
-//! Which user namespace owns another namespace.
+//! Finds the user namespace that owns another namespace.
 //!
-//! The one place of this crate that needs `unsafe`: the kernel tells it by an ioctl that no safe crate offers. bubblewrap
-//! puts the agent into a user namespace below the one that owns the network, so no file below `/proc` leads there.
+//! It needs `unsafe` for an ioctl that no safe crate offers. bubblewrap puts the agent into a user namespace below the one that
+//! owns the network, so no file in `/proc` leads there.
 
 #![expect(unsafe_code, reason = "an ioctl that no safe crate offers")]
 
@@ -15,7 +15,7 @@ const NS_GET_USERNS: Opcode = opcode::none(0xb7, 0x1);
 
 struct GetOwner;
 
-// SAFETY: the call takes no argument and returns a new descriptor, of which nobody else knows.
+// SAFETY: the call takes no argument and returns a new descriptor that no other code knows.
 unsafe impl Ioctl for GetOwner {
     type Output = OwnedFd;
     const IS_MUTATING: bool = false;
@@ -39,6 +39,6 @@ unsafe impl Ioctl for GetOwner {
 
 /// Opens the user namespace that owns this one.
 pub(super) fn owning_user_namespace(namespace: impl AsFd) -> io::Result<OwnedFd> {
-    // SAFETY: `GetOwner` is the right shape for its opcode, on whatever descriptor: others refuse it.
+    // SAFETY: `GetOwner` has the right shape for its opcode. Descriptors of another kind refuse the call.
     Ok(unsafe { ioctl(namespace, GetOwner) }?)
 }

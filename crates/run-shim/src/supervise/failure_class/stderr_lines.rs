@@ -1,12 +1,12 @@
-//! The lines of stderr that may tell a cause: what is left without colours, stack frames and mirrored stdout.
+//! The lines of stderr that may name a cause: without colours, stack frames and mirrored stdout.
 
-/// The longest message known has ten kilobytes. What is longer is not a message but a piece of a mirrored event; of one
-/// that fills all of the sixteen kilobytes that are kept of stderr, nothing else would show it.
+/// The longest known message has ten kilobytes. A longer line is a piece of a mirrored event. Such a piece may fill all of the
+/// sixteen kilobytes that the shim keeps of stderr.
 const MOST_LINE_BYTES: usize = 15 * 1024;
 
-/// Returns the lines that may tell a cause, the last first, each without escape sequences and outer spaces.
+/// Returns the lines that may name a cause, last line first, without escape sequences and outer spaces.
 pub(super) fn telling_lines(stderr: &str) -> impl Iterator<Item = String> + '_ {
-    // A carriage return begins a line anew as much as a line feed does.
+    // A carriage return also starts a new line.
     let lines = stderr.rsplit(['\n', '\r']).filter(|line| line.len() <= MOST_LINE_BYTES);
     lines.filter_map(|line| {
         let line = one_line(before_json(line)?);
@@ -18,18 +18,18 @@ pub(super) fn telling_lines(stderr: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Returns the part of a line that comes before JSON in it. Builds of early 2026 printed every event on stderr too, and
-/// what agents write in those is full of words such as "rate limit". A line whose beginning or end was lost may be the
-/// middle of such an event; it shows by what stands between two strings of compact JSON.
+/// Returns the part of a line before any JSON in it. Builds of early 2026 also printed every event on stderr, and the agent's
+/// text in them has words such as "rate limit". A line that lost its beginning or end may be the middle of such an event. The
+/// punctuation of compact JSON shows that.
 fn before_json(line: &str) -> Option<&str> {
-    // Neither a brace nor a bracket is ever followed by a bare quotation mark inside a string, but at its very end.
+    // Inside a JSON string, a bare quotation mark follows a brace or a bracket only at the string's end.
     const STARTS: [&str; 2] = ["{\"", "[\""];
     const INSIDES: [&str; 6] = ["\",\"", "\":\"", "\":{", "\":[", "\"}", "\"]"];
     let start = STARTS.iter().filter_map(|start| line.find(start)).min();
     let start = start.filter(|start| line.get(*start..).is_some_and(is_json));
     let before = line.get(..start.unwrap_or(line.len()))?;
     let is_piece = INSIDES.iter().any(|inside| before.contains(inside));
-    // Some wrappers name the stream before what came through it.
+    // Some wrappers print the name of the stream first.
     let is_name_of_stream = matches!(before.trim(), "stdout:" | "stderr:");
     (!is_piece && !is_name_of_stream).then_some(before)
 }
@@ -38,7 +38,7 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
-/// Removes escape sequences, and puts a space for every other character that would move a cursor.
+/// Removes escape sequences, and replaces every other control character with a space.
 pub(super) fn one_line(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
@@ -61,7 +61,7 @@ fn skip_escape(characters: &mut Characters<'_>) {
             characters.next();
             skip_until_final_byte(characters);
         }
-        // A title or a link ends with BEL or with an escape of its own.
+        // A title or a link ends with BEL or with another escape.
         Some(']') => {
             while let Some(character) = characters.next() {
                 match character {

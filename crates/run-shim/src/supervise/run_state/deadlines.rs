@@ -1,12 +1,12 @@
-//! What is due when, while an agent runs, and what it means that it passed.
+//! The deadlines of a running agent, and what follows when one passes.
 
 use run_protocol::{LimitKind, NoResult, RunEvent, RunLimits};
 
 use super::{Activity, Effect, Moment, Phase, RunState};
 
-/// A tool that declares a limit of its own gets this much more before it counts as hanging.
+/// A tool that declares its own limit gets this much more time before it counts as hanging.
 const TOOL_GRACE_MS: u64 = 60_000;
-/// Silence after which `ps` should say so.
+/// Silence after which `ps` shows the run as slow.
 const SLOW_MS: u64 = 60_000;
 
 impl RunState {
@@ -15,7 +15,7 @@ impl RunState {
         Some(self.started.saturating_add(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// What is due when, while the agent runs.
+    /// Returns the deadlines of a running agent.
     pub(super) fn running_deadlines<'s>(
         &'s self,
         activity: &'s Activity,
@@ -46,7 +46,7 @@ impl RunState {
         .chain(tools)
     }
 
-    /// Everything that is due comes so much later, but for the wall clock, which is the user's and goes on.
+    /// Moves all deadlines by this much, except the wall clock. The user set that one, and it goes on.
     pub(super) fn absent(&mut self, ms: u64) {
         let later = |at: &mut Moment| *at = at.saturating_add(ms);
         match &mut self.phase {
@@ -111,7 +111,7 @@ pub(super) enum RunningDeadline {
     Tool { name: String },
 }
 
-/// What the tool declares, with some grace, but never more than the run allows any tool.
+/// The limit of a tool call: the declared limit with some grace, but at most the run's own limit for tools.
 pub(super) fn tool_limit(limits: &RunLimits, declared_ms: Option<u64>) -> Option<u64> {
     let declared = declared_ms.map(|declared| declared.saturating_add(TOOL_GRACE_MS));
     let general = RunLimits::duration(limits.tool_ms).map(|_| limits.tool_ms);

@@ -1,8 +1,8 @@
-//! What goes into the machine, and what comes out of it.
+//! The inputs and the effects of the state machine.
 
 use run_protocol::{BytesPath, LimitKind, RunEvent, RunOutcome, SignalName, StopManner};
 
-/// What the machine needs to know of a line of the agent's.
+/// The meaning of one line of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AgentSign {
     Init {
@@ -16,48 +16,48 @@ pub(crate) enum AgentSign {
     ToolCompleted {
         call_id: String,
     },
-    /// A last segment of the answer: the turn is over but for its result.
+    /// The last segment of the answer. Only the result is still missing.
     FinalText,
-    /// What it says of the tokens it took, if anything.
+    /// The result, with the tokens that the agent used, if it says so.
     Result {
         is_error: bool,
         tokens: Option<u64>,
     },
-    /// Any other line: a sign of life.
+    /// Any other line. It is a sign of life.
     Other,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// The sandbox was verified and the agent let go.
+    /// The shim verified the sandbox and released the agent.
     Released,
     Agent(AgentSign),
-    /// The agent called one of our tools.
+    /// The agent called one of the shim's tools.
     SignOfLife,
     StdoutClosed,
-    /// The sandbox is gone. `None`: it ended without saying how the agent did.
+    /// The sandbox is gone. The exit code is `None` if bwrap did not report it.
     Exited {
         exit_code: Option<i32>,
     },
     Stop(StopManner),
-    /// Stop so that the session can be taken up again.
+    /// Stop so that the session can be resumed.
     Suspend,
-    /// Stop because the supervisor is to end; told twice, at once.
+    /// Stop because the shim must end. The second time, kill at once.
     Interrupt,
     /// The store shows that the agent does not continue the conversation.
     Forgotten,
-    /// The sandbox takes more of the machine than it may.
+    /// The sandbox exceeds a limit.
     Exceeded(LimitKind),
-    /// It did, and is gone: what the kernel counted says so.
+    /// The sandbox is gone, and the kernel's counters show that it exceeded a limit.
     HadExceeded(LimitKind),
-    /// Something in the workspace is not protected any more.
+    /// A file in the workspace lost its protection.
     ProtectionLost(BytesPath),
     /// A batch could not be written to the journal.
     JournalFailed,
-    /// The session's lease is not the run's any more.
+    /// The run lost the session's lease.
     LeaseLost,
-    /// We did not run for so long, up to now: stopped, frozen or without a processor. Nobody could have seen the agent
-    /// work meanwhile, so it counts as no silence.
+    /// The shim did not run for this long: it was stopped, frozen or had no processor. It could not see the agent's output,
+    /// so this time does not count as silence.
     Absent {
         ms: u64,
     },
@@ -70,17 +70,17 @@ pub(crate) enum Effect {
     Record(RunEvent),
     /// Make the journal durable before going on: the result is in it.
     Sync,
-    /// To the payload inside, not to bwrap and not to the namespace's pid 1.
+    /// Signals the agent's process inside the sandbox, not bwrap and not the namespace's first process.
     SignalAgent(SignalName),
     KillSandbox,
     End(Ending),
 }
 
-/// How a run ended, as far as the machine can tell.
+/// The end of a run, as far as the state machine can tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ending {
     Decided(RunOutcome),
-    /// The process ended by itself without a result; its exit code and stderr say why.
+    /// The process ended by itself without a result. Its exit code and stderr say why.
     ByItself {
         exit_code: Option<i32>,
         was_released: bool,

@@ -1,4 +1,4 @@
-//! A call of one of our tools: its arguments, read, checked and cut to size.
+//! Reads a call of one of the shim's tools: checks its arguments and cuts them to size.
 
 use run_protocol::{ChildRequest, ReportedStatus, RunEvent};
 use serde::Deserialize;
@@ -15,7 +15,7 @@ const MOST_TEXT_CHARS: usize = 2000;
 const MOST_ARTIFACTS: usize = 64;
 const MOST_ARTIFACT_CHARS: usize = 500;
 const MOST_NAME_CHARS: usize = 80;
-/// Of a question or a message; what is longer belongs into a file.
+/// The longest question or message. Longer text belongs in a file.
 const MOST_MESSAGE_CHARS: usize = 8000;
 const MOST_PROMPT_CHARS: usize = 100_000;
 const MOST_OPTIONS: usize = 10;
@@ -43,7 +43,7 @@ pub(super) struct Report {
     artifacts: Option<Vec<String>>,
 }
 
-// Arguments that are not known are refused: who is told one thing and does another is not to be guessed.
+// These structs refuse unknown arguments, because the shim must not guess what the model meant.
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -83,7 +83,7 @@ struct Mark {
 struct Nothing {}
 
 impl Call {
-    /// Reads a call, or says in a sentence what is wrong with it, for the model to do better.
+    /// Reads a call, or returns a sentence for the model about the mistake.
     pub(super) fn parse(tool: &str, arguments: Value) -> Result<Self, String> {
         match tool {
             WHOAMI => Ok(Self::WhoAmI),
@@ -103,7 +103,7 @@ impl Call {
                 let Asking { question, options } = read(tool, arguments)?;
                 let options = options.unwrap_or_default();
                 if options.len() > MOST_OPTIONS {
-                    return Err(format!("There may be {MOST_OPTIONS} options and no more."));
+                    return Err(format!("There may be at most {MOST_OPTIONS} options."));
                 }
                 let options = options.iter().map(|it| text("option", it, MOST_OPTION_CHARS));
                 Ok(DeskCall::AskHuman {
@@ -149,7 +149,7 @@ impl Call {
         }
     }
 
-    /// What it leaves in the journal, beside the fact that it was made.
+    /// The event for its content. The call itself is another event.
     pub(super) fn event(&self) -> Option<RunEvent> {
         match self {
             Self::WhoAmI | Self::Desk(_) => None,
@@ -190,7 +190,7 @@ fn read<T: DeserializeOwned>(tool: &str, arguments: Value) -> Result<T, String> 
         .map_err(|err| format!("The arguments of {tool} are wrong: {err}."))
 }
 
-/// Some clients send nothing where there is nothing to say.
+/// Checks that there are no arguments. Some clients send `null`.
 fn nothing(tool: &str, arguments: Value) -> Result<(), String> {
     match arguments {
         Value::Null => Ok(()),
@@ -198,19 +198,19 @@ fn nothing(tool: &str, arguments: Value) -> Result<(), String> {
     }
 }
 
-/// Words that somebody is to read: some, and not too many.
+/// Checks a text: not empty, and not too long.
 fn text(what: &str, words: &str, most_chars: usize) -> Result<String, String> {
     let words = words.trim();
     if words.is_empty() {
         return Err(format!("The `{what}` may not be empty."));
     }
     if words.chars().nth(most_chars).is_some() {
-        return Err(format!("The `{what}` may have {most_chars} characters and no more."));
+        return Err(format!("The `{what}` may have at most {most_chars} characters."));
     }
     Ok(words.to_owned())
 }
 
-/// A name that the client made up, short enough for a journal and on one line.
+/// Returns a client's own name for something, short and on one line, for the journal.
 pub(super) fn cut_line(name: &str) -> String {
     on_one_line(&cut(name, MOST_NAME_CHARS))
 }
@@ -218,7 +218,7 @@ pub(super) fn cut_line(name: &str) -> String {
 pub(super) fn cut(text: &str, most_chars: usize) -> String {
     match text.char_indices().nth(most_chars) {
         None => text.to_owned(),
-        // The mark takes the place of the last character that would fit.
+        // The mark replaces the last character that would fit.
         Some(_) => text.chars().take(most_chars - 1).chain(['…']).collect(),
     }
 }

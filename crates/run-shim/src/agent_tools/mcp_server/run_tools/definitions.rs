@@ -19,7 +19,7 @@ pub(super) const STOP_RUN: &str = "stop_run";
 pub(super) const CHECKPOINT: &str = "checkpoint";
 pub(super) const REQUEST_ACCESS: &str = "request_access";
 
-/// All of them. Cursor admits about forty of all servers together.
+/// All tools. Cursor accepts about forty tools of all servers together.
 pub(super) const NAMES: [&str; 12] = [
     WHOAMI,
     REPORT_PROGRESS,
@@ -35,35 +35,35 @@ pub(super) const NAMES: [&str; 12] = [
     REQUEST_ACCESS,
 ];
 
-/// Tools that are answered from memory. All others use files, locks or the daemon, so a call of them may block.
+/// The tools that the shim answers from memory. All others use files, locks or the daemon, so they may block.
 const FROM_MEMORY: [&str; 3] = [WHOAMI, REPORT_PROGRESS, REPORT_RESULT];
 
-/// Whether a call takes files, locks or the daemon.
+/// Tells whether a tool uses files, locks or the daemon.
 pub(super) fn is_for_the_desk(tool: &str) -> bool {
     NAMES.contains(&tool) && !FROM_MEMORY.contains(&tool)
 }
 
-/// What the model reads of the server as a whole.
-pub(super) const INSTRUCTIONS: &str = "Caretaker supervises this run and the people who started it read what you report. \
+/// The model reads this about the server as a whole.
+pub(super) const INSTRUCTIONS: &str = "Caretaker supervises this run, and the people who started it read your reports. \
      In longer work call report_progress now and then. Call report_result once, just before your last message. \
-     Ask with ask_human what only a person can decide; answers, and messages of other agents, come by check_inbox, or as \
-     your next turn once you have ended this one. No tool waits: when all that is left is waiting, end your turn.";
+     Use ask_human for what only a person can decide. Answers and messages of other agents come with check_inbox, or as \
+     your next turn after you end this one. No tool waits: if only waiting is left, end your turn.";
 
 pub(super) fn tools() -> Vec<Tool> {
     let mut tools = vec![
         tool(
             WHOAMI,
-            "Tells which run and session this is, its workspace, the time that is left, and how many tool calls and tokens it may take in all (null: no limit).",
+            "Returns this run and session, its workspace, the time left, and how many tool calls and tokens it may use in all (null: no limit).",
             json!({"type": "object", "properties": {}}),
             ToolAnnotations::new().read_only(true).open_world(false),
         ),
         tool(
             REPORT_PROGRESS,
-            "Shows one line of progress to the people who watch the run; at most once a second.",
+            "Shows one line of progress to the people who watch the run. At most once a second.",
             json!({
                 "type": "object",
                 "properties": {
-                    "text": {"type": "string", "description": "What is done or under way, in one line."},
+                    "text": {"type": "string", "description": "What you have done or are doing, in one line."},
                     "percent": {"type": "number", "minimum": 0, "maximum": 100},
                 },
                 "required": ["text"],
@@ -72,20 +72,20 @@ pub(super) fn tools() -> Vec<Tool> {
         ),
         tool(
             REPORT_RESULT,
-            "Records how the work came out; once, just before the last message.",
+            "Records the result of the work. Once, just before your last message.",
             json!({
                 "type": "object",
                 "properties": {
                     "status": {
                         "type": "string",
                         "enum": ["done", "blocked", "failed"],
-                        "description": "`blocked` if somebody has to decide or provide something first.",
+                        "description": "`blocked` if a person has to decide or provide something first.",
                     },
-                    "summary": {"type": "string", "description": "What was done, or what is missing."},
+                    "summary": {"type": "string", "description": "What you did, or what is missing."},
                     "artifacts": {
                         "type": "array",
                         "items": {"type": "string"},
-                        "description": "Files or links that came of it.",
+                        "description": "Files or links that you made.",
                     },
                 },
                 "required": ["status", "summary"],
@@ -114,15 +114,15 @@ fn for_people() -> Vec<Tool> {
     vec![
         tool(
             ASK_HUMAN,
-            "Asks a person and returns at once with the question's id. The answer comes by check_inbox, or as your next \
+            "Asks a person, and returns the question's id at once. The answer comes with check_inbox, or as your next \
              turn. At most three questions may be open.",
             json!({
                 "type": "object",
                 "properties": {
-                    "question": {"type": "string", "description": "With all that is needed to answer it."},
+                    "question": {"type": "string", "description": "With everything that a person needs to answer it."},
                     "options": {
                         "type": "array", "items": {"type": "string"}, "maxItems": 10,
-                        "description": "Answers that you suggest.",
+                        "description": "Suggested answers.",
                     },
                 },
                 "required": ["question"],
@@ -132,13 +132,13 @@ fn for_people() -> Vec<Tool> {
         ),
         tool(
             REQUEST_ACCESS,
-            "Asks a person for something that the sandbox does not give. Nothing is granted by asking; the answer comes as \
+            "Asks a person for access that the sandbox does not give. Asking alone grants nothing. The answer comes as \
              with ask_human.",
             json!({
                 "type": "object",
                 "properties": {
-                    "host": {"type": "string", "description": "The host that you need to reach, if it is one."},
-                    "why": {"type": "string", "description": "What you need and what for."},
+                    "host": {"type": "string", "description": "The host that you need, if it is a host."},
+                    "why": {"type": "string", "description": "What you need, and why."},
                 },
                 "required": ["why"],
                 "additionalProperties": false,
@@ -147,16 +147,16 @@ fn for_people() -> Vec<Tool> {
         ),
         tool(
             CHECK_INBOX,
-            "Returns answers of people and messages of other agents that you have not seen yet, each once.",
+            "Returns new answers of people and new messages of other agents, each once.",
             nothing(),
             writes(),
         ),
         tool(
             CHECKPOINT,
-            "Saves the workspace as it is now, in the background; at most ten times in a run.",
+            "Saves the current workspace in the background. At most ten times in a run.",
             json!({
                 "type": "object",
-                "properties": {"label": {"type": "string", "description": "What to call it."}},
+                "properties": {"label": {"type": "string", "description": "Its name."}},
                 "required": ["label"],
                 "additionalProperties": false,
             }),
@@ -166,7 +166,7 @@ fn for_people() -> Vec<Tool> {
 }
 
 fn for_the_family() -> Vec<Tool> {
-    let who = "`parent`, a name, or a run's id; only your parent, your children and your siblings can be named.";
+    let who = "`parent`, a name, or a run's id. You can name only your parent, your children and your siblings.";
     let one_run = || {
         json!({
             "type": "object",
@@ -178,7 +178,7 @@ fn for_the_family() -> Vec<Tool> {
     vec![
         tool(
             SEND_MESSAGE,
-            "Leaves a message for your parent, a child or a sibling.",
+            "Sends a message to your parent, a child or a sibling.",
             json!({
                 "type": "object",
                 "properties": {
@@ -192,19 +192,19 @@ fn for_the_family() -> Vec<Tool> {
         ),
         tool(
             SPAWN_RUN,
-            "Has another agent work for you, in a git worktree of its own made from the last commit. It has at most your \
-             own rights. Its end is reported to your inbox.",
+            "Starts another agent that works for you, in its own git worktree from the last commit. It has at most your \
+             own rights. A report comes to your inbox when it ends.",
             json!({
                 "type": "object",
                 "properties": {
-                    "prompt": {"type": "string", "description": "All that it needs to know: it sees nothing of this conversation."},
-                    "name": {"type": "string", "description": "A short name to call it by: letters, digits, `-` and `_`."},
+                    "prompt": {"type": "string", "description": "Everything it needs to know. It sees nothing of this conversation."},
+                    "name": {"type": "string", "description": "A short name: letters, digits, `-` and `_`."},
                     "mode": {"type": "string", "enum": ["plan", "ask"], "description": "It only reads."},
                     "profile": {"type": "string", "description": "`strict`, for a stricter sandbox than yours."},
                     "network": {"type": "string", "enum": ["none", "allowlist", "host"], "description": "Not more than you have."},
                     "hosts": {
                         "type": "array", "items": {"type": "string"},
-                        "description": "Of the hosts that you were given, the ones that it needs. Left out: all.",
+                        "description": "The hosts that it needs, out of yours. Without this, all of yours.",
                     },
                     "timeout_seconds": {"type": "integer", "minimum": 1, "description": "Not more than you have left."},
                     "memory_mb": {"type": "integer", "minimum": 1},
@@ -218,14 +218,14 @@ fn for_the_family() -> Vec<Tool> {
         ),
         tool(
             LIST_RUNS,
-            "Lists your parent, your children and your siblings, and how they stand.",
+            "Lists your parent, your children and your siblings, with their states.",
             nothing(),
             reads(),
         ),
-        tool(GET_RUN, "Tells how one of them stands and what it reported.", one_run(), reads()),
+        tool(GET_RUN, "Returns the state and the report of one of them.", one_run(), reads()),
         tool(
             STOP_RUN,
-            "Stops a child of your own.",
+            "Stops one of your own children.",
             one_run(),
             ToolAnnotations::new().destructive(true).open_world(false),
         ),

@@ -1,0 +1,92 @@
+//! Creates the directory of an admitted run. No other code creates a run that a person asked for.
+
+use ground::now_ms;
+use run_journal::{Prompt, RunDirectory};
+use run_protocol::{Credentials, HumanDuration, QueueTerms, RunId, RunName, RunRequest, RunSpec};
+use run_shim::ShimEnvironment;
+
+use super::StartMode;
+use crate::budgets;
+use crate::command_error::CommandError;
+use crate::config::Config;
+use crate::host::Host;
+use crate::request::name_claim::NameClaim;
+use crate::sandbox::bubblewrap::Trial;
+use crate::words::talk::Remark;
+
+/// A run that passed all checks.
+#[derive(Debug)]
+pub struct Admitted<'a> {
+    pub(crate) host: &'a Host,
+    pub(super) config: &'a Config,
+    pub spec: RunSpec,
+    pub(super) shim_environment: ShimEnvironment,
+    pub(super) credentials: Credentials,
+    /// Saved once the state directory exists.
+    pub(super) trial: Trial,
+    /// Remarks for the user.
+    pub remarks: Vec<Remark>,
+}
+
+/// A run that exists and has no shim yet.
+#[derive(Debug)]
+pub struct CreatedRun {
+    pub run: RunDirectory,
+    /// For the caller, if it starts the shim now.
+    pub shim_environment: ShimEnvironment,
+    /// For the daemon, which starts the shim later. No disk has them.
+    pub credentials: Credentials,
+}
+
+impl Admitted<'_> {
+    /// Creates the run's directory.
+    pub fn create_run<'p>(self, prompt: impl Into<Prompt<'p>>) -> Result<CreatedRun, CommandError> {
+        let Self { host, config, spec, shim_environment, credentials, trial, .. } = self;
+        // For queued runs the daemon checks the budgets.
+        if spec.queue.is_none() {
+            budgets::check(host, config, spec.group.as_deref())?;
+        }
+        let run = create_run_directory(host, &spec, prompt)?;
+        trial.remember(host.state.path());
+        Ok(CreatedRun { run, shim_environment, credentials })
+    }
+}
+
+/// Creates the directory of a checked run. If two requests ask for the same name at once, the name claim decides which gets it.
+pub fn create_run_directory<'p>(
+    host: &Host,
+    spec: &RunSpec,
+    prompt: impl Into<Prompt<'p>>,
+) -> Result<RunDirectory, CommandError> {
+    let name: Option<RunName> = spec.name.as_ref().and_then(|name| name.parse().ok());
+    let _claim = name.map(|name| NameClaim::new(&host.state, &name)).transpose()?;
+    Ok(RunDirectory::create(&host.state, spec, prompt)?)
+}
+
+/// The conditions of the queue that the request names. Priority and account may also come from the earlier run, and the
+/// keys are known later.
+pub(super) fn terms(host: &Host, request: &RunRequest) -> Result<QueueTerms, CommandError> {
+    let runs = |texts: &[String]| -> Result<Vec<RunId>, CommandError> {
+        Ok(host.find_runs(texts)?.iter().map(RunDirectory::run_id).collect())
+    };
+    let delay_ms = request.delay.map(HumanDuration::milliseconds).filter(|delay| *delay > 0);
+    Ok(QueueTerms {
+        not_before_ms: delay_ms.map(|delay| now_ms().saturating_add(delay)),
+        after: runs(&request.after)?,
+        after_ok: runs(&request.after_ok)?,
+        ..QueueTerms::default()
+    })
+}
+
+/// The conditions of the queue, and true if the shim waits for a locked session or workspace. For a queued run the daemon
+/// waits, without a shim.
+pub(super) fn queueing(start_mode: &StartMode, request: &RunRequest) -> (Option<QueueTerms>, bool) {
+    match start_mode {
+        StartMode::Direct { waits } => (None, *waits),
+        StartMode::Queue { terms, .. } => {
+            let priority = request.priority.unwrap_or_default();
+            let account = request.account.as_ref().map(ToString::to_string);
+            (Some(QueueTerms { priority, account, ..terms.clone() }), false)
+        }
+    }
+}

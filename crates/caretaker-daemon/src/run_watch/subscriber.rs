@@ -1,0 +1,62 @@
+//! One reader's list of runs that have news. Never longer than the list of runs, however slow the reader is.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use run_protocol::RunId;
+use tokio::sync::Notify;
+
+/// The runs that a reader wants to hear of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interest {
+    One(RunId),
+    All,
+}
+
+#[derive(Debug)]
+pub(crate) struct Subscriber {
+    interest: Interest,
+    news: Mutex<BTreeSet<RunId>>,
+    arrived: Notify,
+}
+
+impl Subscriber {
+    pub(crate) fn new(interest: Interest) -> Self {
+        Self { interest, news: Mutex::default(), arrived: Notify::new() }
+    }
+
+    pub(crate) fn interest(&self) -> Interest {
+        self.interest
+    }
+
+    /// Adds a run, if the reader wants to hear of it.
+    pub(crate) fn put(&self, run: RunId) {
+        let wanted = match self.interest {
+            Interest::One(one) => one == run,
+            Interest::All => true,
+        };
+        if wanted && self.lock().insert(run) {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Takes the runs with news, without waiting.
+    pub(crate) fn take(&self) -> BTreeSet<RunId> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    /// Waits until a run has news, and takes all runs with news.
+    pub(crate) async fn next(&self) -> BTreeSet<RunId> {
+        loop {
+            let news = self.take();
+            if !news.is_empty() {
+                return news;
+            }
+            self.arrived.notified().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<RunId>> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

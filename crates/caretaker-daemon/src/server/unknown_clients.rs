@@ -1,0 +1,97 @@
+//! Clients on loopback that have not shown the token yet.
+//!
+//! Any process of the machine can connect. There are few places for clients without the token: the newest client pushes
+//! the oldest out, so that silent clients cannot keep the owner out. A client that shows the token gives this place up
+//! and takes one of the many places for known clients.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
+
+/// The command line sends its request at once, so at any moment few clients wait.
+const MOST_WAITING: usize = 32;
+
+#[derive(Debug)]
+pub(crate) struct UnknownClients {
+    waiting: Mutex<Waiting>,
+    places: Arc<Semaphore>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    next: u64,
+    /// In the order in which they came.
+    clients: VecDeque<(u64, AbortHandle)>,
+}
+
+impl UnknownClients {
+    pub(crate) fn new(n_places: usize) -> Arc<Self> {
+        let places = Arc::new(Semaphore::new(n_places));
+        Arc::new(Self { waiting: Mutex::default(), places })
+    }
+
+    /// Serves a client that has not shown the token yet, in a task of its own. If there is no place, the oldest such client is
+    /// disconnected.
+    pub(crate) fn serve<F>(self: &Arc<Self>, serve: impl FnOnce(Arc<LoopbackClient>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.clients.len() == MOST_WAITING
+            && let Some((_, oldest)) = waiting.clients.pop_front()
+        {
+            oldest.abort();
+        }
+        let number = waiting.next;
+        waiting.next += 1;
+        let client = LoopbackClient { number, unknown: Arc::clone(self), place: OnceLock::new() };
+        // The task cannot remove itself from the list before it is on it: both need the lock.
+        let task = tokio::spawn(serve(Arc::new(client)));
+        waiting.clients.push_back((number, task.abort_handle()));
+    }
+
+    /// The number of clients that have not shown the token.
+    #[cfg(test)]
+    pub(crate) fn n_waiting(&self) -> usize {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clients.len()
+    }
+
+    fn leave(&self, number: u64) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.clients.retain(|(waiting, _)| *waiting != number);
+    }
+}
+
+/// One client's connection.
+#[derive(Debug)]
+pub(crate) struct LoopbackClient {
+    number: u64,
+    unknown: Arc<UnknownClients>,
+    place: OnceLock<OwnedSemaphorePermit>,
+}
+
+impl LoopbackClient {
+    /// Takes a place for known clients, now that the client has shown the token. It keeps the place until it disconnects.
+    /// `false` if there is no place.
+    pub(crate) fn take_place(&self) -> bool {
+        if self.place.get().is_some() {
+            return true;
+        }
+        let Ok(place) = Arc::clone(&self.unknown.places).try_acquire_owned() else { return false };
+        self.unknown.leave(self.number);
+        self.place.set(place).ok();
+        true
+    }
+}
+
+impl Drop for LoopbackClient {
+    fn drop(&mut self) {
+        self.unknown.leave(self.number);
+    }
+}
+
+#[cfg(test)]
+#[path = "unknown_clients_tests.rs"]
+mod tests;

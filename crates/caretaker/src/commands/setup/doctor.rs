@@ -1,0 +1,93 @@
+//! `caretaker doctor`: checks if runs can work on this host, and says what to change.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use admission::command_error::CommandError;
+use admission::words::safe_text::{on_lines, on_one_line};
+use run_protocol::ExitCode;
+use serde::Serialize;
+
+use crate::command_helper::CommandHelper;
+use crate::data_out::{print_json, print_view};
+use crate::health::{self, Finding, Status};
+use crate::view::styled_line::{BAD, DIM, GOOD, ODD};
+
+/// Check bubblewrap, the agent and its login, directories, disk and clock, and say what to change.
+///
+/// Changes nothing, except that it cleans up after dead runs. The exit code is 1 if runs cannot work.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The agent's program, or `simulated`. Default: the installed cursor-agent.
+    #[arg(long, value_name = "PATH|simulated")]
+    agent: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    v: u32,
+    ok: bool,
+    checks: Vec<Finding>,
+}
+
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
+    let host = &helper.host;
+    host.clean_up_after_the_dead();
+    let config = helper.config();
+    let report = report(health::examine(host, config, args.agent.as_deref()));
+    if args.json {
+        print_json(&report)?;
+    } else {
+        print_view(|out| print(out, &report))?;
+    }
+    Ok(if report.ok { ExitCode::Success } else { ExitCode::Failed })
+}
+
+fn report(checks: Vec<Finding>) -> Report {
+    Report { v: 1, ok: checks.iter().all(|check| check.status != Status::Failure), checks }
+}
+
+fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    for check in &report.checks {
+        let (style, mark) = match check.status {
+            Status::Ok => (GOOD, "✓"),
+            Status::Warning => (ODD, "!"),
+            Status::Failure => (BAD, "✗"),
+        };
+        let summary = on_one_line(&check.summary);
+        writeln!(out, "{style}{mark}{style:#} {DIM}{:<10}{DIM:#} {summary}", check.id)?;
+        for line in on_lines(check.fix.as_deref().unwrap_or_default()).lines() {
+            writeln!(out, "             {line}")?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(id: &'static str, status: Status, fix: Option<&str>) -> Finding {
+        Finding { id, status, summary: format!("about {id}"), fix: fix.map(ToOwned::to_owned) }
+    }
+
+    #[test]
+    fn only_a_failure_makes_the_report_bad_and_a_fix_stands_below() {
+        let fine = report(vec![
+            finding("disk", Status::Ok, None),
+            finding("clock", Status::Warning, Some("set it")),
+        ]);
+        assert!(fine.ok);
+        let mut out = Vec::new();
+        print(&mut out, &fine).unwrap();
+        let text = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();
+        assert_eq!(
+            text,
+            "✓ disk       about disk\n! clock      about clock\n             set it\n"
+        );
+        assert!(!report(vec![finding("sandbox", Status::Failure, None)]).ok);
+    }
+}

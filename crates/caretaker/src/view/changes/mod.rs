@@ -1,0 +1,6 @@
+//! Changed files and commits for people.
+
+pub(crate) mod audit_view;
+pub(crate) mod change_view;
+pub(crate) mod commit_view;
+pub(crate) mod diff_view;

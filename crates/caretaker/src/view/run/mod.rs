@@ -1,0 +1,9 @@
+//! A run for people: its events while it works, and its report afterwards.
+
+pub(crate) mod network_sum;
+pub(crate) mod network_words;
+pub(crate) mod run_view;
+pub(crate) mod show_view;
+pub(crate) mod stream_view;
+pub(crate) mod summary_view;
+mod tool_line;

@@ -1,0 +1,11 @@
+//! Finding chats below a directory, and the head of each for a list.
+
+pub(crate) mod account;
+pub(crate) mod chat_files;
+pub(crate) mod chat_head;
+pub(crate) mod chats_root;
+#[cfg(test)]
+mod chats_root_tests;
+
+pub(crate) use chat_files::{ChatFiles, FileState, META_FILE, MetaFile, directories_below};
+pub(crate) use chats_root::{ChatsRoot, ListedChat, split_key};

@@ -1,0 +1,10 @@
+//! Can a session be resumed, does it continue an earlier state, and is its store complete?
+
+#[cfg(test)]
+mod agreement_tests;
+pub(crate) mod ancestry;
+pub(crate) mod integrity;
+pub(crate) mod resumability;
+pub(crate) mod root_pointer;
+
+pub(crate) use integrity::BearsOn;

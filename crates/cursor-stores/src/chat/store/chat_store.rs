@@ -1,0 +1,161 @@
+//! One `store.db`, open for reading. Its meta row and its blobs come from the same moment.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::OptionalExtension;
+
+use super::blob_id::BlobId;
+use super::blobs::{Blobs, Fetched, RowIds, Scanned, StoredBlob, fetched};
+use super::meta::{ChatMeta, ReadChatMetaError};
+use crate::database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
+
+/// A chat's store, open for reading. Drop it soon: while the log is not empty, an open store keeps the writer from
+/// shortening the log.
+#[derive(Debug)]
+pub struct ChatStore {
+    database: ReadOnlyDatabase,
+    row_ids: RowIds,
+}
+
+/// Says why a chat's store was not opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenChatStoreError {
+    #[error(transparent)]
+    Database(#[from] OpenDatabaseError),
+    #[error(transparent)]
+    Read(#[from] ReadDatabaseError),
+    /// Not a chat, or the main file of a young store without its log.
+    #[error("the database lacks the table `{table}` of a chat")]
+    NotAChat { table: &'static str },
+}
+
+impl OpenChatStoreError {
+    /// True if the store becomes readable as soon as another process releases it.
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(self, Self::Database(OpenDatabaseError::Locked))
+    }
+}
+
+/// Says why the meta row was not read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadMetaError {
+    #[error(transparent)]
+    Database(#[from] ReadDatabaseError),
+    #[error("the meta row is larger than {limit} bytes")]
+    TooLarge { limit: i64 },
+    #[error(transparent)]
+    Content(#[from] ReadChatMetaError),
+}
+
+/// An image or a long tool result has some megabytes.
+pub(crate) const MAX_BLOB_BYTES: i64 = 64 * 1024 * 1024;
+const MAX_META_BYTES: i64 = 16 * 1024 * 1024;
+/// A crafted file may have any number of rows.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
+
+impl ChatStore {
+    /// Opens `store.db` without ever writing to it, as Cursor would: damage is an error. A closed store is read
+    /// without locks, and no file is created. A store with a log is read through SQLite's locks, which may create or
+    /// change `-shm`.
+    pub fn open_read_only(path: &Path) -> Result<Self, OpenChatStoreError> {
+        Self::new(ReadOnlyDatabase::open_strictly(path)?)
+    }
+
+    /// As [`Self::open_read_only`], but reads a damaged store as far as possible. The first read of a damaged store
+    /// fails with `Changed`; the next attempt reads the mended copy.
+    pub(crate) fn open_salvaged(path: &Path) -> Result<Self, OpenChatStoreError> {
+        Self::new(ReadOnlyDatabase::open(path)?)
+    }
+
+    fn new(database: ReadOnlyDatabase) -> Result<Self, OpenChatStoreError> {
+        for (table, columns) in [("meta", ["key", "value"]), ("blobs", ["id", "data"])] {
+            if !database.has_plain_table(table, columns)? {
+                return Err(OpenChatStoreError::NotAChat { table });
+            }
+        }
+        Ok(Self { database, row_ids: RowIds::default() })
+    }
+
+    /// The meta row, or `None` before Cursor writes it.
+    pub fn meta(&self) -> Result<Option<ChatMeta>, ReadMetaError> {
+        // There is one row. The index may be damaged where the row is intact, so do not use it.
+        let sql = "SELECT octet_length(value), CASE WHEN octet_length(value) <= ?2 THEN value END \
+                   FROM meta NOT INDEXED WHERE key = ?1";
+        let row = self.database.read_within(TIME_LIMIT, |connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            statement.query_row(("0", MAX_META_BYTES), fetched).optional()
+        })?;
+        match row {
+            Some(Fetched::Data(row)) => Ok(Some(ChatMeta::from_row(&row)?)),
+            Some(Fetched::TooLarge { .. }) => {
+                Err(ReadMetaError::TooLarge { limit: MAX_META_BYTES })
+            }
+            Some(Fetched::Missing | Fetched::Unreadable) | None => Ok(None),
+        }
+    }
+
+    /// Reads a blob by the index alone, as Cursor does. The bytes are unchecked. `None` if the blob is missing or too large.
+    pub fn blob(&self, id: BlobId) -> Result<Option<Vec<u8>>, ReadDatabaseError> {
+        Ok(self.by_index(id)?.data())
+    }
+
+    /// As [`Self::blob`], but says why there is no data.
+    pub(crate) fn by_index(&self, id: BlobId) -> Result<Fetched, ReadDatabaseError> {
+        self.at_once(|blobs| blobs.by_index(id))
+    }
+
+    /// As [`Self::blob`], but tells a lost blob from one that never existed.
+    pub(crate) fn fetch(&self, id: BlobId) -> Result<Fetched, ReadDatabaseError> {
+        self.at_once(|blobs| blobs.get(id))
+    }
+
+    /// Lists all blobs, in the order of their last writing. Reads no data.
+    pub(crate) fn inventory(&self) -> Result<(Vec<StoredBlob>, Scanned), ReadDatabaseError> {
+        self.database
+            .read(|connection| Blobs::new(&self.database, connection, &self.row_ids).inventory())
+    }
+
+    /// Checks the structure of the file. Returns the first problem.
+    pub(crate) fn structural_damage(&self) -> Result<Option<String>, ReadDatabaseError> {
+        let found = self.database.read(|connection| {
+            connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
+        });
+        match found {
+            Ok(verdict) if verdict == "ok" => Ok(None),
+            Ok(verdict) => Ok(Some(verdict)),
+            Err(err) if err.is_damage() => Ok(Some("its pages are inconsistent".to_owned())),
+            Err(err) => Err(err),
+        }
+    }
+
+    /// Reads many blobs in one read. Fails if the result would not come from one moment.
+    pub(crate) fn at_once<T>(
+        &self,
+        read: impl FnOnce(&Blobs<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, ReadDatabaseError> {
+        self.database
+            .read(|connection| read(&Blobs::new(&self.database, connection, &self.row_ids)))
+    }
+
+    /// True for a damaged store, which is read as far as possible.
+    pub(crate) fn is_salvaged(&self) -> bool {
+        self.database.is_salvaged()
+    }
+
+    /// Says that the newest part is missing, if the log cannot be read.
+    pub(crate) fn shortcoming(&self) -> Option<&'static str> {
+        self.database.missing_log()
+    }
+
+    /// Says which part is missing, of the log or of the file.
+    pub(crate) fn loss(&self) -> Option<&'static str> {
+        self.database.shortcoming()
+    }
+}
+
+#[cfg(test)]
+#[path = "chat_store_tests.rs"]
+mod tests;

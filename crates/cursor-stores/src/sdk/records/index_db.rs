@@ -1,0 +1,424 @@
+//! `index.db`: the tables of agents, runs and events, in any version of their columns.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::{ControlFlow, Range};
+use std::path::Path;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{OptionalExtension, Params, Row};
+use serde_json::{Map, Value as Json};
+
+use super::fields::{at_ms, words};
+use super::row_query::{RowQuery, VisitRow, bounded, is_length};
+use crate::database::WrittenTable;
+use crate::database::again::again_if;
+use crate::database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
+use crate::lenient_json;
+use crate::model::Damage;
+use crate::sdk::records::{Agent, Event, Payload, Run};
+
+/// How many lost rows are reported by name. The second constant sorts after all of their keys.
+const MAX_NAMED: usize = 20;
+const LAST: &str = "\u{10FFFF}";
+
+/// Says why `index.db` was not read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum IndexDbError {
+    #[error(transparent)]
+    Open(#[from] OpenDatabaseError),
+    #[error(transparent)]
+    Read(#[from] ReadDatabaseError),
+    /// Not a store, or the main file of a new store that was copied without its log.
+    #[error("the database has no ordinary table `agents`; it may have been copied without its log")]
+    NotAStore,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Table {
+    Agents,
+    Runs,
+    RunEvents,
+}
+
+/// The database, open for reading.
+pub(crate) struct IndexDb {
+    database: ReadOnlyDatabase,
+    agents: Vec<String>,
+    runs: Vec<String>,
+    events: Vec<String>,
+}
+
+impl IndexDbError {
+    /// True if the error will stay: the file is damaged, and not only in use.
+    pub(crate) fn is_lasting(&self) -> bool {
+        !matches!(
+            self,
+            Self::Open(OpenDatabaseError::Locked | OpenDatabaseError::Changing)
+                | Self::Read(ReadDatabaseError::Changed)
+        )
+    }
+}
+
+/// Takes the values of a row, by column.
+pub(crate) type VisitValues<'a> = dyn FnMut(&[(&str, ValueRef<'_>)]) -> ControlFlow<()> + 'a;
+
+/// The columns to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Columns {
+    /// The columns for a list.
+    Listed,
+    /// The columns that are used.
+    Known,
+    All,
+}
+
+/// Opens the database and runs `work`, again if the database changed in the meantime.
+pub(crate) fn with_index<T>(
+    path: &Path,
+    mut work: impl FnMut(&IndexDb) -> Result<T, ReadDatabaseError>,
+) -> Result<T, IndexDbError> {
+    let is_change =
+        |err: &IndexDbError| matches!(err, IndexDbError::Read(ReadDatabaseError::Changed));
+    again_if(is_change, || Ok(work(&IndexDb::open(path)?)?))
+}
+
+impl Table {
+    pub(crate) const ALL: [Self; 3] = [Self::Agents, Self::Runs, Self::RunEvents];
+
+    pub(crate) fn name(self) -> &'static str {
+        self.written().name()
+    }
+
+    fn is_wanted(self, column: &str, columns: Columns) -> bool {
+        let known = self.written().usual_columns(usize::MAX);
+        match columns {
+            Columns::All => true,
+            Columns::Known => known.contains(&column),
+            Columns::Listed => known.contains(&column) && column != "result",
+        }
+    }
+
+    /// The table as Cursor writes it.
+    fn written(self) -> WrittenTable {
+        match self {
+            Self::Agents => WrittenTable::Agents,
+            Self::Runs => WrittenTable::Runs,
+            Self::RunEvents => WrittenTable::RunEvents,
+        }
+    }
+
+    /// A table without these columns is not one of the SDK.
+    fn essential_columns(self) -> [&'static str; 2] {
+        match self {
+            Self::Agents => ["agent_id", "status"],
+            Self::Runs => ["run_id", "agent_id"],
+            Self::RunEvents => ["run_id", "seq"],
+        }
+    }
+}
+
+impl IndexDb {
+    fn open(path: &Path) -> Result<Self, IndexDbError> {
+        let database = ReadOnlyDatabase::open(path)?;
+        database.check_small()?;
+        let columns = |table: Table| database.columns(table.name(), &table.essential_columns());
+        let (agents, runs, events) =
+            (columns(Table::Agents)?, columns(Table::Runs)?, columns(Table::RunEvents)?);
+        if agents.is_empty() && runs.is_empty() && events.is_empty() {
+            return Err(IndexDbError::NotAStore);
+        }
+        Ok(Self { database, agents, runs, events })
+    }
+
+    fn columns(&self, table: Table) -> &[String] {
+        match table {
+            Table::Agents => &self.agents,
+            Table::Runs => &self.runs,
+            Table::RunEvents => &self.events,
+        }
+    }
+
+    /// Says what is missing from everything that is read here, and names lost rows.
+    pub(crate) fn shortcoming(&self) -> Vec<Damage> {
+        let whole = self.database.shortcoming().map(|what| Damage::new("index.db", what));
+        let lost = self.database.lost(""..LAST).take(MAX_NAMED);
+        let rows = lost.map(|(key, loss)| Damage::new(format!("index.db {key}"), loss.what()));
+        whole.into_iter().chain(rows).collect()
+    }
+
+    /// The damage of some runs if it is known, or else of the whole index.
+    pub(crate) fn damage_of_all(&self, runs: &[Run]) -> Vec<Damage> {
+        let mut damage: Vec<Damage> =
+            runs.iter().flat_map(|run| self.damage_of(run)).take(MAX_NAMED).collect();
+        damage.dedup();
+        damage
+    }
+
+    pub(crate) fn damage_of(&self, run: &Run) -> Vec<Damage> {
+        if !self.database.is_all_lost_known() || self.database.missing_log().is_some() {
+            return self
+                .database
+                .shortcoming()
+                .map(|what| Damage::new("index.db", what))
+                .into_iter()
+                .collect();
+        }
+        let lost = |keys: Range<&str>, table: &'static str| {
+            let lost = self.database.lost(keys);
+            lost.map(move |(key, loss)| Damage::new(format!("{table} {key}"), loss.what()))
+                .collect::<Vec<_>>()
+        };
+        let (own, first, end) =
+            (format!("{}\0", run.id), format!("{}/", run.id), format!("{}0", run.id));
+        [lost(&run.id..&own, "runs"), lost(&first..&end, "run_events")].concat()
+    }
+
+    pub(crate) fn has(&self, table: Table) -> bool {
+        !self.columns(table).is_empty()
+    }
+
+    /// All agents, or one.
+    pub(crate) fn agents(&self, id: Option<&str>) -> Result<Vec<Agent>, ReadDatabaseError> {
+        let condition = if id.is_some() { "agent_id = ?1" } else { "?1 IS NULL" };
+        let mut agents = Vec::new();
+        let query = (condition, "agent_id");
+        self.visit(Table::Agents, Columns::Listed, query, [id], &mut |row| {
+            agents.extend(Agent::from_row(&fields(row)?));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(agents)
+    }
+
+    /// All runs, or those of one agent, unsorted.
+    pub(crate) fn runs(
+        &self,
+        agent_id: Option<&str>,
+        columns: Columns,
+        damage: &mut Vec<Damage>,
+    ) -> Result<Vec<Run>, ReadDatabaseError> {
+        let condition = if agent_id.is_some() { "agent_id = ?1" } else { "?1 IS NULL" };
+        let mut runs = Vec::new();
+        let mut too_large = Vec::new();
+        let query = (condition, "agent_id");
+        self.visit(Table::Runs, columns, query, [agent_id], &mut |row| {
+            let row = fields(row)?;
+            let run = Run::from_row(&row);
+            if let (Some(run), Some(result)) = (&run, row.get("result"))
+                && is_length(result)
+            {
+                let place = format!("runs {}", run.id);
+                too_large.push(Damage::new(place, "its result is too large to read"));
+            }
+            runs.extend(run);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        damage.append(&mut too_large);
+        // The SDK does not update the row while events come in.
+        for run in runs.iter_mut().filter(|run| !run.status.is_over()) {
+            run.updated = run.updated.max(self.last_event_at(&run.id)?);
+        }
+        Ok(runs)
+    }
+
+    /// The events of a run, sorted.
+    pub(crate) fn events(&self, run_id: &str) -> Result<Vec<Event>, ReadDatabaseError> {
+        let mut events = Vec::new();
+        let query = ("run_id = ?1", "seq");
+        self.visit(Table::RunEvents, Columns::Known, query, [run_id], &mut |row| {
+            let mut row = fields(row)?;
+            events.push(Event {
+                seq: row.get("seq").and_then(Json::as_i64).unwrap_or_default(),
+                kind: words(row.get("event_type")).unwrap_or_default(),
+                at: at_ms(row.get("created_at")),
+                payload: payload(&mut row),
+            });
+            Ok(ControlFlow::Continue(()))
+        })?;
+        events.sort_by_key(|event| event.seq);
+        Ok(events)
+    }
+
+    /// The time of the latest event of a run.
+    fn last_event_at(&self, run_id: &str) -> Result<Option<i64>, ReadDatabaseError> {
+        if !self.events.iter().any(|name| name == "created_at") {
+            return Ok(None);
+        }
+        self.database.read(|connection| {
+            let sql =
+                "SELECT created_at FROM run_events WHERE run_id = ?1 ORDER BY seq DESC LIMIT 1";
+            let at = |row: &Row<'_>| Ok(row.get::<_, String>(0).ok());
+            let latest = connection.prepare_cached(sql)?.query_row([run_id], at).optional();
+            Ok(latest?.flatten().and_then(|at| at_ms(Some(&at.into()))))
+        })
+    }
+
+    /// The highest event number of a run.
+    pub(crate) fn last_seq(&self, run_id: &str) -> Result<Option<i64>, ReadDatabaseError> {
+        if !self.has(Table::RunEvents) {
+            return Ok(None);
+        }
+        self.database.read(|connection| {
+            let sql = "SELECT max(seq) FROM run_events WHERE run_id = ?1";
+            connection
+                .prepare_cached(sql)?
+                .query_row([run_id], |row| Ok(row.get(0).unwrap_or_default()))
+        })
+    }
+
+    /// Calls `visit` with the values of each row whose `column` is `equals`, by column. Skips and reports values that
+    /// are too large.
+    pub(crate) fn visit_values(
+        &self,
+        table: Table,
+        column: &str,
+        equals: &str,
+        damage: &mut Vec<Damage>,
+        visit: &mut VisitValues<'_>,
+    ) -> Result<(), ReadDatabaseError> {
+        let order = if table == Table::RunEvents { "seq" } else { "rowid" };
+        let condition = format!("{column} = ?1");
+        let names = self.columns(table);
+        let mut too_large = Vec::new();
+        let query = (condition.as_str(), order);
+        self.visit(table, Columns::All, query, [equals], &mut |row| {
+            let mut values = Vec::with_capacity(names.len());
+            for (place, name) in names.iter().enumerate() {
+                match row.get_ref(place + 1)? {
+                    ValueRef::Integer(number) if is_length(&number.into()) => {
+                        let place = format!("{}.{name} of {equals}", table.name());
+                        too_large.push(Damage::new(place, "it is too large to search"));
+                    }
+                    value => values.push((name.as_str(), value)),
+                }
+            }
+            Ok(visit(&values))
+        })?;
+        damage.append(&mut too_large);
+        Ok(())
+    }
+
+    /// The runs whose rows are lost but whose events are there, without the known ones. The events name their agent.
+    pub(crate) fn lost_runs(&self, known: &HashSet<&str>) -> Result<Vec<Run>, ReadDatabaseError> {
+        let mut lost = Vec::new();
+        for id in self.runs_of_events()? {
+            if known.contains(id.as_str()) {
+                continue;
+            }
+            let mut run = Run { updated: self.last_event_at(&id)?, id, ..Run::default() };
+            let query = ("run_id = ?1", "seq");
+            self.visit(Table::RunEvents, Columns::Known, query, [&run.id], &mut |row| {
+                let mut row = fields(row)?;
+                run.created = run.created.or(at_ms(row.get("created_at")));
+                if let Payload::Json(json) = payload(&mut row)
+                    && let Ok(envelope) = lenient_json::parse(&json)
+                    && let Some(agent) = words(envelope.get("agentId"))
+                {
+                    run.agent_id = agent;
+                    return Ok(ControlFlow::Break(()));
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            lost.push(run);
+        }
+        Ok(lost)
+    }
+
+    /// The runs that events name, each once. Reads only keys.
+    pub(crate) fn runs_of_events(&self) -> Result<Vec<String>, ReadDatabaseError> {
+        if !self.has(Table::RunEvents) {
+            return Ok(Vec::new());
+        }
+        self.database.read(|connection| {
+            // Skips from key to key, so that a run with many events costs no more than one with few.
+            let sql = "SELECT run_id FROM run_events WHERE run_id > ?1 ORDER BY run_id LIMIT 1";
+            let mut statement = connection.prepare(sql)?;
+            let mut runs: Vec<String> = Vec::new();
+            loop {
+                let last = runs.last().map(String::as_str).unwrap_or_default();
+                let mut rows = statement.query([last])?;
+                let next = match rows.next()? {
+                    Some(row) => match row.get_ref(0)? {
+                        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+                        // Values that are not text sort after all texts.
+                        _ => return Ok(runs),
+                    },
+                    None => return Ok(runs),
+                };
+                // Bytes that are not UTF-8 would make the loop endless.
+                if next.as_str() <= last {
+                    return Ok(runs);
+                }
+                drop(rows);
+                runs.push(next);
+            }
+        })
+    }
+
+    /// The number of rows of every ordinary table.
+    pub(crate) fn counts(&self) -> Result<BTreeMap<String, u64>, ReadDatabaseError> {
+        self.database.read(|connection| {
+            let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+            let names: Vec<String> = connection
+                .prepare(sql)?
+                .query_map([], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            names
+                .into_iter()
+                .map(|name| {
+                    let sql = format!("SELECT count(*) FROM \"{}\"", name.replace('"', "\"\""));
+                    let count: i64 = connection.query_row(&sql, [], |row| row.get(0))?;
+                    Ok((name, count.unsigned_abs()))
+                })
+                .collect()
+        })
+    }
+
+    fn visit<P: Params + Copy>(
+        &self,
+        table: Table,
+        columns: Columns,
+        (condition, order): (&str, &str),
+        params: P,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<(), ReadDatabaseError> {
+        let names = self.columns(table).iter().map(String::as_str);
+        let wanted: Vec<&str> = names.filter(|name| table.is_wanted(name, columns)).collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let query = RowQuery { table: table.name(), selected: bounded(&wanted), condition, order };
+        query.visit(&self.database, params, visit)
+    }
+}
+
+/// A row as JSON, by column.
+fn fields(row: &Row<'_>) -> rusqlite::Result<Map<String, Json>> {
+    let statement = row.as_ref();
+    let mut fields = Map::new();
+    for place in 1..statement.column_count() {
+        let value = match row.get_ref(place)? {
+            ValueRef::Null => continue,
+            ValueRef::Integer(number) => number.into(),
+            ValueRef::Real(number) => number.into(),
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+                String::from_utf8_lossy(bytes).into_owned().into()
+            }
+        };
+        fields.insert(statement.column_name(place)?.to_owned(), value);
+    }
+    Ok(fields)
+}
+
+fn payload(row: &mut Map<String, Json>) -> Payload {
+    match (row.remove("payload_json"), row.remove("payload_ref")) {
+        (Some(Json::String(text)), _) => Payload::Json(text.into_bytes()),
+        (Some(value), _) if is_length(&value) => Payload::TooLarge,
+        (Some(value), _) => Payload::Json(value.to_string().into_bytes()),
+        (None, Some(Json::String(reference))) => Payload::Elsewhere(reference),
+        (None, _) => Payload::Absent,
+    }
+}
+
+#[cfg(test)]
+#[path = "index_db_tests.rs"]
+mod tests;

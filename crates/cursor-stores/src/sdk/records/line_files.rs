@@ -1,0 +1,209 @@
+//! The other form of the store: four files of lines. The SDK rewrites a whole file with every change.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value as Json};
+
+use super::fields::{at_ms, words};
+use crate::chat::BlobId;
+use crate::lenient_json;
+use crate::lines::{Line, LineReader};
+use crate::model::Damage;
+use crate::plain_file::{self, PlainFileError};
+use crate::sdk::records::{Agent, Event, Payload, Run};
+
+pub(crate) const AGENTS: &str = "agents.ndjson";
+pub(crate) const RUNS: &str = "runs.ndjson";
+pub(crate) const RUN_EVENTS: &str = "run_events.ndjson";
+pub(crate) const CHECKPOINTS: &str = "checkpoints.ndjson";
+pub(crate) const ALL: [&str; 4] = [AGENTS, RUNS, RUN_EVENTS, CHECKPOINTS];
+
+/// The SDK itself cannot read a larger file, because it reads it as one string.
+const MAX_FILE_BYTES: u64 = 1024 * 1024 * 1024;
+/// A longer line is skipped.
+const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
+/// The most bytes of an agent's blobs to keep in memory. Further blobs count as missing.
+const MAX_BLOB_BYTES: usize = 256 * 1024 * 1024;
+
+/// The directory of the files.
+#[derive(Debug, Clone)]
+pub(crate) struct LineFiles {
+    pub(crate) directory: PathBuf,
+}
+
+impl LineFiles {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// All agents, or one.
+    pub(crate) fn agents(
+        &self,
+        id: Option<&str>,
+        damage: &mut Vec<Damage>,
+    ) -> Result<Vec<Agent>, PlainFileError> {
+        let mut agents = BTreeMap::new();
+        self.visit_objects(AGENTS, id.as_slice(), damage, &mut |document| {
+            // If an agent occurs twice, the last line counts.
+            if let Some(agent) = Agent::from_document(document)
+                && id.is_none_or(|id| id == agent.id)
+            {
+                agents.insert(agent.id.clone(), agent);
+            }
+        })?;
+        Ok(agents.into_values().collect())
+    }
+
+    /// All runs, or those of one agent, unsorted.
+    pub(crate) fn runs(
+        &self,
+        agent_id: Option<&str>,
+        damage: &mut Vec<Damage>,
+    ) -> Result<Vec<Run>, PlainFileError> {
+        let mut runs = BTreeMap::new();
+        self.visit_objects(RUNS, agent_id.as_slice(), damage, &mut |document| {
+            if let Some(run) = Run::from_document(document)
+                && agent_id.is_none_or(|id| id == run.agent_id)
+            {
+                runs.insert(run.id.clone(), run);
+            }
+        })?;
+        Ok(runs.into_values().collect())
+    }
+
+    /// The events of these runs, sorted, in one pass over the file.
+    pub(crate) fn events(
+        &self,
+        runs: &[&str],
+        damage: &mut Vec<Damage>,
+    ) -> Result<HashMap<String, Vec<Event>>, PlainFileError> {
+        let mut events: HashMap<String, Vec<Event>> =
+            runs.iter().map(|run| ((*run).to_owned(), Vec::new())).collect();
+        if runs.is_empty() {
+            return Ok(events);
+        }
+        self.visit_objects(RUN_EVENTS, runs, damage, &mut |document| {
+            let run = document.get("runId").and_then(Json::as_str).unwrap_or_default();
+            let Some(of_run) = events.get_mut(run) else { return };
+            let payload = match (document.get("payload"), words(document.get("payloadRef"))) {
+                (None | Some(Json::Null), Some(reference)) => Payload::Elsewhere(reference),
+                (None | Some(Json::Null), None) => Payload::Absent,
+                (Some(payload), _) => Payload::Json(payload.to_string().into_bytes()),
+            };
+            of_run.push(Event {
+                seq: document.get("seq").and_then(Json::as_i64).unwrap_or_default(),
+                kind: words(document.get("eventType")).unwrap_or_default(),
+                at: at_ms(document.get("createdAt")),
+                payload,
+            });
+        })?;
+        for events in events.values_mut() {
+            events.sort_by_key(|event| event.seq);
+        }
+        Ok(events)
+    }
+
+    /// The blobs of an agent, up to the limit.
+    pub(crate) fn blobs(
+        &self,
+        agent_id: &str,
+        damage: &mut Vec<Damage>,
+    ) -> Result<HashMap<BlobId, Vec<u8>>, PlainFileError> {
+        let mut blobs = HashMap::new();
+        let mut room = MAX_BLOB_BYTES;
+        self.visit_objects(CHECKPOINTS, &[agent_id], damage, &mut |document| {
+            let Some((id, data)) = blob(document, agent_id) else { return };
+            if let Some(left) = room.checked_sub(data.len()) {
+                room = left;
+                blobs.insert(id, data);
+            }
+        })?;
+        Ok(blobs)
+    }
+
+    /// Visits the lines that are JSON objects. If ids are given, visits only lines that mention one of them. Reports
+    /// lines that are not objects.
+    ///
+    /// Does not find an escaped id, but ids are plain, and the SDK escapes only what it must.
+    fn visit_objects(
+        &self,
+        name: &str,
+        ids: &[&str],
+        damage: &mut Vec<Damage>,
+        visit: &mut dyn FnMut(&Map<String, Json>),
+    ) -> Result<(), PlainFileError> {
+        let quoted: Vec<String> = ids.iter().map(|id| format!("\"{id}\"")).collect();
+        let is_mentioned = |line: &[u8]| {
+            let has = |id: &String| memchr::memmem::find(line, id.as_bytes()).is_some();
+            quoted.is_empty() || quoted.iter().any(has)
+        };
+        let mut unreadable = Vec::new();
+        visit_lines(&self.file(name), damage, &mut |number, line| {
+            // Searching for many ids takes longer than parsing the line.
+            if ids.len() == 1 && !is_mentioned(line) {
+                return ControlFlow::Continue(());
+            }
+            match lenient_json::parse(line) {
+                Ok(Json::Object(object)) => visit(&object),
+                _ if is_mentioned(line) => {
+                    let place = format!("{name} line {number}");
+                    unreadable.push(Damage::new(place, "it is not a JSON object"));
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        })?;
+        damage.append(&mut unreadable);
+        Ok(())
+    }
+}
+
+/// The id and the bytes of a line of `checkpoints.ndjson`, if they belong to this agent.
+pub(crate) fn blob(document: &Map<String, Json>, agent_id: &str) -> Option<(BlobId, Vec<u8>)> {
+    if document.get("agentId")?.as_str()? != agent_id {
+        return None;
+    }
+    let id = document.get("blobId")?.as_str()?.parse().ok()?;
+    Some((id, STANDARD.decode(document.get("dataBase64")?.as_str()?).ok()?))
+}
+
+/// Calls `visit` with every line that is not empty, and its number from 1, until it breaks. A missing file has no
+/// lines. Reports lines that are too long.
+pub(crate) fn visit_lines(
+    path: &Path,
+    damage: &mut Vec<Damage>,
+    visit: &mut dyn FnMut(usize, &[u8]) -> ControlFlow<()>,
+) -> Result<(), PlainFileError> {
+    let file = match plain_file::open_at_most(path, MAX_FILE_BYTES) {
+        Ok(file) => file,
+        Err(PlainFileError::Missing { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let failed = |source| PlainFileError::Read { path: path.to_owned(), source };
+    let mut lines = LineReader::with_limit(file, MAX_LINE_BYTES);
+    for number in 1.. {
+        match lines.next().map_err(failed)? {
+            None => break,
+            Some(Line::TooLong) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let place = format!("{name} line {number}");
+                damage.push(Damage::new(place, "it is too long to read"));
+            }
+            Some(Line::Whole { bytes, .. }) => {
+                let line = bytes.trim_ascii();
+                if !line.is_empty() && visit(number, line).is_break() {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "line_files_tests.rs"]
+mod tests;

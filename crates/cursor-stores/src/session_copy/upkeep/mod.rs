@@ -1,0 +1,7 @@
+//! Checking a store, repairing it, and dropping blobs that nothing refers to.
+
+pub(crate) mod gc;
+pub(crate) mod repair;
+pub(crate) mod replace;
+pub(crate) mod root_candidates;
+pub(crate) mod verify;

@@ -1,0 +1,66 @@
+//! The limits of a run on the machine, and the mechanism that enforces them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::RunRequest;
+
+/// The limits of a run on the machine, as requested. Zero means: no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ResourceLimits {
+    /// Memory of all processes of the run together, including its file systems in memory.
+    pub memory_bytes: u64,
+    /// Processes and threads at any moment.
+    pub processes: u64,
+    /// Its share of a busy processor; the default of every process is 100.
+    pub cpu_weight: u64,
+    /// The most processor time, in thousandths of a processor.
+    pub cpu_milli: u64,
+    /// The largest file that the run may write.
+    pub file_bytes: u64,
+    /// The most files that one process may have open.
+    pub open_files: u64,
+    /// The most that the run may add to the workspace, to other writable directories of the host, and to its own record.
+    pub disk_bytes: u64,
+    /// True if the run is refused when nothing can limit the memory and processes of the whole run.
+    pub required: bool,
+}
+
+impl ResourceLimits {
+    /// Replaces the limits that the request names.
+    pub fn set(&mut self, request: &RunRequest) {
+        let asked = [
+            (&mut self.memory_bytes, request.memory.map(|limit| limit.0)),
+            (&mut self.processes, request.processes.map(|limit| limit.0)),
+            (&mut self.cpu_milli, request.cpus.map(|limit| limit.0)),
+            (&mut self.file_bytes, request.max_file_size.map(|limit| limit.0)),
+            (&mut self.disk_bytes, request.disk.map(|limit| limit.0)),
+        ];
+        for (limit, asked) in asked {
+            *limit = asked.unwrap_or(*limit);
+        }
+    }
+}
+
+/// The mechanism that enforces a run's limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitBackend {
+    /// A directory of Caretaker's in a cgroup v2 tree that is delegated to the user.
+    CgroupV2,
+    /// A scope that systemd made for the run.
+    SystemdScope,
+    /// Directories of Caretaker's in the cgroup v1 trees; only root can have them.
+    CgroupV1,
+    /// Limits of each process, and a regular check of all of them.
+    Rlimits,
+}
+
+/// The limits in force for a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct LimitsInForce {
+    /// The mechanism.
+    pub backend: LimitBackend,
+    /// The limits that the mechanism enforces. A limit that was requested and is zero here is not enforced.
+    pub held: ResourceLimits,
+}

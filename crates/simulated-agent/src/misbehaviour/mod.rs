@@ -1,0 +1,190 @@
+//! Every misbehaviour of the simulated agent, by name.
+//!
+//! A script says `misbehave NAME [ARGUMENT]` at the place where it begins. `SIMULATED_AGENT_MISBEHAVE=name[=argument],name…`
+//! in the environment holds for the whole run.
+
+mod acts;
+mod table;
+
+use crate::process::ending::Ending;
+use crate::script::did_you_mean;
+use crate::session_store::CrashPoint;
+use crate::startup::Startup;
+use crate::turn::Turn;
+use table::SCENARIOS;
+
+/// One way to misbehave.
+#[derive(Debug)]
+struct Scenario {
+    name: &'static str,
+    takes: Takes,
+    summary: &'static str,
+    act: Act,
+}
+
+/// Names are unique, and functions have no useful identity.
+impl PartialEq for Scenario {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Takes {
+    Nothing,
+    Number(&'static str, u64),
+    CrashPoint,
+}
+
+/// The misbehaviour itself, and its moment.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    /// Ends the process before the first line, at the latest when the script is known.
+    AtStartup(fn(&Startup<'_>) -> Ending),
+    /// At its place in the script; from the environment, right after the echo of the prompt.
+    AtOnce(fn(&mut Turn, u64) -> Result<(), Ending>),
+    /// At the next such moment.
+    At(Moment, fn(&mut Turn, u64) -> Result<(), Ending>),
+    /// SIGKILL at the next such point of the session's writer. `None` means the point in the argument.
+    KillAt(Option<CrashPoint>),
+    /// Before the prompt is stored.
+    Forget,
+    /// `create-chat` prints its id and stays.
+    CreateChat,
+}
+
+/// A moment of a turn at which something may go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// `started` is printed and the tools run.
+    MidTool,
+    /// Everything is said and stored.
+    BeforeResult,
+    AfterResult,
+}
+
+/// A misbehaviour with its argument.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Armed {
+    scenario: &'static Scenario,
+    number: u64,
+    point: Option<CrashPoint>,
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownMisbehaviour {
+    #[error("unknown misbehaviour `{name}`{hint} (see --help-scenarios)")]
+    Name { name: String, hint: String },
+    #[error("`{0}` takes no argument")]
+    Surplus(&'static str),
+    #[error("`{name}` takes a number of {unit}, not `{argument}`")]
+    NotANumber { name: &'static str, unit: &'static str, argument: String },
+    #[error("`{name}` takes one of {points}")]
+    CrashPoint { name: &'static str, points: String },
+}
+
+impl Armed {
+    /// Reads `name`, `name=argument` or `name argument`.
+    pub fn parse(text: &str) -> Result<Self, UnknownMisbehaviour> {
+        let (name, argument) = match text.trim().split_once(['=', ' ']) {
+            Some((name, argument)) => (name, Some(argument.trim())),
+            None => (text.trim(), None),
+        };
+        let Some(scenario) = SCENARIOS.iter().find(|scenario| scenario.name == name) else {
+            let hint = did_you_mean(name, SCENARIOS.iter().map(|scenario| scenario.name));
+            return Err(UnknownMisbehaviour::Name { name: name.to_owned(), hint });
+        };
+        let name = scenario.name;
+        let mut armed = Self { scenario, number: 0, point: None };
+        match (scenario.takes, argument) {
+            (Takes::Nothing, None) => {}
+            (Takes::Nothing, Some(_)) => return Err(UnknownMisbehaviour::Surplus(name)),
+            (Takes::Number(_, default), None) => armed.number = default,
+            (Takes::Number(unit, _), Some(argument)) => {
+                let argument = argument.to_owned();
+                let bad =
+                    |_| UnknownMisbehaviour::NotANumber { name, unit, argument: argument.clone() };
+                armed.number = argument.parse().map_err(bad)?;
+            }
+            (Takes::CrashPoint, argument) => {
+                armed.point = argument.and_then(CrashPoint::from_name);
+                if armed.point.is_none() {
+                    return Err(UnknownMisbehaviour::CrashPoint { name, points: crash_points() });
+                }
+            }
+        }
+        Ok(armed)
+    }
+
+    /// Reads a list with commas between its members.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, UnknownMisbehaviour> {
+        text.split(',').filter(|member| !member.trim().is_empty()).map(Self::parse).collect()
+    }
+
+    /// Ends the process if this misbehaviour does so before the first line.
+    pub fn at_startup(&self, startup: &Startup<'_>) -> Result<(), Ending> {
+        match self.scenario.act {
+            Act::AtStartup(act) => Err(act(startup)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Acts now, if that is its moment.
+    pub fn at_once(&self, turn: &mut Turn) -> Result<(), Ending> {
+        match self.scenario.act {
+            Act::AtOnce(act) => act(turn, self.number),
+            _ => Ok(()),
+        }
+    }
+
+    /// Acts, if this is its moment.
+    pub fn at(&self, now: Moment, turn: &mut Turn) -> Result<(), Ending> {
+        match self.scenario.act {
+            Act::At(moment, act) if moment == now => act(turn, self.number),
+            _ => Ok(()),
+        }
+    }
+
+    /// The point at which the session's writer dies.
+    pub fn crash_point(&self) -> Option<CrashPoint> {
+        match self.scenario.act {
+            Act::KillAt(fixed) => fixed.or(self.point),
+            _ => None,
+        }
+    }
+
+    /// True if the agent loses the conversation.
+    pub fn forgets(&self) -> bool {
+        matches!(self.scenario.act, Act::Forget)
+    }
+
+    pub fn keeps_create_chat(&self) -> bool {
+        matches!(self.scenario.act, Act::CreateChat)
+    }
+}
+
+/// The output of `--help-scenarios`: one line per misbehaviour.
+pub fn list() -> String {
+    let lines = SCENARIOS.iter().map(|scenario| {
+        let usage = match scenario.takes {
+            Takes::Nothing => scenario.name.to_owned(),
+            Takes::Number(unit, default) => format!("{}[={unit}, {default}]", scenario.name),
+            Takes::CrashPoint => format!("{}=POINT", scenario.name),
+        };
+        format!("{usage:<36} {}\n", scenario.summary)
+    });
+    format!(
+        "{}\nPOINT is one of {}.\nIn a script: misbehave NAME [ARGUMENT]\n\
+         In the environment: SIMULATED_AGENT_MISBEHAVE=NAME[=ARGUMENT],…\n",
+        lines.collect::<String>(),
+        crash_points()
+    )
+}
+
+fn crash_points() -> String {
+    CrashPoint::ALL.map(CrashPoint::name).join(", ")
+}
+
+#[cfg(test)]
+#[path = "misbehaviour_tests.rs"]
+mod tests;

@@ -1,0 +1,204 @@
+//! The agent's permissions: the allow and deny lists, `--force`, and the read-only modes.
+//!
+//! A headless agent cannot ask the user, so it rejects every call that is not allowed. Reads and edits need no entry in
+//! the allow-list; shells, MCP tools and web pages do. A deny entry wins over everything, `--force` included.
+
+mod rule;
+
+use std::path::{Path, PathBuf};
+
+use cursor_home::{CursorRoots, WorkspacePath, without_dots};
+use serde_json::Value;
+
+use crate::tools::{ParsedCommand, read_regular_file};
+use rule::Rule;
+
+/// More than the caches in `cli-config.json` need.
+const MAX_SETTINGS_BYTES: u64 = 4 * 1024 * 1024;
+
+/// How much the agent may do beyond the lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalPolicy {
+    /// Nothing: only the lists count.
+    AllowList,
+    /// Everything that is not denied: `--force`.
+    Force,
+    /// Nothing that changes files: `--mode plan` and `--mode ask`. Wins over `--force`.
+    ReadOnly,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Allowed,
+    /// Only the user could allow it.
+    NotAllowed,
+    /// A deny entry forbids it.
+    Denied,
+}
+
+/// The rules of one run.
+#[derive(Debug, Clone)]
+pub struct Permissions {
+    policy: ApprovalPolicy,
+    allow: Vec<Rule>,
+    deny: Vec<Rule>,
+    workspace: PathBuf,
+    home: PathBuf,
+}
+
+/// Commands that the read-only modes run without an entry in the allow-list.
+const READ_ONLY_COMMANDS: [&str; 7] = ["ls", "cat", "pwd", "head", "tail", "wc", "grep"];
+
+impl Permissions {
+    /// Reads the lists: `cli-config.json`, then each `.cursor/cli.json` from the project root down to the workspace.
+    /// A deeper file replaces the lists that it has. An unreadable file counts as missing.
+    pub fn load(
+        roots: &CursorRoots,
+        project_root: &WorkspacePath,
+        workspace: &WorkspacePath,
+        policy: ApprovalPolicy,
+    ) -> Self {
+        let config = read_json(&roots.cli_config()).unwrap_or_default();
+        let mut allow =
+            list(&config["permissions"]["allow"]).unwrap_or_else(|| vec!["Shell(ls)".to_owned()]);
+        let mut deny = list(&config["permissions"]["deny"]).unwrap_or_default();
+        for file in project_files(project_root.as_path(), workspace.as_path()) {
+            let Some(permissions) = read_json(&file).and_then(project_permissions) else {
+                continue;
+            };
+            allow = list(&permissions["allow"]).unwrap_or(allow);
+            deny = list(&permissions["deny"]).unwrap_or(deny);
+        }
+        for domain in list(&config["webFetchDomainAllowlist"]).unwrap_or_default() {
+            allow.push(format!("WebFetch({domain})"));
+        }
+        let user = read_json(&roots.dot_cursor().join("permissions.json")).unwrap_or_default();
+        for server_and_tool in list(&user["mcpAllowlist"]).unwrap_or_default() {
+            allow.push(format!("Mcp({server_and_tool})"));
+        }
+        let unrestricted =
+            policy == ApprovalPolicy::AllowList && config["approvalMode"] == "unrestricted";
+        let policy = if unrestricted { ApprovalPolicy::Force } else { policy };
+        Self::new(policy, &allow, &deny, workspace.as_path(), roots.home())
+    }
+
+    /// Makes rules from entries such as `Shell(git:log*)`. Skips entries without a meaning.
+    pub fn new(
+        policy: ApprovalPolicy,
+        allow: &[impl AsRef<str>],
+        deny: &[impl AsRef<str>],
+        workspace: &Path,
+        home: &Path,
+    ) -> Self {
+        Self {
+            policy,
+            allow: allow.iter().filter_map(|entry| Rule::parse(entry.as_ref())).collect(),
+            deny: deny.iter().filter_map(|entry| Rule::parse(entry.as_ref())).collect(),
+            workspace: workspace.to_owned(),
+            home: home.to_owned(),
+        }
+    }
+
+    pub(crate) fn shell(&self, command: &ParsedCommand) -> Verdict {
+        let denied = command
+            .commands
+            .iter()
+            .any(|command| self.deny.iter().any(|rule| rule.denies_command(command)));
+        self.verdict(denied, || {
+            // A command that was not parsed might run anything.
+            !command.parsing_failed
+                && !command.has_command_substitution
+                && !command.commands.is_empty()
+                && command.commands.iter().all(|command| {
+                    let harmless = self.policy == ApprovalPolicy::ReadOnly
+                        && READ_ONLY_COMMANDS.contains(&command.name.as_str());
+                    harmless || self.allow.iter().any(|rule| rule.allows_command(command))
+                })
+                && (self.policy != ApprovalPolicy::ReadOnly || !command.has_output_redirect())
+        })
+    }
+
+    pub(crate) fn read(&self, path: &Path) -> Verdict {
+        let names = self.names(path);
+        let denied = self.deny.iter().any(|rule| rule.is_about_reading(&names, &self.home));
+        if denied { Verdict::Denied } else { Verdict::Allowed }
+    }
+
+    pub(crate) fn write(&self, path: &Path) -> Verdict {
+        let names = self.names(path);
+        let denied = self.deny.iter().any(|rule| rule.is_about_writing(&names, &self.home));
+        // The agent must not change the file that hides other files from it.
+        if denied || path.file_name() == Some(".cursorignore".as_ref()) {
+            return Verdict::Denied;
+        }
+        if self.policy == ApprovalPolicy::ReadOnly { Verdict::NotAllowed } else { Verdict::Allowed }
+    }
+
+    pub(crate) fn mcp(&self, server: &str, tool: &str) -> Verdict {
+        let denied = self.deny.iter().any(|rule| rule.is_about_mcp(server, tool));
+        self.verdict(denied, || self.allow.iter().any(|rule| rule.is_about_mcp(server, tool)))
+    }
+
+    pub(crate) fn web_fetch(&self, url: &str) -> Verdict {
+        let domain = domain(url);
+        let denied = self.deny.iter().any(|rule| rule.is_about_domain(&domain));
+        self.verdict(denied, || self.allow.iter().any(|rule| rule.is_about_domain(&domain)))
+    }
+
+    fn verdict(&self, denied: bool, is_listed: impl Fn() -> bool) -> Verdict {
+        match self.policy {
+            _ if denied => Verdict::Denied,
+            ApprovalPolicy::Force => Verdict::Allowed,
+            ApprovalPolicy::AllowList | ApprovalPolicy::ReadOnly if is_listed() => Verdict::Allowed,
+            ApprovalPolicy::AllowList | ApprovalPolicy::ReadOnly => Verdict::NotAllowed,
+        }
+    }
+
+    /// A pattern may name a path from the root or from the workspace.
+    fn names(&self, path: &Path) -> Vec<String> {
+        // A detour through `..` evades no pattern.
+        let path = without_dots(path);
+        let relative =
+            path.strip_prefix(&self.workspace).ok().map(|path| path.to_string_lossy().into_owned());
+        relative.into_iter().chain([path.to_string_lossy().into_owned()]).collect()
+    }
+}
+
+/// The project's files from the shallowest to the deepest.
+fn project_files(project_root: &Path, workspace: &Path) -> Vec<PathBuf> {
+    let mut directories: Vec<&Path> =
+        workspace.ancestors().take_while(|directory| directory.starts_with(project_root)).collect();
+    directories.reverse();
+    directories.into_iter().map(|directory| directory.join(".cursor/cli.json")).collect()
+}
+
+/// A project's file has `permissions` and nothing else. The agent ignores a file with other keys.
+fn project_permissions(file: Value) -> Option<Value> {
+    let object = file.as_object()?;
+    let permissions = object.get("permissions")?.as_object()?;
+    let is_strict =
+        object.len() == 1 && permissions.keys().all(|key| key == "allow" || key == "deny");
+    is_strict.then(|| file["permissions"].clone())
+}
+
+fn list(value: &Value) -> Option<Vec<String>> {
+    let entries = value.as_array()?.iter();
+    Some(entries.filter_map(Value::as_str).map(str::to_owned).collect())
+}
+
+fn read_json(path: &Path) -> Option<Value> {
+    let file = read_regular_file(path, MAX_SETTINGS_BYTES).ok()?;
+    serde_json::from_slice(&file.bytes).ok()
+}
+
+/// The host of an address, in lower case, without user and port.
+fn domain(url: &str) -> String {
+    let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = after_scheme.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    host.split(':').next().unwrap_or_default().to_ascii_lowercase()
+}
+
+#[cfg(test)]
+#[path = "permissions_tests.rs"]
+mod tests;

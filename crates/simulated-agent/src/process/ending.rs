@@ -1,0 +1,35 @@
+//! How the process ends before its work is done.
+
+use std::fmt::Display;
+use std::io;
+
+/// The end of the process: an exit code, and a text on stderr.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ending {
+    pub exit_code: u8,
+    /// Empty for silence.
+    pub stderr: String,
+}
+
+impl Ending {
+    /// Most failures: one line on stderr, exit 1, nothing on stdout.
+    pub fn failure(line: impl Into<String>) -> Self {
+        Self { exit_code: 1, stderr: line.into() + "\n" }
+    }
+
+    /// A failure in the form in which the real agent prints an exception.
+    pub fn error(error: impl Display) -> Self {
+        Self::failure(format!("Error: {error}"))
+    }
+
+    pub fn quiet(exit_code: u8) -> Self {
+        Self { exit_code, stderr: String::new() }
+    }
+}
+
+/// The reader of stdout went away, or the disk is full.
+impl From<io::Error> for Ending {
+    fn from(err: io::Error) -> Self {
+        Self::error(err)
+    }
+}

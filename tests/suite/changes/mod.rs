@@ -1,0 +1,5 @@
+//! The workspace after a run: undo, worktrees, and repositories that an agent tampered with.
+
+mod hostile_repository;
+mod undo;
+mod worktrees;

@@ -1,0 +1,311 @@
+//! Runs in worktrees: the checkout is untouched until the user applies the changes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::stage::repository::git;
+use crate::stage::{Stage, assert_exit, stderr};
+
+/// A repository with one commit, and a file that is not committed.
+fn stage() -> Stage {
+    let stage = Stage::new();
+    let workspace = stage.workspace();
+    git(&workspace, &["init", "-q", "-b", "main"]);
+    fs::write(workspace.join("lines"), "1\n2\n3\n4\n5\n6\n7\n8\n9\n").unwrap();
+    fs::write(workspace.join("plain"), "plain\n").unwrap();
+    fs::write(workspace.join("gone"), "x\n").unwrap();
+    git(&workspace, &["add", "."]);
+    git(&workspace, &["commit", "-qm", "one"]);
+    fs::write(workspace.join("mine"), "not committed\n").unwrap();
+    stage
+}
+
+fn read(directory: &Path, name: &str) -> String {
+    fs::read_to_string(directory.join(name)).unwrap_or_else(|error| format!("{name}: {error}"))
+}
+
+/// The worktree of the latest run.
+fn worktree_of(stage: &Stage) -> PathBuf {
+    let run = stage.run_ids().pop().unwrap();
+    let spec = fs::read(stage.runs().join(run).join("spec.json")).unwrap();
+    let spec: Value = serde_json::from_slice(&spec).unwrap();
+    assert!(spec["worktree"]["branch"].as_str().unwrap().starts_with("caretaker/"), "{spec}");
+    PathBuf::from(spec["workspace"].as_str().unwrap())
+}
+
+fn run_in_worktree(stage: &Stage, script: &str, flags: &[&str]) -> PathBuf {
+    let output = stage.play(script, &[&["--worktree"], flags].concat());
+    assert_exit(&output, 0);
+    worktree_of(stage)
+}
+
+const WORK: &str = "shell echo changed > plain && rm gone && echo new > new && sed -i s/^1$/one/ lines\n\
+    shell git add new plain && git commit -qm two\n\
+    shell echo later > uncommitted";
+
+fn out(stage: &Stage, args: &[&str]) -> (Option<i32>, String) {
+    let output = stage.output(args);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.code(), said + &stderr(&output))
+}
+
+#[test]
+fn the_checkout_is_untouched_until_the_user_applies_the_changes() {
+    let stage = stage();
+    let checkout = stage.workspace();
+    let status = || git(&checkout, &["status", "--porcelain"]);
+    let before = status();
+    let worktree = run_in_worktree(&stage, WORK, &["--name", "fix"]);
+    assert_eq!(status(), before);
+    assert_eq!(read(&worktree, "uncommitted"), "later\n");
+    assert!(!worktree.join("mine").exists(), "it begins with the last commit");
+    // Committed inside, to the worktree's own branch.
+    assert_eq!(git(&checkout, &["rev-list", "--count", "main"]), "1\n");
+    let branch = git(&worktree, &["branch", "--show-current"]);
+    assert!(branch.starts_with("caretaker/fix-"), "{branch}");
+    assert_eq!(git(&checkout, &["rev-list", "--count", branch.trim()]), "2\n");
+
+    let (_, listed) = out(&stage, &["ps", "--all"]);
+    assert!(listed.contains("worktree of"), "{listed}");
+    let (_, shown) = out(&stage, &["show", "fix"]);
+    assert!(shown.contains(", branch caretaker/fix-"), "{shown}");
+
+    let (code, patch) = out(&stage, &["diff", "fix"]);
+    assert_eq!(code, Some(0));
+    for part in ["+changed", "-plain", "deleted file", "+one", "+new", "+later"] {
+        assert!(patch.contains(part), "{part} is missing from\n{patch}");
+    }
+    let (_, stat) = out(&stage, &["diff", "fix", "--stat"]);
+    assert!(stat.contains("5 files changed"), "{stat}");
+    let (_, json) = out(&stage, &["diff", "fix", "--json"]);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["changes"], json!({"added": 2, "changed": 2, "removed": 1}));
+    assert_eq!(
+        report["files"][1],
+        json!({"path": "lines", "change": "changed", "added": 1, "removed": 1})
+    );
+
+    // Not while the worktree has something that the checkout does not have.
+    let (code, said) = out(&stage, &["discard", "fix"]);
+    assert_eq!(code, Some(4), "{said}");
+
+    // The user's changes from meanwhile stay, and lines of both are merged.
+    fs::write(checkout.join("lines"), "1\n2\n3\n4\n5\n6\n7\n8\nnine\n").unwrap();
+    let (code, said) = out(&stage, &["apply", "fix"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(read(&checkout, "plain"), "changed\n");
+    assert_eq!(read(&checkout, "uncommitted"), "later\n");
+    assert_eq!(read(&checkout, "mine"), "not committed\n");
+    assert_eq!(read(&checkout, "lines"), "one\n2\n3\n4\n5\n6\n7\n8\nnine\n");
+    assert!(!checkout.join("gone").exists());
+    assert_eq!(git(&checkout, &["rev-list", "--count", "HEAD"]), "1\n", "nothing is committed");
+    let (code, said) = out(&stage, &["apply", "fix"]);
+    assert_eq!(code, Some(0), "{said}");
+
+    let (code, said) = out(&stage, &["discard", "fix"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!worktree.exists());
+    assert_eq!(git(&checkout, &["branch", "--list", "caretaker/*"]), "");
+    assert_eq!(git(&checkout, &["worktree", "list"]).lines().count(), 1);
+    assert_eq!(read(&checkout, "uncommitted"), "later\n");
+    let (code, said) = out(&stage, &["apply", "fix"]);
+    assert_eq!(code, Some(3), "{said}");
+}
+
+#[test]
+fn a_conflict_changes_nothing_and_what_was_applied_can_be_reverted() {
+    let stage = stage();
+    let checkout = stage.workspace();
+    run_in_worktree(&stage, "shell echo theirs > plain && echo new > new", &[]);
+    fs::write(checkout.join("plain"), "ours\n").unwrap();
+    let (code, said) = out(&stage, &["apply", "-"]);
+    assert_eq!(code, Some(4), "{said}");
+    assert_eq!(
+        (read(&checkout, "plain").as_str(), checkout.join("new").exists()),
+        ("ours\n", false)
+    );
+    let (code, json) = out(&stage, &["apply", "-", "--json"]);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, &report["conflicts"][0]["path"]), (Some(4), &json!("plain")));
+
+    fs::write(checkout.join("plain"), "plain\n").unwrap();
+    let (code, said) = out(&stage, &["apply", "-", "--dry-run"]);
+    assert_eq!((code, checkout.join("new").exists()), (Some(0), false), "{said}");
+    let (code, said) = out(&stage, &["apply", "-"]);
+    assert_eq!((code, read(&checkout, "plain").as_str()), (Some(0), "theirs\n"), "{said}");
+    let (code, said) = out(&stage, &["apply", "-", "--revert"]);
+    assert_eq!((code, read(&checkout, "plain").as_str()), (Some(0), "plain\n"), "{said}");
+    assert!(!checkout.join("new").exists());
+    let (code, said) = out(&stage, &["apply", "-", "--revert"]);
+    assert_eq!(code, Some(3), "{said}");
+    let (code, said) = out(&stage, &["apply", "-"]);
+    assert_eq!((code, read(&checkout, "new").as_str()), (Some(0), "new\n"), "{said}");
+}
+
+#[test]
+fn a_revert_keeps_what_the_user_did_after_the_apply() {
+    let stage = stage();
+    let checkout = stage.workspace();
+    run_in_worktree(
+        &stage,
+        "shell echo theirs > plain && echo new > new && sed -i 's/^1$/one/' lines",
+        &[],
+    );
+    let (code, said) = out(&stage, &["apply", "-"]);
+    assert_eq!(code, Some(0), "{said}");
+    fs::write(checkout.join("later"), "mine\n").unwrap();
+    fs::write(checkout.join("lines"), "one\n2\n3\n4\n5\n6\n7\n8\nnine\n").unwrap();
+    fs::write(checkout.join("new"), "mine\n").unwrap();
+    let (code, said) = out(&stage, &["apply", "-", "--revert"]);
+    assert_eq!(code, Some(4), "{said}");
+    assert_eq!(read(&checkout, "plain"), "theirs\n");
+    fs::write(checkout.join("new"), "new\n").unwrap();
+    let (code, said) = out(&stage, &["apply", "-", "--revert"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(read(&checkout, "lines"), "1\n2\n3\n4\n5\n6\n7\n8\nnine\n");
+    assert_eq!(
+        (read(&checkout, "plain").as_str(), read(&checkout, "later").as_str()),
+        ("plain\n", "mine\n")
+    );
+    assert!(!checkout.join("new").exists());
+}
+
+#[test]
+fn a_session_goes_on_in_its_worktree_and_a_discarded_one_is_refused() {
+    let stage = stage();
+    let worktree = run_in_worktree(&stage, "shell echo first > first", &[]);
+    let session = stage.session_of(&stage.run_ids().pop().unwrap());
+    let resumed = stage.resume(&session, "shell echo second > second", &[]);
+    assert_exit(&resumed, 0);
+    assert_eq!(worktree_of(&stage), worktree);
+    assert_eq!(read(&worktree, "second"), "second\n");
+    assert!(!stage.workspace().join("second").exists());
+    // The work of both runs is one.
+    let (_, json) = out(&stage, &["diff", "-", "--json"]);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["changes"]["added"], 2);
+    // Undo works in the worktree too.
+    let (code, said) = out(&stage, &["undo", "-"]);
+    assert_eq!((code, worktree.join("second").exists()), (Some(0), false), "{said}");
+
+    let (code, said) = out(&stage, &["discard", "-", "--yes"]);
+    assert_eq!(code, Some(0), "{said}");
+    let refused = stage.resume(&session, "say hi", &[]);
+    assert_exit(&refused, 6);
+    assert!(stderr(&refused).contains("was discarded"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("sessions fork"), "{}", stderr(&refused));
+}
+
+#[test]
+fn a_run_that_is_refused_leaves_no_worktree_behind() {
+    let stage = stage();
+    let checkout = stage.workspace();
+    for flags in [&["--profile", "no-such-profile"][..], &["--model", "-bad-"]] {
+        let output = stage.play("say hi", &[&["--worktree"], flags].concat());
+        assert_ne!(output.status.code(), Some(0));
+        assert_eq!(git(&checkout, &["branch", "--list", "caretaker/*"]), "", "{}", stderr(&output));
+        assert_eq!(git(&checkout, &["worktree", "list"]).lines().count(), 1);
+        let left = fs::read_dir(stage.root().join("state/worktrees")).unwrap().count();
+        assert_eq!(left, 0, "{}", stderr(&output));
+    }
+    fs::create_dir(stage.home().join("plain")).unwrap();
+    let plain = stage.home().join("plain");
+    let output = stage.play("say hi", &["--worktree", "--workspace", plain.to_str().unwrap()]);
+    assert_exit(&output, 2);
+}
+
+#[test]
+fn a_worktree_in_use_is_neither_applied_nor_discarded() {
+    let stage = stage();
+    let run = stage.detach("shell echo x > made\nshell sleep 600", &["--worktree"]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_completed");
+    for command in ["apply", "discard"] {
+        let (code, said) = out(&stage, &[command, &run]);
+        assert_eq!(code, Some(4), "{command}: {said}");
+    }
+    // Looking is allowed, and so is another run in the checkout.
+    let (code, patch) = out(&stage, &["diff", &run]);
+    assert_eq!((code, patch.contains("b/made")), (Some(0), true), "{patch}");
+    let other = stage.play("say hi", &[]);
+    assert_exit(&other, 0);
+    stage.output(&["kill", "--now", &run]);
+    let (code, said) = out(&stage, &["discard", &run, "--yes"]);
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[test]
+fn a_run_in_the_checkout_goes_on_when_the_last_worktree_is_discarded() {
+    let stage = stage();
+    run_in_worktree(&stage, "shell echo x > made", &[]);
+    let in_worktree = stage.run_ids().pop().unwrap();
+    let run = stage.detach("shell echo begun > begun\nshell sleep 600", &[]);
+    stage.wait_until(&run, |line| line["kind"] == "agent.tool_completed");
+    let (code, said) = out(&stage, &["discard", &in_worktree, "--yes"]);
+    assert_eq!(code, Some(0), "{said}");
+    let listed = git(&stage.workspace(), &["worktree", "list"]);
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    // The files that it protects are still in place, so nothing ended it before we do.
+    let (_, said) = out(&stage, &["kill", "--now", &run]);
+    stage.wait_until(&run, |line| line["kind"] == "run.ended");
+    assert_eq!(stage.ended()["outcome"], "cancelled", "{said}");
+}
+
+#[test]
+fn a_hostile_repository_starts_nothing_on_the_host() {
+    let stage = stage();
+    let checkout = stage.workspace();
+    let mark = stage.root().join("mark");
+    let evil = format!("touch {}; cat", mark.display());
+    fs::write(checkout.join(".gitattributes"), "* filter=evil\n").unwrap();
+    git(&checkout, &["add", ".gitattributes"]);
+    git(&checkout, &["commit", "-qm", "two"]);
+    for setting in
+        ["filter.evil.smudge", "filter.evil.clean", "filter.evil.process", "core.fsmonitor"]
+    {
+        git(&checkout, &["config", setting, &evil]);
+    }
+    git(&checkout, &["config", "filter.evil.required", "true"]);
+    for hook in ["post-checkout", "reference-transaction", "post-index-change"] {
+        use std::os::unix::fs::PermissionsExt;
+        let path = checkout.join(".git/hooks").join(hook);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, format!("#!/bin/sh\n{evil}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    // Files that git itself changed in the setup above do not count.
+    fs::remove_file(&mark).ok();
+    run_in_worktree(&stage, "write new <<END\nx\nEND", &[]);
+    for args in [&["diff", "-"][..], &["apply", "-"], &["discard", "-", "--yes"]] {
+        let (code, said) = out(&stage, args);
+        assert_eq!(code, Some(0), "{args:?}: {said}");
+    }
+    assert!(!mark.exists(), "something of the repository's was started");
+    assert_eq!(read(&checkout, "new"), "x\n");
+}
+
+#[test]
+fn the_diff_of_a_run_without_a_worktree_is_what_it_changed_and_no_more() {
+    let stage = stage();
+    let output = stage.play("shell echo theirs > plain && printf 'a\\033[2Jb' > evil", &[]);
+    assert_exit(&output, 0);
+    fs::write(stage.workspace().join("later"), "by the user").unwrap();
+    let (code, patch) = out(&stage, &["diff", "-"]);
+    assert_eq!(code, Some(0), "{patch}");
+    assert!(patch.contains("+theirs") && !patch.contains("later"), "{patch}");
+    // A pipe gets a patch that git accepts.
+    let copy = stage.root().join("copy");
+    git(
+        &stage.root(),
+        &["clone", "-q", stage.workspace().to_str().unwrap(), copy.to_str().unwrap()],
+    );
+    let patch = stage.output(&["diff", "-"]).stdout;
+    fs::write(stage.root().join("patch"), patch).unwrap();
+    git(&copy, &["apply", stage.root().join("patch").to_str().unwrap()]);
+    assert_eq!(read(&copy, "plain"), "theirs\n");
+    // An apply has nothing to apply.
+    let (code, said) = out(&stage, &["apply", "-"]);
+    assert_eq!(code, Some(2), "{said}");
+}

@@ -1,0 +1,7 @@
+//! The daemon: its life, its doors, its queue and its hooks.
+
+mod door;
+mod hooks;
+pub(crate) mod life;
+mod places;
+mod queue;

@@ -1,0 +1,10 @@
+//! Sessions that go on: resumed, refused, inherited, copied, and killed in the middle.
+
+mod copies;
+mod crashes;
+mod inheritance;
+mod new_sessions;
+mod refusals;
+mod siblings;
+mod storm;
+mod suspend_and_resume;

@@ -1,0 +1,109 @@
+//! Stops and time limits between "ready" and the release: a run that ends there never runs its agent.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use crate::stage::namespace::Namespace;
+use crate::stage::{Stage, assert_exit};
+
+/// A run that waits between "ready" and its release, until [`Held::go_on`].
+struct Held {
+    stage: Stage,
+    run: String,
+}
+
+impl Held {
+    /// Starts a run whose bubblewrap waits for the test. `None` where the shim would not trust this bubblewrap.
+    fn start(flags: &[&str]) -> Option<Self> {
+        let namespace = Namespace::with_mounts()?;
+        let stage = Stage::new();
+        let (held, go) = (stage.root().join("held"), stage.root().join("go"));
+        for fifo in [&held, &go] {
+            let made = std::process::Command::new("mkfifo").arg(fifo).status().unwrap();
+            assert!(made.success());
+        }
+        // Everything that is no run gets the usual answer.
+        let bwrap = format!(
+            "#!/bin/sh\n\
+             case \" $* \" in *' --args '*) echo > '{}'; read -r _ < '{}' ;; esac\n\
+             exec /usr/bin/bwrap \"$@\"\n",
+            held.display(),
+            go.display()
+        );
+        let prompt = "```agent\nshell touch it-ran\n```\n";
+        let flags = [&["run", "--agent", "simulated", "--detach", prompt], flags].concat();
+        let mut command = stage.caretaker(&flags);
+        namespace.trust_bubblewrap(&stage, bwrap.as_bytes(), &mut command);
+        let output = namespace.command(&[], &command).output().unwrap();
+        assert_exit(&output, 0);
+        // This read ends when bubblewrap has started.
+        std::fs::read(&held).unwrap();
+        let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+        Some(Self { stage, run })
+    }
+
+    fn go_on(&self) {
+        let mut go = std::fs::OpenOptions::new().write(true).open(self.stage.root().join("go"));
+        go.as_mut().unwrap().write_all(b"go\n").unwrap();
+    }
+
+    fn check_that_the_agent_never_ran(&self) {
+        let kinds = self.stage.kinds(&self.run);
+        assert!(!kinds.contains(&json!("released")), "{kinds:?}");
+        let left: Vec<_> = std::fs::read_dir(self.stage.workspace()).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+        self.stage.assert_no_survivors("a run that was never released");
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_before_its_release_never_runs_its_agent() {
+    for flags in [&["kill"] as &[&str], &["kill", "--now"]] {
+        let Some(held) = Held::start(&[]) else { return };
+        let kill = held
+            .stage
+            .caretaker(&[flags, &[&held.run]].concat())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        held.stage.wait_until(&held.run, |line| line["kind"] == "run.stop_requested");
+        held.go_on();
+        let killed = kill.wait_with_output().unwrap();
+        assert_exit(&killed, 0);
+        assert_eq!(held.stage.ended()["outcome"], "cancelled", "{flags:?}");
+        assert_eq!(held.stage.output(&["wait", &held.run]).status.code(), Some(130));
+        held.check_that_the_agent_never_ran();
+    }
+}
+
+#[test]
+fn a_run_whose_time_is_up_before_its_release_never_runs_its_agent() {
+    let Some(held) = Held::start(&["--timeout", "500ms"]) else { return };
+    held.stage.wait_until(&held.run, |line| line["kind"] == "run.limit_reached");
+    held.go_on();
+    assert_eq!(held.stage.output(&["wait", &held.run]).status.code(), Some(124));
+    assert_eq!(held.stage.ended()["limit"]["limit"], "wall_clock");
+    held.check_that_the_agent_never_ran();
+}
+
+#[test]
+fn a_held_run_that_is_not_stopped_continues() {
+    let Some(held) = Held::start(&[]) else { return };
+    held.go_on();
+    assert_eq!(held.stage.output(&["wait", &held.run]).status.code(), Some(0));
+    assert!(held.stage.workspace().join("it-ran").exists());
+}
+
+#[test]
+fn the_clock_also_ends_a_run_that_waits_for_its_turn() {
+    let stage = Stage::new();
+    let holder = stage.detach("shell sleep 60", &[]);
+    let output = stage.play("say never", &["--wait", "--timeout", "200ms"]);
+    assert_exit(&output, 124);
+    let ended = stage.ended();
+    assert_eq!(ended["why"], "the run took longer than 0.2 s, while it waited");
+    assert!(stage.output(&["kill", "--now", &holder]).status.success());
+}

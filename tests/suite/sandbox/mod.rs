@@ -1,0 +1,9 @@
+//! The protections of a sandboxed run: profile, network, login and secrets.
+
+pub(crate) mod login;
+pub(crate) mod network;
+mod off;
+mod root_caller;
+mod secrets;
+pub(crate) mod strict;
+mod unavailable;

@@ -1,0 +1,67 @@
+//! Finds the programs under test and the data for the tests.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program of this workspace, as `cargo build` left it beside the suite.
+pub(crate) fn program(name: &str) -> PathBuf {
+    let suite = std::env::current_exe().unwrap();
+    let program = suite.parent().and_then(Path::parent).unwrap().join(name);
+    assert!(
+        program.is_file(),
+        "`{}` is not built: run `cargo xtask test`, or `cargo build --workspace --bins` before the suite",
+        program.display()
+    );
+    program
+}
+
+/// Copies a program to the place where a test starts it. Another process copies it: a child that another test starts
+/// meanwhile would inherit our descriptor of the copy, and a file that is open for writing cannot be started.
+pub(crate) fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args([from, to]).output().unwrap();
+    assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+}
+
+/// A program at a place where another user can start it: the build directory, or a copy if other users cannot enter
+/// that.
+pub(crate) fn for_others(program: &Path, directory: &Path) -> PathBuf {
+    let lets_others_in =
+        |path: &Path| std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o001 != 0);
+    if program.ancestors().all(lets_others_in) {
+        return program.to_owned();
+    }
+    let copy = directory.join(program.file_name().unwrap());
+    copy_program(program, &copy);
+    copy
+}
+
+/// The root of the checkout.
+pub(crate) fn checkout() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// The folder of captured transcripts and stores. Without it, the tests say so and use what the checkout has.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one switch of the suite that comes from outside"
+)]
+pub(crate) fn captures() -> Option<PathBuf> {
+    let folder = std::env::var_os("CARETAKER_CAPTURES").map(PathBuf::from);
+    if folder.is_none() {
+        eprintln!("CARETAKER_CAPTURES is not set: not compared with captured data");
+    }
+    folder
+}
+
+pub(crate) fn transcripts() -> Vec<PathBuf> {
+    let Some(folder) = captures() else { return Vec::new() };
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "ndjson"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "the folder of captures holds no transcript");
+    files
+}
