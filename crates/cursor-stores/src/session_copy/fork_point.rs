@@ -7,7 +7,8 @@ use crate::chat::schema::{
     AgentConversationTurnStructure, ConversationStateStructure, ConversationTurnStructure, Turn,
     UserMessage,
 };
-use crate::chat::{BlobId, ChatMeta, Fetched, LatestRoot};
+use crate::chat::store::{RootProblem, ids_of};
+use crate::chat::{BlobId, ChatMeta, LatestRoot};
 
 /// A moment of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,18 +82,11 @@ pub(crate) fn latest_checkpoint(
 }
 
 fn checkpoint(source: &Source, id: BlobId) -> Result<Checkpoint, ForkPointError> {
-    let data = match source.fetch(id)? {
-        Fetched::Data(data) => data,
-        Fetched::Missing => return Err(ForkPointError::RootMissing { id: id.to_string() }),
-        Fetched::TooLarge { .. } | Fetched::Unreadable => {
-            return Err(ForkPointError::RootDamaged { id });
-        }
-    };
-    if BlobId::of(&data) != id {
-        return Err(ForkPointError::RootDamaged { id });
-    }
-    let state = ConversationStateStructure::decode(data.as_slice())
-        .map_err(|source| ForkPointError::RootUndecodable { id, source })?;
+    let state = source.fetch(id)?.state(id).map_err(|problem| match problem {
+        RootProblem::Missing => ForkPointError::RootMissing { id: id.to_string() },
+        RootProblem::HashMismatch | RootProblem::Unreadable => ForkPointError::RootDamaged { id },
+        RootProblem::Undecodable(source) => ForkPointError::RootUndecodable { id, source },
+    })?;
     Ok(Checkpoint { id, state })
 }
 
@@ -220,10 +214,6 @@ fn is_of_a_conversation(source: &Source, state: &ConversationStateStructure) -> 
     !prompt.is_empty()
         && ids_of(prompt).len() == prompt.len()
         && ids_of(prompt).iter().all(|id| source.ids.contains(id))
-}
-
-fn ids_of<'a>(bytes: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<BlobId> {
-    bytes.into_iter().filter_map(|bytes| BlobId::try_from(bytes.as_slice()).ok()).collect()
 }
 
 fn data_of(source: &Source, id: &[u8]) -> Result<Option<Vec<u8>>, CopySourceError> {

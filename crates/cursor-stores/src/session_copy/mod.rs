@@ -32,6 +32,7 @@ mod store_writer;
 mod test_sessions;
 mod upkeep;
 
+pub use crate::chat::{Place, Severity, StoreFinding};
 pub use bundle::header::{BUNDLE_VERSION, BundleHeader, BundleOrigin};
 pub use bundle::import::{ImportError, Imported, import};
 pub use bundle::machine_paths::MachinePaths;
@@ -52,9 +53,7 @@ pub use upkeep::gc::{
 pub use upkeep::repair::{RepairAction, RepairError, RepairPlan, Repaired, plan_repair, repair};
 pub use upkeep::replace::ReplaceError;
 pub use upkeep::root_candidates::RootCandidate;
-pub use upkeep::verify::{
-    Place, Severity, StoreFinding, StoreVerdict, verify_at_a_glance, verify_store,
-};
+pub use upkeep::verify::{StoreVerdict, verify_at_a_glance, verify_store};
 
 use std::path::Path;
 

@@ -10,8 +10,7 @@ use super::id_set::IdSet;
 use crate::chat::schema::ConversationStateStructure;
 use crate::chat::schema::references::check_json_object;
 use crate::chat::{
-    BlobId, ChatMeta, ChatStore, CheckStoreError, Fetched, OpenChatStoreError, ReadMetaError,
-    Scanned, StoredBlob,
+    BlobId, ChatMeta, ChatStore, Fetched, OpenChatStoreError, ReadMetaError, Scanned, StoredBlob,
 };
 use crate::database::ReadDatabaseError;
 use crate::database::again::again_if;
@@ -63,15 +62,6 @@ pub enum CopySourceError {
     WithoutLog,
     #[error("the store is damaged; `caretaker sessions repair` repairs what it can")]
     Damaged,
-}
-
-impl From<CheckStoreError> for CopySourceError {
-    fn from(err: CheckStoreError) -> Self {
-        match err {
-            CheckStoreError::Meta(err) => Self::Meta(err),
-            CheckStoreError::Database(err) => Self::Read(err),
-        }
-    }
 }
 
 /// Tells whether a writer changed the store while it was read, so that another attempt may succeed.

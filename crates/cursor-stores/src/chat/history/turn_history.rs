@@ -3,8 +3,7 @@
 use prost::Message;
 
 use crate::chat::messages::tool_step;
-use crate::chat::reading::Notes;
-use crate::chat::resume::BearsOn;
+use crate::chat::reading::{BearsOn, Notes};
 use crate::chat::schema::{
     AgentConversationTurnStructure, ConversationStateStructure, ConversationStep,
     ConversationTurnStructure, ShellCommand, ShellConversationTurnStructure, ShellOutput, Step,

@@ -5,9 +5,8 @@ use std::ops::ControlFlow;
 use prost::Message;
 
 use super::links::linked_messages;
-use super::notes::Notes;
+use super::notes::{BearsOn, Notes};
 use crate::chat::messages::JsonMessage;
-use crate::chat::resume::BearsOn;
 use crate::chat::schema::{
     AgentConversationTurnStructure, ConversationStateStructure, SubagentPersistedState,
 };

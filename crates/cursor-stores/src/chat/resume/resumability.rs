@@ -17,7 +17,6 @@ use std::thread;
 use std::time::Duration;
 
 use ground::with_causes;
-use prost::Message;
 use serde::Serialize;
 
 use super::ancestry::Ancestry;
@@ -25,7 +24,7 @@ use super::integrity::LatestState;
 use crate::chat::schema::ConversationStateStructure;
 use crate::chat::schema::references::check_json_object;
 use crate::chat::store::{
-    BlobId, Blobs, ChatMeta, ChatStore, Fetched, LatestRoot, OpenChatStoreError, ReadMetaError,
+    BlobId, Blobs, ChatMeta, ChatStore, LatestRoot, OpenChatStoreError, ReadMetaError, RootProblem,
 };
 use crate::database::again::again_if;
 use crate::database::{OpenDatabaseError, ReadDatabaseError};
@@ -285,22 +284,17 @@ fn continues(blobs: &Blobs<'_>, point: &ResumePoint, recorded: BlobId) -> rusqli
 }
 
 /// Reads a root whose hash is its id.
-pub(crate) fn read_root(
+fn read_root(
     blobs: &Blobs<'_>,
     root: BlobId,
 ) -> rusqlite::Result<Result<ConversationStateStructure, NotResumable>> {
-    let name = || root.to_string();
-    Ok(match blobs.get_by_index(root)? {
-        Fetched::Missing => Err(NotResumable::MissingRoot { root: name() }),
-        Fetched::TooLarge { .. } | Fetched::Unreadable => {
-            Err(NotResumable::RootUnreadable { root: name() })
-        }
-        Fetched::Data(data) if BlobId::of(&data) != root => {
-            Err(NotResumable::RootHashMismatch { root: name() })
-        }
-        Fetched::Data(data) => ConversationStateStructure::decode(data.as_slice())
-            .map_err(|_| NotResumable::RootUndecodable { root: name() }),
-    })
+    let name = root.to_string();
+    Ok(blobs.get_by_index(root)?.state(root).map_err(|problem| match problem {
+        RootProblem::Missing => NotResumable::MissingRoot { root: name },
+        RootProblem::HashMismatch => NotResumable::RootHashMismatch { root: name },
+        RootProblem::Unreadable => NotResumable::RootUnreadable { root: name },
+        RootProblem::Undecodable(_) => NotResumable::RootUndecodable { root: name },
+    }))
 }
 
 fn judge(

@@ -12,8 +12,8 @@ pub(crate) mod transaction;
 pub(crate) mod writable_store;
 pub(crate) mod writers;
 
-pub(crate) use blob_id::BlobId;
-pub(crate) use blobs::{Blobs, Fetched, Rows, Scanned};
+pub(crate) use blob_id::{BlobId, ids_of};
+pub(crate) use blobs::{Blobs, Fetched, RootProblem, Rows, Scanned};
 pub(crate) use chat_store::{ChatStore, OpenChatStoreError, ReadMetaError};
 pub(crate) use database_page::{table_page, visit_rows};
 pub(crate) use meta::{ChatMeta, LatestRoot, ReadChatMetaError, lenient_integer};

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::replace::{ReplaceError, Replacement};
 use super::root_candidates::RootCandidate;
-use super::verify::{StoreFinding, StoreVerdict, verify, verify_store};
-use crate::chat::ChatMeta;
+use super::verify::{StoreVerdict, verify, verify_store};
+use crate::chat::{ChatMeta, Severity, StoreFinding};
 use crate::session_copy::source::{CopySourceError, Source, with_source};
 
 /// The actions of a repair, in their order.
@@ -88,7 +88,7 @@ fn plan(verdict: &StoreVerdict, directory: &Path) -> RepairPlan {
                     None => plan.beyond_repair.push(finding.clone()),
                 }
             }
-            finding if finding.severity() == crate::session_copy::Severity::Memory => {
+            finding if finding.severity() == Severity::Memory => {
                 root_is_lost.get_or_insert(finding);
             }
             finding => plan.beyond_repair.push(finding.clone()),
@@ -134,7 +134,7 @@ pub fn repair(
     let is_expected = |finding: &StoreFinding| {
         matches!(finding, StoreFinding::AgentIdDiffers { .. })
             || wanted.beyond_repair.contains(finding)
-            || finding.severity() < crate::session_copy::Severity::Memory
+            || finding.severity() < Severity::Memory
     };
     let unexpected: Vec<StoreFinding> =
         verdict.findings.iter().filter(|finding| !is_expected(finding)).cloned().collect();

@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use prost::Message;
 use serde::Serialize;
 
 use crate::chat::schema::ConversationStateStructure;
@@ -84,7 +83,6 @@ fn lateness(source: &Source, data: &[u8], row: usize) -> Option<Lateness> {
 }
 
 fn is_whole(source: &Source, id: BlobId) -> Result<bool, CopySourceError> {
-    let Some(data) = source.intact(id)? else { return Ok(false) };
-    let Ok(state) = ConversationStateStructure::decode(data.as_slice()) else { return Ok(false) };
+    let Ok(state) = source.fetch(id)?.state(id) else { return Ok(false) };
     Ok(source.broken_prompt_message(&state)?.is_none())
 }
