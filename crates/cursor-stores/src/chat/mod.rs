@@ -28,7 +28,7 @@ pub use resume::root_pointer::{PutBack, RootPointerError, latest_ancestry, put_b
 pub use schema::decode::{Decoded, Fidelity, decode_message};
 pub use schema::references;
 pub use store::blob_id::{BlobId, NotABlobId};
-pub use store::chat_store::{ChatStore, OpenChatStoreError, ReadMetaError};
+pub use store::chat_store::{ChatStore, ChatStoreError};
 pub use store::meta::{BlobEncryptionKey, ChatMeta, LatestRoot, ReadChatMetaError, SubagentOrigin};
 pub use store::session_meta_file::{ReadSessionMetaError, SessionMetaFile};
 pub use store::writable_store::WritableStore;

@@ -21,10 +21,11 @@ use ground::with_causes;
 
 use crate::chat::listing::{ChatsRoot, FileState, ListedChat, MetaFile};
 use crate::chat::messages::JsonMessage;
-use crate::chat::reading::{ReadChatError, Reading, meta_row, read_from, with_store};
+use crate::chat::reading::{Reading, meta_row, read_from, with_store};
 use crate::chat::schema::references::BlobKind;
 use crate::chat::store::{
-    BlobId, Blobs, ChatStore, Fetched, Rows, Scanned, Visit, meta_in, reach, table_page, visit_rows,
+    BlobId, Blobs, ChatStore, ChatStoreError, Fetched, Rows, Scanned, Visit, meta_in, reach,
+    table_page, visit_rows,
 };
 use crate::database::{DatabaseFingerprint, ReadDatabaseError};
 use crate::model::{Damage, Message, Part, Role};
@@ -227,8 +228,8 @@ impl ChatSearch<'_> {
         for piece in scanned {
             match piece {
                 Ok(piece) => all.add(piece),
-                Err(ReadChatError::Read(err)) => return Err(err),
-                Err(ReadChatError::Open(_)) => return Err(ReadDatabaseError::Changed),
+                Err(ChatStoreError::Read(err)) => return Err(err),
+                Err(_) => return Err(ReadDatabaseError::Changed),
             }
         }
         Ok(all)

@@ -125,12 +125,7 @@ impl Reader<'_, '_> {
         let assembled = assemble(drafts, &history, timings);
         if let Some(state) = state.as_deref() {
             chat_head::add_state(&mut head, state);
-            if head.workspace.is_none() {
-                head.workspace = chat_head::find_workspace(self.blobs, state)?;
-            }
-            if head.title.is_none() {
-                head.title = chat_head::find_title(self.blobs, state)?;
-            }
+            chat_head::add_first_messages(&mut head, self.blobs, state)?;
         }
         let mut conversation = Conversation::new(head);
         conversation.messages = assembled.messages;

@@ -10,8 +10,8 @@ use crate::chat::messages::{PendingMessages, parse_pending};
 use crate::chat::schema::ConversationStateStructure;
 use crate::chat::schema::references::{BlobKind, NotOfKind};
 use crate::chat::store::{
-    BlobId, BlobWalk, ChatStore, EarlierStates, Fetched, LatestRoot, MAX_REFERENCES, Reached,
-    ReadMetaError, RootProblem, reach_with,
+    BlobId, BlobWalk, ChatStore, ChatStoreError, EarlierStates, Fetched, LatestRoot,
+    MAX_REFERENCES, Reached, RootProblem, reach_with,
 };
 use crate::database::ReadDatabaseError;
 
@@ -56,11 +56,11 @@ const MAX_FINDINGS: usize = 1_000;
 
 /// Walks everything that the latest root leads to. Checks that each blob is there, that its hash is its id, and that
 /// it has the kind that the referring field says.
-pub fn check_store(store: &ChatStore) -> Result<StoreCheck, ReadMetaError> {
+pub fn check_store(store: &ChatStore) -> Result<StoreCheck, ChatStoreError> {
     check_within(store, MAX_REFERENCES)
 }
 
-fn check_within(store: &ChatStore, max_references: usize) -> Result<StoreCheck, ReadMetaError> {
+fn check_within(store: &ChatStore, max_references: usize) -> Result<StoreCheck, ChatStoreError> {
     let latest = LatestRoot::of_row(store.meta()?.as_ref());
     let mut check = Check {
         store,

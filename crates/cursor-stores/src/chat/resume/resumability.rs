@@ -24,7 +24,7 @@ use super::integrity::LatestState;
 use crate::chat::schema::ConversationStateStructure;
 use crate::chat::schema::references::check_json_object;
 use crate::chat::store::{
-    BlobId, Blobs, ChatMeta, ChatStore, LatestRoot, OpenChatStoreError, ReadMetaError, RootProblem,
+    BlobId, Blobs, ChatMeta, ChatStore, ChatStoreError, LatestRoot, RootProblem,
 };
 use crate::database::again::again_if;
 use crate::database::{OpenDatabaseError, ReadDatabaseError};
@@ -390,34 +390,23 @@ impl From<NotResumable> for CheckError {
     }
 }
 
-impl From<OpenChatStoreError> for CheckError {
-    fn from(error: OpenChatStoreError) -> Self {
+impl From<ChatStoreError> for CheckError {
+    fn from(error: ChatStoreError) -> Self {
+        use ChatStoreError::{Database, Meta, MetaTooLarge, NotAChat, Read};
         use OpenDatabaseError::{Changing, Empty, File, NotADatabase};
         Self::from(match error {
-            OpenChatStoreError::Read(error) => return error.into(),
-            OpenChatStoreError::NotAChat { .. } => NotResumable::NotAChat,
-            OpenChatStoreError::Database(Changing) => return Self::Changed,
-            OpenChatStoreError::Database(Empty) => NotResumable::EmptyFile,
-            OpenChatStoreError::Database(NotADatabase) => NotResumable::NotADatabase,
-            OpenChatStoreError::Database(File(PlainFileError::Missing { .. })) => {
-                NotResumable::NoStore
-            }
-            OpenChatStoreError::Database(File(PlainFileError::NotPlain { kind, .. })) => {
+            Read(error) => return error.into(),
+            Database(Changing) => return Self::Changed,
+            NotAChat { .. } => NotResumable::NotAChat,
+            MetaTooLarge { .. } | Meta(_) => NotResumable::MetaUnreadable,
+            Database(Empty) => NotResumable::EmptyFile,
+            Database(NotADatabase) => NotResumable::NotADatabase,
+            Database(File(PlainFileError::Missing { .. })) => NotResumable::NoStore,
+            Database(File(PlainFileError::NotPlain { kind, .. })) => {
                 NotResumable::NotAPlainFile { what: kind.to_owned() }
             }
-            OpenChatStoreError::Database(error) => unreadable(&error),
+            Database(error) => unreadable(&error),
         })
-    }
-}
-
-impl From<ReadMetaError> for CheckError {
-    fn from(error: ReadMetaError) -> Self {
-        match error {
-            ReadMetaError::Database(error) => error.into(),
-            ReadMetaError::TooLarge { .. } | ReadMetaError::Content(_) => {
-                NotResumable::MetaUnreadable.into()
-            }
-        }
     }
 }
 

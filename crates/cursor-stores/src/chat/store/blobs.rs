@@ -158,6 +158,12 @@ impl<'c> Blobs<'c> {
         if self.all_ids()?.contains(&id) { Err(contradiction()) } else { Ok(Fetched::Missing) }
     }
 
+    /// Reads the blob that a field refers to. `None` if the field is no id, or the blob cannot be read.
+    pub(crate) fn data_of(&self, reference: &[u8]) -> rusqlite::Result<Option<Vec<u8>>> {
+        let Ok(id) = BlobId::try_from(reference) else { return Ok(None) };
+        Ok(self.get(id)?.data())
+    }
+
     /// Reads a blob as Cursor does: by the index alone.
     pub(crate) fn get_by_index(&self, id: BlobId) -> rusqlite::Result<Fetched> {
         match self.by_index(id) {

@@ -6,11 +6,12 @@ use serde::Serialize;
 
 use super::root_candidates::{RootCandidate, best_root};
 use crate::chat::{
-    BlobId, ChatMeta, ChatStore, Depth, NotResumable, OpenChatStoreError, ReadMetaError, Scanned,
-    Severity, StoreFinding, check_store, meta_row, missing_history, resume_point,
+    BlobId, ChatMeta, ChatStore, ChatStoreError, Depth, NotResumable, Scanned, Severity,
+    StoreFinding, check_store, meta_row, missing_history, resume_point,
 };
 use crate::database::OpenDatabaseError;
-use crate::session_copy::source::{CopySourceError, Source, again_if_changed, with_source};
+use crate::session_copy::error::CopyError;
+use crate::session_copy::source::{Source, again_if_changed, with_source};
 
 /// The result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -56,10 +57,10 @@ impl StoreVerdict {
 /// Checks the store of a session. Fails only if it can say nothing, such as for a store that keeps changing.
 ///
 /// `kept` are other checkpoints that callers need: blobs that they lead to are no orphans.
-pub fn verify_store(database: &Path, kept: &[BlobId]) -> Result<StoreVerdict, CopySourceError> {
+pub fn verify_store(database: &Path, kept: &[BlobId]) -> Result<StoreVerdict, CopyError> {
     let why = match with_source(database, |source| verify(source, database, kept)) {
-        Err(CopySourceError::Open(err)) if is_state_of_the_file(&err) => ground::with_causes(&err),
-        Err(CopySourceError::Read(err)) if err.is_damage() => ground::with_causes(&err),
+        Err(CopyError::Open(err)) if is_state_of_the_file(&err) => ground::with_causes(&err),
+        Err(CopyError::Read(err)) if err.is_damage() => ground::with_causes(&err),
         verdict => return verdict,
     };
     let mut verdict = StoreVerdict::default();
@@ -67,15 +68,15 @@ pub fn verify_store(database: &Path, kept: &[BlobId]) -> Result<StoreVerdict, Co
     Ok(verdict)
 }
 
-fn is_state_of_the_file(err: &OpenChatStoreError) -> bool {
-    !matches!(err, OpenChatStoreError::Database(OpenDatabaseError::Changing))
+fn is_state_of_the_file(err: &ChatStoreError) -> bool {
+    !matches!(err, ChatStoreError::Database(OpenDatabaseError::Changing))
 }
 
 pub(crate) fn verify(
     source: &Source,
     database: &Path,
     kept: &[BlobId],
-) -> Result<StoreVerdict, CopySourceError> {
+) -> Result<StoreVerdict, CopyError> {
     let (n_blobs, n_bytes) = (source.ids.len() as u64, source.n_bytes());
     let mut verdict = StoreVerdict { n_blobs, n_bytes, ..StoreVerdict::default() };
     let structure = source.store.structural_damage()?;
@@ -108,12 +109,12 @@ fn check_conversation(
     database: &Path,
     meta: &ChatMeta,
     verdict: &mut StoreVerdict,
-) -> Result<(), CopySourceError> {
+) -> Result<(), CopyError> {
     verdict.note(other_session(meta, database));
     verdict.root = meta.latest_root().blob();
     let check = check_store(&source.store).map_err(|err| match err {
-        ReadMetaError::Database(err) => CopySourceError::Read(err),
-        err => CopySourceError::Meta(err),
+        ChatStoreError::Read(err) => CopyError::Read(err),
+        err => CopyError::Meta(err),
     })?;
     match check.root {
         Ok(latest) => {
@@ -135,7 +136,7 @@ fn count_orphans(
     root: BlobId,
     kept: &[BlobId],
     verdict: &mut StoreVerdict,
-) -> Result<(), CopySourceError> {
+) -> Result<(), CopyError> {
     let reach = source.reach_from(&[&[root], kept].concat())?;
     verdict.n_orphans = verdict.n_blobs - reach.ids.len() as u64;
     verdict.n_orphan_bytes = verdict.n_bytes.saturating_sub(source.tally(&reach).n_bytes);
@@ -158,10 +159,10 @@ fn refused_for_its_content(verdict: &StoreVerdict, database: &Path) -> Option<No
 
 /// Checks a store without reading much of it: its log, its id, and the history that its index lacks. For a session
 /// that can be resumed; [`verify_store`] checks more.
-pub fn verify_at_a_glance(database: &Path) -> Result<Vec<StoreFinding>, CopySourceError> {
+pub fn verify_at_a_glance(database: &Path) -> Result<Vec<StoreFinding>, CopyError> {
     again_if_changed(|| {
-        let store = ChatStore::open_read_only(database)?;
-        let meta = store.meta()?.ok_or(CopySourceError::NoMeta)?;
+        let store = ChatStore::open_read_only(database).map_err(CopyError::Open)?;
+        let meta = store.meta().map_err(CopyError::Meta)?.ok_or(CopyError::NoMeta)?;
         let mut findings: Vec<StoreFinding> = log_unreadable(&store).into_iter().collect();
         findings.extend(other_session(&meta, database));
         if let Some(root) = meta.latest_root().blob() {
