@@ -10,7 +10,6 @@
 use std::collections::HashMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ use crate::plain_file;
 use crate::raw_record::VisitRaw;
 use crate::search::Matcher;
 use crate::store::{
-    Account, Branches, ConversationStore, Discovered, Extent, Hit, Listing, ReadConversationError,
+    Account, Branches, ConversationStore, Discovered, Extent, Found, Listing, ReadConversationError,
     SkippedPlace,
 };
 
@@ -288,11 +287,7 @@ impl ConversationStore for ChatsRoot {
         chat::read(self, key, extent)
     }
 
-    fn search(
-        &self,
-        matcher: &Matcher,
-        found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
-    ) -> Vec<Damage> {
+    fn search(&self, matcher: &Matcher, found: Found<'_>) -> Vec<Damage> {
         search::search(self, matcher, found)
     }
 

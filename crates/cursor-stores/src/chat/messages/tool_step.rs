@@ -65,7 +65,8 @@ fn cut_call(step: &ToolStep, cut: &TruncatedToolCall) -> ToolCall {
     let mut call =
         ToolCall::new("truncated", cut.args.as_deref().map(wire_json).unwrap_or_default());
     call.id = call_id(step).map(str::to_owned);
-    let cut_result = |result| ToolResult { is_truncated: true, ..ToolResult::of(wire_json(result)) };
+    let cut_result =
+        |result| ToolResult { is_truncated: true, ..ToolResult::of(wire_json(result)) };
     call.result = cut.result.as_deref().map(cut_result);
     call
 }
