@@ -7,7 +7,7 @@ use pretty_assertions::assert_eq;
 use prost::Message;
 
 use super::{
-    BearsOn, BlobId, ChatStore, Fidelity, LatestRoot, LatestState, Problem, RootState, check_store,
+    BlobId, ChatStore, Fidelity, LatestRoot, LatestState, Severity, StoreFinding, check_store,
     decode_message,
 };
 use crate::chat::schema::references::{BlobKind, visit_references};
@@ -128,13 +128,12 @@ fn the_real_stores_are_read_without_leaving_a_trace() {
 fn missing_blobs_of_the_real_stores_are_named() {
     let Some(folder) = captures() else { return };
     let old = check_store(&ChatStore::open_read_only(&folder.join(OLD)).unwrap()).unwrap();
-    let RootState::Present(LatestState { n_prompt_messages, n_turns, pending, .. }) = &old.root
-    else {
-        panic!("the root is there: {:?}", old.root)
+    let LatestState { n_prompt_messages, n_turns, pending, .. } = old.root.unwrap();
+    assert_eq!((n_prompt_messages, n_turns, pending.n_messages), (3, 1, 0));
+    let [StoreFinding::Dangling { place, .. }] = &old.findings[..] else {
+        panic!("{:?}", old.findings)
     };
-    assert_eq!((*n_prompt_messages, *n_turns, pending.n_messages), (3, 1, 0));
-    assert_eq!((old.n_findings, old.findings[0].bears_on), (1, BearsOn::Prompt));
-    assert_eq!(old.findings[0].referrer.field, "root_prompt_messages_json[0]");
+    assert_eq!((place.field.as_str(), place.is_prompt), ("root_prompt_messages_json[0]", true));
 
     let new = check_store(&ChatStore::open_read_only(&folder.join(NEW)).unwrap()).unwrap();
     let manifest: serde_json::Value = serde_json::from_slice(
@@ -148,14 +147,11 @@ fn missing_blobs_of_the_real_stores_are_named() {
         .filter(|row| row["bytes_known"] == false)
         .map(|row| row["id"].as_str().unwrap().parse().unwrap())
         .collect();
-    let RootState::Present(LatestState { n_prompt_messages, n_turns, pending, .. }) = &new.root
-    else {
-        panic!("the root is there: {:?}", new.root)
-    };
-    assert_eq!((*n_prompt_messages, *n_turns, pending.n_messages), (10, 2, 0));
-    assert!(new.findings.iter().any(|finding| finding.bears_on == BearsOn::Prompt));
+    let LatestState { n_prompt_messages, n_turns, pending, .. } = new.root.unwrap();
+    assert_eq!((n_prompt_messages, n_turns, pending.n_messages), (10, 2, 0));
+    assert!(new.findings.iter().any(|finding| finding.severity() == Severity::Memory));
     for finding in &new.findings {
-        let Problem::Missing { id } = &finding.problem else { panic!("{finding:?}") };
+        let StoreFinding::Dangling { id, .. } = finding else { panic!("{finding:?}") };
         assert!(absent.contains(id), "{id} is not among the missing of the manifest");
     }
 }

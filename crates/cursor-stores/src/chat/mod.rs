@@ -21,16 +21,14 @@ pub(crate) mod store;
 
 pub use messages::pending::{PendingMessages, PendingToolCall, parse_pending};
 pub use resume::ancestry::Ancestry;
-pub use resume::integrity::{
-    BearsOn, CheckStoreError, Coverage, Finding, LatestState, Problem, Referrer, RootState,
-    StoreCheck, check_store,
-};
+pub use resume::finding::{Place, Severity, StoreFinding};
+pub use resume::integrity::{LatestState, StoreCheck, check_store};
 pub use resume::resumability::{Depth, NotResumable, ResumePoint, Unresumable, resume_point};
 pub use resume::root_pointer::{PutBack, RootPointerError, latest_ancestry, put_back};
 pub use schema::decode::{Decoded, Fidelity, decode_message};
 pub use schema::references;
 pub use store::blob_id::{BlobId, NotABlobId};
-pub use store::chat_store::{ChatStore, OpenChatStoreError, ReadMetaError};
+pub use store::chat_store::{ChatStore, ChatStoreError};
 pub use store::meta::{BlobEncryptionKey, ChatMeta, LatestRoot, ReadChatMetaError, SubagentOrigin};
 pub use store::session_meta_file::{ReadSessionMetaError, SessionMetaFile};
 pub use store::writable_store::WritableStore;

@@ -15,23 +15,23 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use ground::with_causes;
 
 use crate::chat::listing::{ChatsRoot, FileState, ListedChat, MetaFile};
 use crate::chat::messages::JsonMessage;
-use crate::chat::reading::{ReadChatError, Reading, meta_row, read_from, with_store};
+use crate::chat::reading::{Reading, meta_row, read_from, with_store};
 use crate::chat::schema::references::BlobKind;
 use crate::chat::store::{
-    BlobId, Blobs, ChatStore, Fetched, Rows, Scanned, Visit, meta_in, reach, table_page, visit_rows,
+    BlobId, Blobs, ChatStore, ChatStoreError, Fetched, Rows, Scanned, Visit, meta_in, reach,
+    table_page, visit_rows,
 };
 use crate::database::{DatabaseFingerprint, ReadDatabaseError};
 use crate::model::{Damage, Message, Part, Role};
 use crate::parallel;
 use crate::plain_file;
-use crate::search::{FieldMatch, Matcher, search_bytes, search_json};
-use crate::store::{Extent, Hit};
+use crate::search::{FieldMatch, Matcher, Search, search_bytes, search_json};
+use crate::store::{Extent, Found};
 
 /// All cores search a larger store together.
 const LARGE: u64 = 32 * 1024 * 1024;
@@ -41,24 +41,16 @@ const MAX_CANDIDATES: usize = 20_000;
 pub(crate) fn search(
     root: &ChatsRoot,
     matcher: &Matcher,
-    found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
+    found: Found<'_>,
 ) -> Vec<Damage> {
     let mut damage = Vec::new();
     let chats = root.chats(&mut damage);
-    let is_over = AtomicBool::new(false);
-    let report = |hit: Hit| {
-        let answer = found(hit);
-        if answer.is_break() {
-            is_over.store(true, Ordering::Relaxed);
-        }
-        answer
-    };
+    let search = Search::new(matcher, found);
     let lost = parallel::map(&chats, |chat| {
-        if is_over.load(Ordering::Relaxed) {
+        if search.is_over() {
             return None;
         }
-        let searching = ChatSearch { root, chat, matcher, report: &report };
-        searching.run()
+        ChatSearch { root, chat, matcher, search: &search }.run()
     });
     damage.extend(lost.into_iter().flatten());
     damage
@@ -90,7 +82,21 @@ struct ChatSearch<'a> {
     root: &'a ChatsRoot,
     chat: &'a ListedChat,
     matcher: &'a Matcher,
-    report: &'a (dyn Fn(Hit) -> ControlFlow<()> + Sync),
+    search: &'a Search<'a>,
+}
+
+/// A match in this chat.
+struct ChatHit {
+    position: Option<usize>,
+    message_id: Option<String>,
+    found: FieldMatch,
+}
+
+impl ChatHit {
+    /// A match outside of the messages.
+    fn beside(message_id: Option<String>, found: FieldMatch) -> Self {
+        Self { position: None, message_id, found }
+    }
 }
 
 impl ChatSearch<'_> {
@@ -113,7 +119,7 @@ impl ChatSearch<'_> {
         match with_store(&files.database_path(), |store| self.hits(store)) {
             Ok((hits, is_whole)) => {
                 for hit in hits {
-                    if (self.report)(hit).is_break() {
+                    if self.report(hit).is_break() {
                         break;
                     }
                 }
@@ -159,35 +165,24 @@ impl ChatSearch<'_> {
         let MetaFile::Read(meta_file) = &self.chat.files.meta_file else {
             return ControlFlow::Continue(());
         };
-        let found = search_json(self.matcher, meta_file.to_json().as_bytes());
-        found.map_or(ControlFlow::Continue(()), |found| {
-            (self.report)(self.hit(
-                None,
-                None,
-                FieldMatch { field: format!("meta.json.{}", found.field), ..found },
-            ))
-        })
-    }
-
-    fn hit(&self, position: Option<usize>, message_id: Option<String>, found: FieldMatch) -> Hit {
-        Hit {
-            key: self.chat.key.clone(),
-            message_id,
-            position,
-            field: found.field,
-            snippet: found.snippet,
+        match search_json(self.matcher, meta_file.to_json().as_bytes()) {
+            Some(found) => self.report(ChatHit::beside(None, found.below("meta.json"))),
+            None => ControlFlow::Continue(()),
         }
     }
 
-    fn hits(&self, store: &ChatStore) -> Result<(Vec<Hit>, bool), ReadDatabaseError> {
+    fn report(&self, ChatHit { position, message_id, found }: ChatHit) -> ControlFlow<()> {
+        self.search.report(&self.chat.key, message_id, position, found)
+    }
+
+    fn hits(&self, store: &ChatStore) -> Result<(Vec<ChatHit>, bool), ReadDatabaseError> {
         let mut hits = Vec::new();
         let meta = meta_row(store)?.ok().flatten();
         // Serialized without the encryption key: no search finds it.
         let meta_json =
             meta.as_ref().and_then(|meta| serde_json::to_vec(meta).ok()).unwrap_or_default();
         if let Some(found) = search_json(self.matcher, &meta_json) {
-            let field = format!("meta.{}", found.field);
-            hits.push(self.hit(None, None, FieldMatch { field, ..found }));
+            hits.push(ChatHit::beside(None, found.below("meta")));
         }
         let (candidates, is_whole) = self.candidates(store)?;
         if candidates.is_empty() {
@@ -227,8 +222,8 @@ impl ChatSearch<'_> {
         for piece in scanned {
             match piece {
                 Ok(piece) => all.add(piece),
-                Err(ReadChatError::Read(err)) => return Err(err),
-                Err(ReadChatError::Open(_)) => return Err(ReadDatabaseError::Changed),
+                Err(ChatStoreError::Read(err)) => return Err(err),
+                Err(_) => return Err(ReadDatabaseError::Changed),
             }
         }
         Ok(all)
@@ -255,7 +250,7 @@ impl ChatSearch<'_> {
         blobs: &Blobs<'_>,
         reading: &Reading,
         candidates: &[BlobId],
-        hits: &mut Vec<Hit>,
+        hits: &mut Vec<ChatHit>,
     ) -> rusqlite::Result<()> {
         let n_before = hits.len();
         let messages = &reading.conversation.messages;
@@ -263,7 +258,8 @@ impl ChatSearch<'_> {
         for (position, message) in messages.iter().enumerate() {
             if let Some(found) = search_message(self.matcher, message) {
                 is_found[position] = true;
-                hits.push(self.hit(Some(position), message.id.clone(), found));
+                let message_id = message.id.clone();
+                hits.push(ChatHit { position: Some(position), message_id, found });
             }
         }
         let reached = match &reading.state {
@@ -280,16 +276,17 @@ impl ChatSearch<'_> {
             let Some(found) = search_blob(self.matcher, &data) else { continue };
             if let Some(position) = message {
                 is_found[position] = true;
-                hits.push(self.hit(Some(position), messages[position].id.clone(), found));
+                let message_id = messages[position].id.clone();
+                hits.push(ChatHit { position: Some(position), message_id, found });
             } else if let Some(reached) = reached.get(id) {
                 let Visit { kind, field, .. } = &reached.visit;
                 if !matches!(kind, BlobKind::Turn | BlobKind::OldTurn) {
-                    hits.push(self.hit(None, Some(id.to_string()), in_field(field, found)));
+                    hits.push(ChatHit::beside(Some(id.to_string()), found.below(field)));
                 }
             } else if JsonMessage::parse(&data).is_some_and(|message| message.role != Role::Unknown)
             {
                 let field = format!("orphan:{}", found.field);
-                hits.push(self.hit(None, Some(id.to_string()), FieldMatch { field, ..found }));
+                hits.push(ChatHit::beside(Some(id.to_string()), FieldMatch { field, ..found }));
             } else {
                 rest.push((*id, found));
             }
@@ -302,7 +299,7 @@ impl ChatSearch<'_> {
         {
             let field = if is_latest(&rest[best]) { "root" } else { "orphan:blob" }.to_owned();
             let (id, found) = rest.swap_remove(best);
-            hits.push(self.hit(None, Some(id.to_string()), FieldMatch { field, ..found }));
+            hits.push(ChatHit::beside(Some(id.to_string()), FieldMatch { field, ..found }));
         }
         Ok(())
     }
@@ -313,14 +310,6 @@ fn read_unchanged(path: &Path) -> Option<Vec<u8>> {
     let before = DatabaseFingerprint::of(path).ok()?;
     let file = plain_file::read_at_most(path, LARGE).ok()?;
     (DatabaseFingerprint::of(path).ok()? == before).then_some(file)
-}
-
-fn in_field(place: &str, found: FieldMatch) -> FieldMatch {
-    let field = match (place, found.field.as_str()) {
-        (place, "") => place.to_owned(),
-        (place, field) => format!("{place}.{field}"),
-    };
-    FieldMatch { field, ..found }
 }
 
 /// Searches the shown parts of a message. Words may stand in different parts.

@@ -14,7 +14,7 @@ use super::usage::TokenUsage;
 pub const CONVERSATION_VERSION: u32 = 1;
 
 /// Everything that is known of a conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Conversation {
     /// The version of this format.
     pub version: u32,
@@ -135,16 +135,6 @@ impl TodoState {
 impl Conversation {
     #[must_use]
     pub fn new(head: Head) -> Self {
-        Self {
-            version: CONVERSATION_VERSION,
-            head,
-            turns: Vec::new(),
-            messages: Vec::new(),
-            todos: Vec::new(),
-            plan: None,
-            files: Vec::new(),
-            also_kept: BTreeMap::new(),
-            damage: Vec::new(),
-        }
+        Self { version: CONVERSATION_VERSION, head, ..Self::default() }
     }
 }

@@ -14,7 +14,7 @@ use super::tool::ToolCall;
 use super::usage::TokenUsage;
 
 /// A conversation without its messages. Unknown fields are absent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Head {
     /// Cursor's id. The same conversation has the same id in all stores.
     pub id: String,
@@ -115,11 +115,12 @@ pub enum StoreKind {
 }
 
 /// The activity of a conversation, as far as its store tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
     /// A process is writing it.
     Live,
+    #[default]
     Idle,
     /// Its last turn was not finished, and no process is working on it.
     Interrupted,
@@ -237,26 +238,7 @@ impl Head {
     /// A head with nothing but its id and its store.
     #[must_use]
     pub fn new(id: impl Into<String>, origin: Origin) -> Self {
-        Self {
-            id: id.into(),
-            origins: vec![origin],
-            title: None,
-            workspace: None,
-            created: None,
-            updated: None,
-            mode: None,
-            models: Vec::new(),
-            n_messages: None,
-            is_count_estimated: false,
-            n_bytes: None,
-            activity: Activity::Idle,
-            shelf: Shelf::Shown,
-            parent: None,
-            subagents: Vec::new(),
-            tokens: None,
-            pending: Vec::new(),
-            lineage: BTreeMap::new(),
-        }
+        Self { id: id.into(), origins: vec![origin], ..Self::default() }
     }
 
     /// Adds a model, unless it is already there or blank.

@@ -7,7 +7,7 @@ use super::moment::Moment;
 use super::tool::{ToolCall, ToolResult};
 
 /// One message of a conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Message {
     /// The store's own id, if it identifies the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ pub struct Message {
 }
 
 /// The author of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     System,
@@ -40,6 +40,7 @@ pub enum Role {
     /// A result whose call is not in the conversation.
     Tool,
     /// A role that this build does not know.
+    #[default]
     Unknown,
 }
 
@@ -160,7 +161,7 @@ pub enum Part {
 impl Message {
     #[must_use]
     pub fn new(role: Role, parts: Vec<Part>) -> Self {
-        Self { id: None, role, kind: MessageKind::Said, turn: None, at: None, model: None, parts }
+        Self { role, parts, ..Self::default() }
     }
 
     /// True if the message counts: context and system prompts do not.

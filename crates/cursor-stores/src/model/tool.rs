@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::moment::Moment;
 
 /// One tool call, with its result if there is one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ToolCall {
     /// The call's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ pub struct ToolCall {
 }
 
 /// The result of a tool.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ToolResult {
     /// Text, or any value of the store.
     #[serde(default, skip_serializing_if = "Json::is_null")]
@@ -51,7 +51,7 @@ pub struct ToolResult {
 }
 
 /// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolState {
     /// The call is running, or its writer was killed while it ran.
@@ -62,6 +62,7 @@ pub enum ToolState {
     Rejected,
     Cancelled,
     /// The store does not say.
+    #[default]
     Unknown,
 }
 
@@ -69,21 +70,17 @@ impl ToolCall {
     #[must_use]
     pub fn new(name: impl Into<String>, input: Json) -> Self {
         let name = name.into();
-        Self {
-            tool: canonical_tool(&name),
-            name,
-            input,
-            id: None,
-            result: None,
-            state: ToolState::Unknown,
-            started: None,
-            duration_ms: None,
-            subagent: None,
-        }
+        Self { tool: canonical_tool(&name), name, input, ..Self::default() }
     }
 }
 
 impl ToolResult {
+    /// A result without an error.
+    #[must_use]
+    pub fn of(output: impl Into<Json>) -> Self {
+        Self { output: output.into(), ..Self::default() }
+    }
+
     /// The exit code of a command, if the store has one.
     #[must_use]
     pub fn exit_code(&self) -> Option<i64> {

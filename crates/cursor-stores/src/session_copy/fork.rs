@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
-use super::fork_point::{Checkpoint, ForkPoint, ForkPointError};
-use super::new_session::{NewSession, PlaceSessionError};
-use super::source::{CopySourceError, CopyTally, Reach, Source, with_source};
-use super::store_writer::{StoreWriter, WriteStoreError};
+use super::error::CopyError;
+use super::fork_point::{Checkpoint, ForkPoint};
+use super::new_session::NewSession;
+use super::source::{CopyTally, Reach, Source, with_source};
+use super::store_writer::StoreWriter;
 use crate::chat::{BlobId, ChatMeta, PendingMessages, SessionMetaFile, parse_pending};
 
 /// The result of a fork.
@@ -22,31 +23,9 @@ pub struct Forked {
     pub tally: CopyTally,
 }
 
-/// Says why a session was not forked. Nothing of the copy is left then.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ForkError {
-    #[error(transparent)]
-    Point(#[from] ForkPointError),
-    #[error("message {index} of the prompt is missing or damaged: the copy could not be continued")]
-    PromptDamaged { index: usize, id: Option<BlobId> },
-    #[error("the conversation has no messages")]
-    NothingSaid,
-    #[error("the copy cannot be written")]
-    Write(#[from] WriteStoreError),
-    #[error(transparent)]
-    Place(#[from] PlaceSessionError),
-}
-
-impl From<CopySourceError> for ForkError {
-    fn from(err: CopySourceError) -> Self {
-        Self::Point(err.into())
-    }
-}
-
 /// Copies everything that a moment of a conversation leads to into a new session. Only reads the original, which may
 /// be in use.
-pub fn fork(database: &Path, point: &ForkPoint, target: &NewSession) -> Result<Forked, ForkError> {
+pub fn fork(database: &Path, point: &ForkPoint, target: &NewSession) -> Result<Forked, CopyError> {
     target.check_names()?;
     with_source(database, |source| {
         source.check_whole()?;
@@ -70,9 +49,9 @@ pub fn fork(database: &Path, point: &ForkPoint, target: &NewSession) -> Result<F
 }
 
 /// Makes sure that every message of the prompt is intact. Without them the next turn fails.
-pub(crate) fn check_prompt(source: &Source, checkpoint: &Checkpoint) -> Result<(), ForkError> {
+pub(crate) fn check_prompt(source: &Source, checkpoint: &Checkpoint) -> Result<(), CopyError> {
     match source.broken_prompt_message(&checkpoint.state)? {
-        Some((index, id)) => Err(ForkError::PromptDamaged { index, id }),
+        Some((index, id)) => Err(CopyError::PromptDamaged { index, id }),
         None => Ok(()),
     }
 }
@@ -83,15 +62,12 @@ fn write_copy(
     meta: &ChatMeta,
     title: Option<&str>,
     target: &NewSession,
-) -> Result<(), ForkError> {
+) -> Result<(), CopyError> {
     let staging = target.stage()?;
     let mut writer = StoreWriter::create(&staging.database())?;
-    source.visit(
-        |id| reach.ids.contains(id),
-        |id, data| writer.put(id, data).map_err(ForkError::from),
-    )?;
+    source.visit(|id| reach.ids.contains(id), |id, data| writer.put(id, data))?;
     writer.finish(meta)?;
-    Ok(target.place(staging, title, meta.created_at_ms())?)
+    target.place(staging, title, meta.created_at_ms())
 }
 
 /// Keeps everything in the row that does not tie it to the original. The creation time stays too: it is the beginning

@@ -2,12 +2,14 @@
 
 use prost::Message;
 
-use super::source::{CopySourceError, Source};
+use super::error::CopyError;
+use super::source::Source;
 use crate::chat::schema::{
     AgentConversationTurnStructure, ConversationStateStructure, ConversationTurnStructure, Turn,
     UserMessage,
 };
-use crate::chat::{BlobId, ChatMeta, Fetched, LatestRoot};
+use crate::chat::store::{RootProblem, ids_of};
+use crate::chat::{BlobId, ChatMeta, LatestRoot};
 
 /// A moment of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,32 +20,6 @@ pub enum ForkPoint {
     /// Before the turn of this message. The text is an id of a message or a blob, or the beginning of an id. The id of
     /// a checkpoint means that checkpoint.
     At(String),
-}
-
-/// Says why there is no such moment.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ForkPointError {
-    #[error(transparent)]
-    Source(#[from] CopySourceError),
-    #[error("there is no checkpoint yet, so there is nothing to copy")]
-    NoRoot,
-    #[error("the checkpoint {id} is not in the store")]
-    RootMissing { id: String },
-    #[error("the checkpoint {id} is encrypted or corrupt")]
-    RootDamaged { id: BlobId },
-    #[error("the checkpoint {id} does not decode")]
-    RootUndecodable { id: BlobId, source: prost::DecodeError },
-    #[error("the conversation has {n_turns} turns; there is no turn {turn}")]
-    NoSuchTurn { turn: usize, n_turns: usize },
-    #[error("the conversation has no message or checkpoint `{name}`")]
-    NoSuchMessage { name: String },
-    #[error("several names begin with `{name}`")]
-    Ambiguous { name: String },
-    #[error("the store does not record the state before turn {turn}")]
-    NoStateBefore { turn: usize },
-    #[error("there are no messages before turn {turn}")]
-    NothingBefore { turn: usize },
 }
 
 /// A checkpoint to copy.
@@ -58,7 +34,7 @@ impl ForkPoint {
         &self,
         source: &Source,
         meta: &ChatMeta,
-    ) -> Result<Checkpoint, ForkPointError> {
+    ) -> Result<Checkpoint, CopyError> {
         let latest = latest_checkpoint(source, meta);
         match self {
             Self::Latest => latest,
@@ -69,30 +45,20 @@ impl ForkPoint {
 }
 
 /// Reads the checkpoint that the meta row names.
-pub(crate) fn latest_checkpoint(
-    source: &Source,
-    meta: &ChatMeta,
-) -> Result<Checkpoint, ForkPointError> {
+pub(crate) fn latest_checkpoint(source: &Source, meta: &ChatMeta) -> Result<Checkpoint, CopyError> {
     match meta.latest_root() {
-        LatestRoot::Absent => Err(ForkPointError::NoRoot),
-        LatestRoot::Malformed(id) => Err(ForkPointError::RootMissing { id }),
+        LatestRoot::Absent => Err(CopyError::NoRoot),
+        LatestRoot::Malformed(id) => Err(CopyError::RootMissing { id }),
         LatestRoot::Blob(id) => checkpoint(source, id),
     }
 }
 
-fn checkpoint(source: &Source, id: BlobId) -> Result<Checkpoint, ForkPointError> {
-    let data = match source.fetch(id)? {
-        Fetched::Data(data) => data,
-        Fetched::Missing => return Err(ForkPointError::RootMissing { id: id.to_string() }),
-        Fetched::TooLarge { .. } | Fetched::Unreadable => {
-            return Err(ForkPointError::RootDamaged { id });
-        }
-    };
-    if BlobId::of(&data) != id {
-        return Err(ForkPointError::RootDamaged { id });
-    }
-    let state = ConversationStateStructure::decode(data.as_slice())
-        .map_err(|source| ForkPointError::RootUndecodable { id, source })?;
+fn checkpoint(source: &Source, id: BlobId) -> Result<Checkpoint, CopyError> {
+    let state = source.fetch(id)?.state(id).map_err(|problem| match problem {
+        RootProblem::Missing => CopyError::RootMissing { id: id.to_string() },
+        RootProblem::HashMismatch | RootProblem::Unreadable => CopyError::RootDamaged { id },
+        RootProblem::Undecodable(source) => CopyError::RootUndecodable { id, source },
+    })?;
     Ok(Checkpoint { id, state })
 }
 
@@ -100,23 +66,23 @@ fn before_turn(
     source: &Source,
     state: &ConversationStateStructure,
     turn: usize,
-) -> Result<Checkpoint, ForkPointError> {
+) -> Result<Checkpoint, CopyError> {
     let turns = read_turns(source, state)?;
-    let no_such_turn = ForkPointError::NoSuchTurn { turn, n_turns: turns.len() };
+    let no_such_turn = CopyError::NoSuchTurn { turn, n_turns: turns.len() };
     let read = turn.checked_sub(1).and_then(|index| turns.get(index)).ok_or(no_such_turn)?;
-    let before = read.before.ok_or(ForkPointError::NoStateBefore { turn })?;
+    let before = read.before.ok_or(CopyError::NoStateBefore { turn })?;
     let checkpoint = checkpoint(source, before)?;
     if checkpoint.state.root_prompt_messages_json.is_empty() {
-        return Err(ForkPointError::NothingBefore { turn });
+        return Err(CopyError::NothingBefore { turn });
     }
     Ok(checkpoint)
 }
 
 fn at(
     source: &Source,
-    latest: Result<Checkpoint, ForkPointError>,
+    latest: Result<Checkpoint, CopyError>,
     name: &str,
-) -> Result<Checkpoint, ForkPointError> {
+) -> Result<Checkpoint, CopyError> {
     let is_match = |id: &BlobId| id.to_string().starts_with(&name.to_ascii_lowercase());
     // The user can name a checkpoint even if the latest one is lost.
     if let Ok(id) = name.parse()
@@ -145,8 +111,8 @@ fn at(
     }
     match matches.as_slice() {
         [turn] => before_turn(source, &latest, *turn),
-        [] => Err(ForkPointError::NoSuchMessage { name: name.to_owned() }),
-        _ => Err(ForkPointError::Ambiguous { name: name.to_owned() }),
+        [] => Err(CopyError::NoSuchMessage { name: name.to_owned() }),
+        _ => Err(CopyError::Ambiguous { name: name.to_owned() }),
     }
 }
 
@@ -162,7 +128,7 @@ struct ReadTurn {
 fn read_turns(
     source: &Source,
     state: &ConversationStateStructure,
-) -> Result<Vec<ReadTurn>, CopySourceError> {
+) -> Result<Vec<ReadTurn>, CopyError> {
     let mut turns = Vec::new();
     let old = state.turns_old.iter().map(|bytes| (bytes, decode_old_turn as TurnDecoder));
     let current = state.turns.iter().map(|bytes| (bytes, decode_turn as TurnDecoder));
@@ -203,7 +169,7 @@ fn turn_of_prompt_message(
     turns: &[ReadTurn],
     prompt: &[BlobId],
     position: usize,
-) -> Result<Option<usize>, CopySourceError> {
+) -> Result<Option<usize>, CopyError> {
     for (index, turn) in turns.iter().enumerate().rev() {
         let Some(before) = turn.before.and_then(|id| checkpoint(source, id).ok()) else { continue };
         let known = ids_of(&before.state.root_prompt_messages_json);
@@ -222,11 +188,7 @@ fn is_of_a_conversation(source: &Source, state: &ConversationStateStructure) -> 
         && ids_of(prompt).iter().all(|id| source.ids.contains(id))
 }
 
-fn ids_of<'a>(bytes: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<BlobId> {
-    bytes.into_iter().filter_map(|bytes| BlobId::try_from(bytes.as_slice()).ok()).collect()
-}
-
-fn data_of(source: &Source, id: &[u8]) -> Result<Option<Vec<u8>>, CopySourceError> {
+fn data_of(source: &Source, id: &[u8]) -> Result<Option<Vec<u8>>, CopyError> {
     let Ok(id) = BlobId::try_from(id) else { return Ok(None) };
     source.intact(id)
 }

@@ -11,7 +11,7 @@ use crate::session_copy::test_sessions::*;
 use crate::session_copy::verify_store;
 use crate::test_store::{TestStore, picture_of};
 
-fn fork_of(chats: &Chats, directory: &Path, point: &ForkPoint) -> Result<Forked, ForkError> {
+fn fork_of(chats: &Chats, directory: &Path, point: &ForkPoint) -> Result<Forked, CopyError> {
     fork(&directory.join("store.db"), point, &chats.new_session(NEW_ID))
 }
 
@@ -122,16 +122,16 @@ fn an_unknown_moment_is_refused_and_leaves_nothing() {
     let directory = chats.write(&rich_chat(Generation::Sep2026));
     let before = chats.names();
     let refused = |point: ForkPoint| match fork_of(&chats, &directory, &point) {
-        Err(ForkError::Point(err)) => err,
+        Err(err) => err,
         other => panic!("{other:?}"),
     };
     assert!(matches!(
         refused(ForkPoint::BeforeTurn(4)),
-        ForkPointError::NoSuchTurn { turn: 4, n_turns: 3 }
+        CopyError::NoSuchTurn { turn: 4, n_turns: 3 }
     ));
-    assert!(matches!(refused(ForkPoint::BeforeTurn(0)), ForkPointError::NoSuchTurn { .. }));
+    assert!(matches!(refused(ForkPoint::BeforeTurn(0)), CopyError::NoSuchTurn { .. }));
     let name = "0123456789abcdef".to_owned();
-    assert!(matches!(refused(ForkPoint::At(name)), ForkPointError::NoSuchMessage { .. }));
+    assert!(matches!(refused(ForkPoint::At(name)), CopyError::NoSuchMessage { .. }));
     assert_eq!(chats.names(), before);
 }
 
@@ -151,15 +151,15 @@ fn a_damaged_prompt_is_not_forked() {
     damage(&directory, &format!("DELETE FROM blobs WHERE id = '{lost}'"));
     let before = chats.names();
     match fork_of(&chats, &directory, &ForkPoint::Latest) {
-        Err(ForkError::PromptDamaged { index: 3, id }) => assert_eq!(id, Some(lost)),
+        Err(CopyError::PromptDamaged { index: 3, id }) => assert_eq!(id, Some(lost)),
         other => panic!("{other:?}"),
     }
     damage(&directory, &format!("UPDATE blobs SET data = 'x' WHERE id = '{root}'"));
     let err = fork_of(&chats, &directory, &ForkPoint::Latest).unwrap_err();
-    assert!(matches!(err, ForkError::Point(ForkPointError::RootDamaged { .. })), "{err:?}");
+    assert!(matches!(err, CopyError::RootDamaged { .. }), "{err:?}");
     forget_root(&directory);
     let err = fork_of(&chats, &directory, &ForkPoint::Latest).unwrap_err();
-    assert!(matches!(err, ForkError::Point(ForkPointError::NoRoot)), "{err:?}");
+    assert!(matches!(err, CopyError::NoRoot), "{err:?}");
     assert_eq!(chats.names(), before);
 }
 
@@ -170,15 +170,15 @@ fn a_fork_never_replaces_a_session() {
     fork_of(&chats, &directory, &ForkPoint::Latest).unwrap();
     let before = chats.names();
     let err = fork_of(&chats, &directory, &ForkPoint::BeforeTurn(2)).unwrap_err();
-    assert!(matches!(err, ForkError::Place { .. }), "{err:?}");
+    assert!(matches!(err, CopyError::Place { .. }), "{err:?}");
     assert_eq!(chats.names(), before);
     let mut target = chats.new_session("../../../elsewhere");
     let err = fork(&directory.join("store.db"), &ForkPoint::Latest, &target).unwrap_err();
-    assert!(matches!(err, ForkError::Place(PlaceSessionError::Name { .. })), "{err:?}");
+    assert!(matches!(err, CopyError::Name { .. }), "{err:?}");
     target.id = NEW_ID.to_owned();
     target.bucket = "..".to_owned();
     let err = fork(&directory.join("store.db"), &ForkPoint::Latest, &target).unwrap_err();
-    assert!(matches!(err, ForkError::Place(PlaceSessionError::Name { .. })), "{err:?}");
+    assert!(matches!(err, CopyError::Name { .. }), "{err:?}");
 }
 
 #[test]

@@ -20,6 +20,7 @@
 //! **Invariant:** the encryption key of a store goes only into a store on the same machine.
 
 mod bundle;
+mod error;
 mod fork;
 mod fork_point;
 mod id_set;
@@ -32,29 +33,26 @@ mod store_writer;
 mod test_sessions;
 mod upkeep;
 
+pub use crate::chat::{Place, Severity, StoreFinding};
 pub use bundle::header::{BUNDLE_VERSION, BundleHeader, BundleOrigin};
 pub use bundle::import::{ImportError, Imported, import};
 pub use bundle::machine_paths::MachinePaths;
 pub use bundle::moved::{LeftOutTally, NamingTally};
 pub use bundle::reader::{BundleReader, ReadBundleError};
-pub use bundle::writer::{Bundled, WriteBundleError, write_bundle};
-pub use fork::{ForkError, Forked, fork};
-pub use fork_point::{ForkPoint, ForkPointError};
-pub use new_session::{NewSession, PlaceSessionError};
+pub use bundle::writer::{Bundled, write_bundle};
+pub use error::{CopyError, WriteStoreError};
+pub use fork::{Forked, fork};
+pub use fork_point::ForkPoint;
+pub use new_session::NewSession;
 pub use retell::retell;
-pub use source::{CopySourceError, CopyTally};
+pub use source::CopyTally;
 pub use staging::{Leftover, leftovers};
-pub use store_writer::WriteStoreError;
 pub use upkeep::gc::{
-    CollectError, Collected, Droppable, Original, Untouchable, collect, droppable,
-    is_abandoned_session,
+    Collected, Droppable, Original, Untouchable, collect, droppable, is_abandoned_session,
 };
-pub use upkeep::repair::{RepairAction, RepairError, RepairPlan, Repaired, plan_repair, repair};
-pub use upkeep::replace::ReplaceError;
+pub use upkeep::repair::{RepairAction, RepairPlan, Repaired, plan_repair, repair};
 pub use upkeep::root_candidates::RootCandidate;
-pub use upkeep::verify::{
-    Place, Severity, StoreFinding, StoreVerdict, verify_at_a_glance, verify_store,
-};
+pub use upkeep::verify::{StoreVerdict, verify_at_a_glance, verify_store};
 
 use std::path::Path;
 

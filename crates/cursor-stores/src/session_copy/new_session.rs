@@ -3,19 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::error::CopyError;
 use super::staging::Staging;
 use super::upkeep::gc::is_empty_session;
 use crate::chat::SessionMetaFile;
-
-/// Says why a new session was not put into place.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PlaceSessionError {
-    #[error("`{id}` in `{bucket}` is not a valid session name")]
-    Name { bucket: String, id: String },
-    #[error("the session cannot be put into place at `{}`", .path.display())]
-    Place { path: PathBuf, source: io::Error },
-}
 
 /// The place and the name of a copy. The caller knows Cursor's roots and draws the id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +30,7 @@ impl NewSession {
     }
 
     /// Refuses a bucket or an id that could be a path to elsewhere.
-    pub(crate) fn check_names(&self) -> Result<(), PlaceSessionError> {
+    pub(crate) fn check_names(&self) -> Result<(), CopyError> {
         let is_plain = |name: &str| {
             !name.is_empty()
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
@@ -47,11 +38,11 @@ impl NewSession {
         if is_plain(&self.bucket) && is_plain(&self.id) {
             return Ok(());
         }
-        Err(PlaceSessionError::Name { bucket: self.bucket.clone(), id: self.id.clone() })
+        Err(CopyError::Name { bucket: self.bucket.clone(), id: self.id.clone() })
     }
 
     /// Makes a hidden directory in which the session is written.
-    pub(crate) fn stage(&self) -> Result<Staging, PlaceSessionError> {
+    pub(crate) fn stage(&self) -> Result<Staging, CopyError> {
         self.check_names()?;
         Staging::inside(&self.chats).map_err(|source| self.unplaced(source))
     }
@@ -63,7 +54,7 @@ impl NewSession {
         staging: Staging,
         title: Option<&str>,
         created_at_ms: Option<i64>,
-    ) -> Result<(), PlaceSessionError> {
+    ) -> Result<(), CopyError> {
         let directory = self.directory();
         let meta_file = self.meta_file(title, created_at_ms);
         let placed = staging.write_file("meta.json", meta_file.as_bytes()).and_then(|()| {
@@ -76,8 +67,8 @@ impl NewSession {
         placed.map_err(|source| self.unplaced(source))
     }
 
-    fn unplaced(&self, source: io::Error) -> PlaceSessionError {
-        PlaceSessionError::Place { path: self.directory(), source }
+    fn unplaced(&self, source: io::Error) -> CopyError {
+        CopyError::Place { path: self.directory(), source }
     }
 
     fn meta_file(&self, title: Option<&str>, created_at_ms: Option<i64>) -> String {

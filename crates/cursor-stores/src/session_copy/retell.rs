@@ -8,7 +8,8 @@
 use prost::Message as _;
 use serde_json::{Value as Json, json};
 
-use super::fork::{ForkError, Forked, fork_name};
+use super::error::CopyError;
+use super::fork::{Forked, fork_name};
 use super::new_session::NewSession;
 use super::source::CopyTally;
 use super::store_writer::StoreWriter;
@@ -24,14 +25,14 @@ use crate::session_copy::bundle::file_uri;
 const MAX_CHARACTERS: usize = 4_000;
 
 /// Writes a conversation into a new session.
-pub fn retell(conversation: &Conversation, target: &NewSession) -> Result<Forked, ForkError> {
+pub fn retell(conversation: &Conversation, target: &NewSession) -> Result<Forked, CopyError> {
     let staging = target.stage()?;
     let mut retelling = Retelling::new(StoreWriter::create(&staging.database())?, target);
     for message in &conversation.messages {
         retelling.add(message)?;
     }
     if retelling.state.root_prompt_messages_json.is_empty() {
-        return Err(ForkError::NothingSaid);
+        return Err(CopyError::NothingSaid);
     }
     retelling.end_turn()?;
     let Retelling { mut writer, state, tally, .. } = retelling;
@@ -75,7 +76,7 @@ impl<'a> Retelling<'a> {
         Self { writer, target, state, turn: None, tally: CopyTally::default() }
     }
 
-    fn add(&mut self, message: &Message) -> Result<(), ForkError> {
+    fn add(&mut self, message: &Message) -> Result<(), CopyError> {
         use MessageKind::{Context, Orphan, Pending};
         // The agent has a prompt of its own and inspects the workspace itself.
         if message.role == Role::System || matches!(message.kind, Context | Orphan | Pending) {
@@ -99,19 +100,19 @@ impl<'a> Retelling<'a> {
         }
     }
 
-    fn put(&mut self, data: &[u8]) -> Result<Vec<u8>, ForkError> {
+    fn put(&mut self, data: &[u8]) -> Result<Vec<u8>, CopyError> {
         self.tally.n_blobs += 1;
         self.tally.n_bytes += data.len() as u64;
         Ok(put(&mut self.writer, data)?.to_vec())
     }
 
-    fn prompt_with(&mut self, message: &Json) -> Result<(), ForkError> {
+    fn prompt_with(&mut self, message: &Json) -> Result<(), CopyError> {
         let id = self.put(message.to_string().as_bytes())?;
         self.state.root_prompt_messages_json.push(id);
         Ok(())
     }
 
-    fn begin_turn(&mut self, prompt: &str) -> Result<(), ForkError> {
+    fn begin_turn(&mut self, prompt: &str) -> Result<(), CopyError> {
         self.end_turn()?;
         let number = self.state.turns.len();
         let prompt = UserMessage {
@@ -128,7 +129,7 @@ impl<'a> Retelling<'a> {
     }
 
     /// An answer before the first prompt belongs to no turn.
-    fn answer(&mut self, text: String) -> Result<(), ForkError> {
+    fn answer(&mut self, text: String) -> Result<(), CopyError> {
         let said = Step::AssistantMessage(AssistantMessage { text, ..AssistantMessage::default() });
         let step = self.put(&ConversationStep { message: Some(said) }.encode_to_vec())?;
         if let Some(turn) = &mut self.turn {
@@ -137,7 +138,7 @@ impl<'a> Retelling<'a> {
         Ok(())
     }
 
-    fn end_turn(&mut self) -> Result<(), ForkError> {
+    fn end_turn(&mut self) -> Result<(), CopyError> {
         if let Some(turn) = self.turn.take() {
             let turn = ConversationTurnStructure { turn: Some(Turn::AgentConversationTurn(turn)) };
             let id = self.put(&turn.encode_to_vec())?;
@@ -147,7 +148,7 @@ impl<'a> Retelling<'a> {
     }
 }
 
-fn put(writer: &mut StoreWriter, data: &[u8]) -> Result<BlobId, ForkError> {
+fn put(writer: &mut StoreWriter, data: &[u8]) -> Result<BlobId, CopyError> {
     let id = BlobId::of(data);
     writer.put(id, data)?;
     Ok(id)

@@ -82,6 +82,6 @@ fn an_empty_conversation_makes_no_session() {
     let directory = tempfile::tempdir().unwrap();
     let target = target(&directory);
     let refused = retell(&conversation(vec![said(Role::System, "hello")]), &target).unwrap_err();
-    assert!(matches!(refused, ForkError::NothingSaid), "{refused}");
+    assert!(matches!(refused, CopyError::NothingSaid), "{refused}");
     assert!(!target.directory().exists());
 }

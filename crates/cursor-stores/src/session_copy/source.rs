@@ -6,13 +6,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::error::CopyError;
 use super::id_set::IdSet;
 use crate::chat::schema::ConversationStateStructure;
 use crate::chat::schema::references::check_json_object;
-use crate::chat::{
-    BlobId, ChatMeta, ChatStore, CheckStoreError, Fetched, OpenChatStoreError, ReadMetaError,
-    Scanned, StoredBlob,
-};
+use crate::chat::{BlobId, ChatMeta, ChatStore, ChatStoreError, Fetched, Scanned, StoredBlob};
 use crate::database::ReadDatabaseError;
 use crate::database::again::again_if;
 
@@ -47,44 +45,16 @@ pub struct CopyTally {
     pub n_damaged: u64,
 }
 
-/// Says why a store cannot be copied from.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CopySourceError {
-    #[error("the store cannot be opened")]
-    Open(#[from] OpenChatStoreError),
-    #[error("the store's meta row cannot be read")]
-    Meta(#[from] ReadMetaError),
-    #[error("the store has no meta row")]
-    NoMeta,
-    #[error("the store cannot be read")]
-    Read(#[from] ReadDatabaseError),
-    #[error("the store's log cannot be read, so the newest messages may be missing")]
-    WithoutLog,
-    #[error("the store is damaged; `caretaker sessions repair` repairs what it can")]
-    Damaged,
-}
-
-impl From<CheckStoreError> for CopySourceError {
-    fn from(err: CheckStoreError) -> Self {
-        match err {
-            CheckStoreError::Meta(err) => Self::Meta(err),
-            CheckStoreError::Database(err) => Self::Read(err),
-        }
-    }
-}
-
 /// Tells whether a writer changed the store while it was read, so that another attempt may succeed.
 fn is_change(error: &(dyn Error + 'static)) -> bool {
     use ReadDatabaseError::Changed;
     let is_here = matches!(error.downcast_ref(), Some(Changed))
-        || matches!(error.downcast_ref(), Some(ReadMetaError::Database(Changed)))
-        || matches!(error.downcast_ref(), Some(OpenChatStoreError::Read(Changed)));
+        || error.downcast_ref().is_some_and(ChatStoreError::is_change);
     is_here || error.source().is_some_and(is_change)
 }
 
 /// Opens a store and calls `with`, again if a writer changes the store meanwhile.
-pub(crate) fn with_source<T, E: From<CopySourceError> + Error + 'static>(
+pub(crate) fn with_source<T, E: From<CopyError> + Error + 'static>(
     path: &Path,
     mut with: impl FnMut(&Source) -> Result<T, E>,
 ) -> Result<T, E> {
@@ -99,31 +69,31 @@ pub(crate) fn again_if_changed<T, E: Error + 'static>(
 }
 
 impl Source {
-    pub(crate) fn open(path: &Path) -> Result<Self, CopySourceError> {
-        let store = ChatStore::open_salvaged(path)?;
+    pub(crate) fn open(path: &Path) -> Result<Self, CopyError> {
+        let store = ChatStore::open_salvaged(path).map_err(CopyError::Open)?;
         let (blobs, scanned) = store.inventory()?;
         let ids = blobs.iter().map(|blob| blob.id).collect();
         Ok(Self { store, blobs, ids, scanned })
     }
 
     /// Refuses a store whose log cannot be read: the newest part is missing.
-    pub(crate) fn check_whole(&self) -> Result<(), CopySourceError> {
+    pub(crate) fn check_whole(&self) -> Result<(), CopyError> {
         match self.store.shortcoming() {
             None => Ok(()),
-            Some(_) => Err(CopySourceError::WithoutLog),
+            Some(_) => Err(CopyError::WithoutLog),
         }
     }
 
     /// Refuses a damaged store.
-    pub(crate) fn check_sound(&self) -> Result<(), CopySourceError> {
+    pub(crate) fn check_sound(&self) -> Result<(), CopyError> {
         match self.scanned {
             Scanned::Whole => Ok(()),
-            Scanned::InPart => Err(CopySourceError::Damaged),
+            Scanned::InPart => Err(CopyError::Damaged),
         }
     }
 
-    pub(crate) fn meta(&self) -> Result<ChatMeta, CopySourceError> {
-        self.store.meta()?.ok_or(CopySourceError::NoMeta)
+    pub(crate) fn meta(&self) -> Result<ChatMeta, CopyError> {
+        self.store.meta().map_err(CopyError::Meta)?.ok_or(CopyError::NoMeta)
     }
 
     pub(crate) fn n_bytes(&self) -> u64 {
@@ -140,12 +110,12 @@ impl Source {
         lengths.values().sum()
     }
 
-    pub(crate) fn fetch(&self, id: BlobId) -> Result<Fetched, CopySourceError> {
+    pub(crate) fn fetch(&self, id: BlobId) -> Result<Fetched, CopyError> {
         Ok(self.store.at_once(|blobs| blobs.get(id))?)
     }
 
     /// Reads a blob if it is there and its hash is its id.
-    pub(crate) fn intact(&self, id: BlobId) -> Result<Option<Vec<u8>>, CopySourceError> {
+    pub(crate) fn intact(&self, id: BlobId) -> Result<Option<Vec<u8>>, CopyError> {
         Ok(self.fetch(id)?.intact(id))
     }
 
@@ -153,7 +123,7 @@ impl Source {
     pub(crate) fn broken_prompt_message(
         &self,
         state: &ConversationStateStructure,
-    ) -> Result<Option<(usize, Option<BlobId>)>, CopySourceError> {
+    ) -> Result<Option<(usize, Option<BlobId>)>, CopyError> {
         for (index, bytes) in state.root_prompt_messages_json.iter().enumerate() {
             let id = BlobId::try_from(bytes.as_slice()).ok();
             let data = id.map(|id| self.intact(id)).transpose()?.flatten();
@@ -166,7 +136,7 @@ impl Source {
 
     /// Walks everything that the bytes of these blobs name, each blob once. Fields that are known name their blobs in the
     /// bytes too, so this walk finds them all.
-    pub(crate) fn reach_from(&self, roots: &[BlobId]) -> Result<Reach, CopySourceError> {
+    pub(crate) fn reach_from(&self, roots: &[BlobId]) -> Result<Reach, CopyError> {
         let mut reach = Reach::default();
         let mut rest: Vec<BlobId> =
             roots.iter().filter(|root| self.ids.contains(root)).copied().collect();
@@ -192,11 +162,11 @@ impl Source {
     }
 
     /// Calls `visit` with every wanted blob, in the order of their writing. Skips blobs that cannot be read.
-    pub(crate) fn visit<E: From<CopySourceError>>(
+    pub(crate) fn visit(
         &self,
         is_wanted: impl Fn(&BlobId) -> bool,
-        mut visit: impl FnMut(BlobId, &[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+        mut visit: impl FnMut(BlobId, &[u8]) -> Result<(), CopyError>,
+    ) -> Result<(), CopyError> {
         let mut seen = HashSet::new();
         for blob in self.blobs.iter().filter(|blob| is_wanted(&blob.id)) {
             if seen.insert(blob.id)

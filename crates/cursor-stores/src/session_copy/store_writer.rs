@@ -1,12 +1,12 @@
 //! Writing a new store, in the form that Cursor writes.
 
 use std::fs::{File, OpenOptions};
-use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
+use super::error::{CopyError, WriteStoreError};
 use crate::chat::store::{PUT_BLOB, PUT_META, open};
 use crate::chat::{BlobId, ChatMeta};
 
@@ -17,19 +17,9 @@ pub(crate) struct StoreWriter {
     path: PathBuf,
 }
 
-/// Says why a store was not written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum WriteStoreError {
-    #[error("`{}` cannot be written", .path.display())]
-    File { path: PathBuf, source: io::Error },
-    #[error("the database cannot be written")]
-    Sqlite(#[from] rusqlite::Error),
-}
-
 impl StoreWriter {
     /// Creates a file with the tables that Cursor makes. Fails if the file exists.
-    pub(crate) fn create(path: &Path) -> Result<Self, WriteStoreError> {
+    pub(crate) fn create(path: &Path) -> Result<Self, CopyError> {
         OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -47,19 +37,19 @@ impl StoreWriter {
         Ok(Self { connection, path: path.to_owned() })
     }
 
-    pub(crate) fn put(&mut self, id: BlobId, data: &[u8]) -> Result<(), WriteStoreError> {
+    pub(crate) fn put(&mut self, id: BlobId, data: &[u8]) -> Result<(), CopyError> {
         self.connection.prepare_cached(PUT_BLOB)?.execute((id.to_string(), data))?;
         Ok(())
     }
 
     /// Writes the meta row, and syncs the file to the disk.
-    pub(crate) fn finish(self, meta: &ChatMeta) -> Result<(), WriteStoreError> {
+    pub(crate) fn finish(self, meta: &ChatMeta) -> Result<(), CopyError> {
         let Self { connection, path } = self;
         connection.execute(PUT_META, [meta.to_hex_row()])?;
         connection.execute_batch("COMMIT; PRAGMA journal_mode = WAL;")?;
         connection.close().map_err(|(_, err)| err)?;
         File::open(&path)
             .and_then(|file| file.sync_all())
-            .map_err(|source| WriteStoreError::File { path, source })
+            .map_err(|source| WriteStoreError::File { path, source }.into())
     }
 }

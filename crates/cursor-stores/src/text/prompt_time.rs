@@ -1,6 +1,10 @@
 //! Reads times as Cursor writes them into prompts: `Tuesday, Jul 21, 2026, 3:04 PM (UTC+2)`.
 
-use jiff::civil::Date;
+use std::sync::LazyLock;
+
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
+use regex::{Captures, Regex};
 
 use crate::model::Moment;
 
@@ -9,178 +13,88 @@ const MAX_BYTES: usize = 200;
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// Reads a time, in any order of its parts. A time without a zone is known only to within a day, so it does not count
-/// as recorded.
+struct Patterns {
+    /// `3:04 pm`, `15:04:05.678`, or `3 pm`.
+    clock: Regex,
+    /// The name of a zone, after which an offset may stand.
+    zone: Regex,
+    /// `+2`, `-03:30` or `+0200`.
+    offset: Regex,
+}
+
+static PATTERNS: LazyLock<Result<Patterns, regex::Error>> = LazyLock::new(|| {
+    let clock = r"(?x) (?<hour>\d{1,2})
+        (?: :(?<minute>\d{1,2}) (?: :(?<second>\d{1,2}) (?: \.(?<fraction>\d{1,9})\d* )? )? (?: \s*(?<half>[ap])m?\b )?
+          | \s*(?<whole_half>[ap])m?\b )";
+    Ok(Patterns {
+        clock: Regex::new(clock)?,
+        zone: Regex::new(r"\b(?:utc|gmt|z)\b")?,
+        offset: Regex::new(r"^\s*(?<sign>[+-])(?<hours>\d{1,2})(?::?(?<minutes>\d{2}))?\b")?,
+    })
+});
+
+/// Reads a time, whether the date comes before or after the clock. A time without a zone is known only to within a day,
+/// so it does not count as recorded.
 pub(crate) fn parse_prompt_time(text: &str) -> Option<Moment> {
     if text.len() > MAX_BYTES {
         return None;
     }
-    let tokens = tokens(text);
-    let (offset_minutes, tokens) = take_offset(tokens);
-    let (time, tokens) = take_time(tokens);
-    let days = find_date(&tokens)?;
-    let time = time?;
-    let seconds = days * 86_400 + time.seconds - offset_minutes.unwrap_or(0) * 60;
-    let at_ms = seconds * 1000 + time.millis;
-    Some(match offset_minutes {
-        Some(_) => Moment::recorded(at_ms),
-        None => Moment::interpolated(at_ms),
+    let patterns = PATTERNS.as_ref().ok()?;
+    let text = text.to_ascii_lowercase().replace(['\u{2212}', '\u{2013}'], "-");
+    let clock = patterns.clock.captures(&text)?;
+    let (before, after) = (&text[..clock.get(0)?.start()], &text[clock.get(0)?.end()..]);
+    let zone = patterns.zone.find(after);
+    let after_zone = zone.map_or(after, |zone| &after[zone.end()..]);
+    let offset = patterns.offset.captures(after_zone);
+    let rest =
+        &after_zone[offset.as_ref().and_then(|offset| offset.get(0)).map_or(0, |all| all.end())..];
+    let (year, month, day) = date_in(&format!("{before} {rest}"))?;
+    let [minute, second] = ["minute", "second"].map(|part| number(&clock, part).unwrap_or(0));
+    let (hour, nanosecond) = (hour_of(&clock)?, nanoseconds_of(&clock));
+    let local = DateTime::new(year, month, day, hour, minute, second, nanosecond).ok()?;
+    let known = offset.as_ref().and_then(minutes_of);
+    let offset = Offset::from_seconds(known.unwrap_or(0) * 60).ok()?;
+    let at_ms = offset.to_timestamp(local).ok()?.as_millisecond();
+    Some(match zone.is_some() || known.is_some() {
+        true => Moment::recorded(at_ms),
+        false => Moment::interpolated(at_ms),
     })
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum Token {
-    Number { value: i64, n_digits: usize },
-    Word(String),
-    Sign(char),
+fn number<T: std::str::FromStr>(captures: &Captures<'_>, part: &str) -> Option<T> {
+    captures.name(part)?.as_str().parse().ok()
 }
 
-struct Time {
-    seconds: i64,
-    millis: i64,
-}
-
-fn tokens(text: &str) -> Vec<Token> {
-    let mut tokens = Vec::new();
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let run = |is_part: fn(char) -> bool| rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-        let length = if first.is_ascii_digit() {
-            let length = run(|c| c.is_ascii_digit());
-            // A number that is too long for an i64 is not part of a time.
-            let value = rest[..length].parse().unwrap_or(i64::MAX);
-            tokens.push(Token::Number { value, n_digits: length });
-            length
-        } else if first.is_ascii_alphabetic() {
-            let length = run(|c| c.is_ascii_alphabetic());
-            tokens.push(Token::Word(rest[..length].to_ascii_lowercase()));
-            length
-        } else {
-            match first {
-                '\u{2212}' | '\u{2013}' => tokens.push(Token::Sign('-')),
-                c if c.is_whitespace() || c == '(' || c == ')' || c == ',' => {}
-                c => tokens.push(Token::Sign(c)),
-            }
-            first.len_utf8()
-        };
-        rest = &rest[length..];
-    }
-    tokens
-}
-
-/// `UTC+2`, `GMT-03:30`, `UTC`, `Z`, or `+0200` after a time of day.
-fn take_offset(mut tokens: Vec<Token>) -> (Option<i64>, Vec<Token>) {
-    let is_zone = |token: &Token| matches!(token, Token::Word(word) if word == "utc" || word == "gmt" || word == "z");
-    if let Some(at) = tokens.iter().position(is_zone) {
-        let rest = tokens.split_off(at);
-        let (minutes, n_used) = signed_offset(&rest[1..]).unwrap_or((0, 0));
-        tokens.extend(rest.into_iter().skip(1 + n_used));
-        return (Some(minutes), tokens);
-    }
-    let last_colon = tokens.iter().rposition(|token| *token == Token::Sign(':'));
-    let starts = (0..tokens.len()).filter(|start| {
-        // In `14:05:06+02:00` the last colon belongs to the offset.
-        last_colon.is_some_and(|colon| *start > colon || *start + 2 == colon)
-    });
-    for start in starts.collect::<Vec<_>>() {
-        if let Some((minutes, n_used)) = signed_offset(&tokens[start..])
-            && tokens[..start].contains(&Token::Sign(':'))
-        {
-            tokens.drain(start..start + n_used);
-            return (Some(minutes), tokens);
-        }
-    }
-    (None, tokens)
-}
-
-/// Reads `+2`, `-03:30` or `+0200` at the front. Returns how many tokens it used, too.
-fn signed_offset(tokens: &[Token]) -> Option<(i64, usize)> {
-    let sign = match tokens.first()? {
-        Token::Sign('+') => 1,
-        Token::Sign('-') => -1,
-        _ => return None,
-    };
-    let (hours, minutes, n_used) = match &tokens[1..] {
-        [
-            Token::Number { value: hours, n_digits: 1 | 2 },
-            Token::Sign(':'),
-            Token::Number { value: minutes, n_digits: 2 },
-            ..,
-        ] => (*hours, *minutes, 4),
-        [Token::Number { value, n_digits: 3 | 4 }, ..] => (value / 100, value % 100, 2),
-        [Token::Number { value: hours, n_digits: 1 | 2 }, ..] => (*hours, 0, 2),
-        _ => return None,
-    };
-    (hours <= 18 && minutes < 60).then_some((sign * (hours * 60 + minutes), n_used))
-}
-
-/// `3:04 PM`, `15:04:05.678`, or `3 PM`.
-fn take_time(mut tokens: Vec<Token>) -> (Option<Time>, Vec<Token>) {
-    let half = tokens.iter().position(
-        |token| matches!(token, Token::Word(word) if word == "am" || word == "pm" || word == "a" || word == "p"),
-    );
-    let is_afternoon =
-        half.map(|at| matches!(&tokens[at], Token::Word(word) if word.starts_with('p')));
-    let colon = tokens.iter().position(|token| *token == Token::Sign(':'));
-    let start = match (colon, half) {
-        (Some(colon), _) => colon.checked_sub(1),
-        (None, Some(half)) => half.checked_sub(1),
-        (None, None) => None,
-    };
-    let Some(start) = start else { return (None, tokens) };
-    let number = |at: usize| match tokens.get(at) {
-        Some(Token::Number { value, n_digits }) => Some((*value, *n_digits)),
-        _ => None,
-    };
-    let after = |at: usize, sign: char| tokens.get(at) == Some(&Token::Sign(sign));
-    let Some((hour, _)) = number(start) else { return (None, tokens) };
-    let (mut minute, mut second, mut millis, mut end) = (0, 0, 0, start + 1);
-    if after(end, ':')
-        && let Some((value, _)) = number(end + 1)
-    {
-        (minute, end) = (value, end + 2);
-        if after(end, ':')
-            && let Some((value, _)) = number(end + 1)
-        {
-            (second, end) = (value, end + 2);
-            if after(end, '.')
-                && let Some((value, n_digits)) = number(end + 1)
-            {
-                let scale = 10_i64.checked_pow(u32::try_from(n_digits).unwrap_or(u32::MAX));
-                millis = scale.map_or(0, |scale| value.saturating_mul(1000) / scale).clamp(0, 999);
-                end += 2;
-            }
-        }
-    }
-    let hour = match (is_afternoon, hour) {
-        (None, 0..24) => hour,
-        (Some(false), 1..=12) => hour % 12,
-        (Some(true), 1..=12) => hour % 12 + 12,
+fn hour_of(clock: &Captures<'_>) -> Option<i8> {
+    let half = clock.name("half").or_else(|| clock.name("whole_half")).map(|half| half.as_str());
+    match (half, number(clock, "hour")?) {
+        (Some("a"), hour @ 1..=12) => Some(hour % 12),
+        (Some("p"), hour @ 1..=12) => Some(hour % 12 + 12),
         // `15:04 PM` is clear enough.
-        (Some(true), 13..24) => hour,
-        _ => return (None, tokens),
-    };
-    tokens.drain(start..end);
-    if minute > 59 || second > 60 {
-        return (None, tokens);
+        (None, hour) | (Some("p"), hour @ 13..24) => Some(hour),
+        _ => None,
     }
-    (Some(Time { seconds: hour * 3600 + minute * 60 + second, millis }), tokens)
 }
 
-/// Days since 1970 of `2026-07-21`, `Jul 21, 2026`, `21 July 2026` or `7/21/2026`.
-fn find_date(tokens: &[Token]) -> Option<i64> {
-    let numbers: Vec<(i64, usize)> = tokens
-        .iter()
-        .filter_map(|token| match token {
-            Token::Number { value, n_digits } => Some((*value, *n_digits)),
-            _ => None,
-        })
-        .collect();
-    let named_month = tokens.iter().find_map(|token| match token {
-        Token::Word(word) => {
-            MONTHS.iter().position(|month| word.starts_with(month)).map(|month| month as i64 + 1)
-        }
-        _ => None,
+fn nanoseconds_of(clock: &Captures<'_>) -> i32 {
+    let fraction = clock.name("fraction").map_or("", |fraction| fraction.as_str());
+    format!("{fraction:0<9}").parse().unwrap_or(0)
+}
+
+fn minutes_of(offset: &Captures<'_>) -> Option<i32> {
+    let hours: i32 = number(offset, "hours").filter(|hours| *hours <= 18)?;
+    let minutes = number(offset, "minutes").unwrap_or(0);
+    let sign = if &offset["sign"] == "-" { -1 } else { 1 };
+    (minutes < 60).then_some(sign * (hours * 60 + minutes))
+}
+
+/// Year, month and day of `2026-07-21`, `jul 21, 2026`, `21 july 2026` or `7/21/2026`.
+fn date_in(text: &str) -> Option<(i16, i8, i8)> {
+    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    let numbers: Vec<(i64, usize)> =
+        numbers.map(|digits| (digits.parse().unwrap_or(i64::MAX), digits.len())).collect();
+    let named_month = text.split(|c: char| !c.is_ascii_alphabetic()).find_map(|word| {
+        MONTHS.iter().position(|month| word.starts_with(month)).map(|month| month as i64 + 1)
     });
     let (year, month, day) = match (named_month, numbers.as_slice()) {
         (Some(month), [(year, 4), (day, 1 | 2), ..] | [(day, 1 | 2), (year, 4), ..]) => {
@@ -190,14 +104,8 @@ fn find_date(tokens: &[Token]) -> Option<i64> {
         | (None, [(month, 1 | 2), (day, 1 | 2), (year, 4), ..]) => (*year, *month, *day),
         _ => return None,
     };
-    days_since_1970(year, month, day)
-}
-
-fn days_since_1970(year: i64, month: i64, day: i64) -> Option<i64> {
-    const EPOCH: Date = jiff::civil::date(1970, 1, 1);
-    let (month, day) = (i8::try_from(month).ok()?, i8::try_from(day).ok()?);
-    let date = Date::new(i16::try_from(year).ok()?, month, day).ok()?;
-    (date >= EPOCH).then(|| i64::from((date - EPOCH).get_days()))
+    let year = i16::try_from(year).ok().filter(|year| *year >= 1970)?;
+    Some((year, i8::try_from(month).ok()?, i8::try_from(day).ok()?))
 }
 
 #[cfg(test)]

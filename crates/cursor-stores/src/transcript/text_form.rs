@@ -104,7 +104,7 @@ fn finish(section: Section<'_>, body: &[&str], parts: &mut Vec<Part>) {
             parts.push(Part::ToolResult {
                 call_id: None,
                 tool_name: Some(name.to_owned()),
-                result: ToolResult { output, error: None, is_truncated: false },
+                result: ToolResult::of(output),
             });
         }
     }

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cursor_stores::chat::{RootState, StoreCheck};
+use cursor_stores::chat::{StoreCheck, StoreFinding};
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ fn prompts_said(store: &SessionStore) -> Vec<&str> {
 }
 
 fn pending_tool_names(check: &StoreCheck) -> Vec<&str> {
-    let RootState::Present(latest) = &check.root else { panic!("{:?}", check.root) };
+    let latest = check.root.as_ref().unwrap();
     latest.pending.tool_calls.iter().map(|call| call.tool_name.as_str()).collect()
 }
 
@@ -91,8 +91,8 @@ fn a_session_killed_anywhere_is_whole_and_continues() {
             let check = bench.check();
             assert_eq!(check.findings, [], "{point:?}");
             let before = match check.root {
-                RootState::Present(_) => bench.dump().prompt_ids(),
-                RootState::Absent => Vec::new(),
+                Ok(_) => bench.dump().prompt_ids(),
+                Err(StoreFinding::RootAbsent) => Vec::new(),
                 other => panic!("{point:?}: {other:?}"),
             };
             let mut store = bench.open();

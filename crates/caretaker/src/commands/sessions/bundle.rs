@@ -10,8 +10,8 @@ use admission::words::talk::{note, say};
 use admission::words::units::{bytes, counted};
 use cursor_stores::model::StoreKind;
 use cursor_stores::session_copy::{
-    BundleOrigin, BundleReader, Bundled, CopyTally, ImportError, Imported, LeftOutTally,
-    MachinePaths, NamingTally, NewSession, ReadBundleError, WriteBundleError, import, write_bundle,
+    BundleOrigin, BundleReader, Bundled, CopyError, CopyTally, ImportError, Imported, LeftOutTally,
+    MachinePaths, NamingTally, NewSession, ReadBundleError, import, write_bundle,
 };
 use ground::now_ms;
 use run_protocol::ExitCode;
@@ -129,12 +129,8 @@ pub(crate) fn run_bundle(
     let homes: Vec<&str> =
         [Some(home), real_home.as_deref()].into_iter().flatten().filter_map(Path::to_str).collect();
     let paths = MachinePaths::new(workspace.as_deref().and_then(Path::to_str), &homes);
-    let unwritten = |error: WriteBundleError| {
-        let code = match &error {
-            WriteBundleError::Session(error) => exit_code(error),
-            _ => ExitCode::Failed,
-        };
-        CommandError::new(code, format!("cannot bundle {}", place.id)).because(error)
+    let unwritten = |error: CopyError| {
+        CommandError::new(exit_code(&error), format!("cannot bundle {}", place.id)).because(error)
     };
     let directory = file.parent().unwrap_or(Path::new("/"));
     // Only the owner can read the file, from the first byte on.

@@ -5,9 +5,7 @@ use admission::inheritance::earlier_run;
 use admission::words::talk::{note, say};
 use admission::words::units::{bytes, counted};
 use cursor_stores::model::Head;
-use cursor_stores::session_copy::{
-    ForkError, ForkPoint, ForkPointError, Forked, NewSession, fork, retell,
-};
+use cursor_stores::session_copy::{CopyError, ForkPoint, Forked, NewSession, fork, retell};
 use cursor_stores::{Catalogue, Extent};
 use ground::now_ms;
 use run_protocol::ExitCode;
@@ -145,12 +143,12 @@ fn fork_point(args: &Args) -> ForkPoint {
     }
 }
 
-fn not_forked(id: &str, error: ForkError) -> CommandError {
+fn not_forked(id: &str, error: CopyError) -> CommandError {
     let hint = match &error {
-        ForkError::Point(ForkPointError::NoSuchTurn { .. }) => {
+        CopyError::NoSuchTurn { .. } => {
             Some(format!("turns count from 1: caretaker sessions show {id}"))
         }
-        ForkError::Point(ForkPointError::NoSuchMessage { .. }) => {
+        CopyError::NoSuchMessage { .. } => {
             let show = format!("caretaker sessions show {id} --json");
             Some(format!("see the ids of its messages: {show}"))
         }
@@ -189,16 +187,19 @@ fn tell(forked: &Forked, target: &NewSession, is_exact: bool) {
     say(&format!("continue it with: caretaker resume {} 'PROMPT'", target.id));
 }
 
-pub(super) fn exit_code(error: &ForkError) -> ExitCode {
+pub(super) fn exit_code(error: &CopyError) -> ExitCode {
+    use CopyError as E;
     match error {
-        ForkError::Point(
-            ForkPointError::NoSuchTurn { .. } | ForkPointError::NoSuchMessage { .. },
-        ) => ExitCode::NotFound,
-        ForkError::Point(ForkPointError::Ambiguous { .. }) => ExitCode::Usage,
-        ForkError::Point(ForkPointError::Source(_)) => ExitCode::Failed,
-        ForkError::Point(_) | ForkError::PromptDamaged { .. } | ForkError::NothingSaid => {
-            ExitCode::NotResumable
-        }
+        E::NoSuchTurn { .. } | E::NoSuchMessage { .. } => ExitCode::NotFound,
+        E::Ambiguous { .. } => ExitCode::Usage,
+        E::NoRoot
+        | E::RootMissing { .. }
+        | E::RootDamaged { .. }
+        | E::RootUndecodable { .. }
+        | E::NoStateBefore { .. }
+        | E::NothingBefore { .. }
+        | E::PromptDamaged { .. }
+        | E::NothingSaid => ExitCode::NotResumable,
         _ => ExitCode::Failed,
     }
 }

@@ -15,8 +15,7 @@ use cursor_stores::chat::BlobId;
 use cursor_stores::model::{Head, Shelf, StoreKind};
 use cursor_stores::parallel;
 use cursor_stores::session_copy::{
-    CollectError, Droppable, Leftover, Original, ReplaceError, Untouchable, collect, droppable,
-    is_abandoned_session,
+    CopyError, Droppable, Leftover, Original, Untouchable, collect, droppable, is_abandoned_session,
 };
 use run_protocol::ExitCode;
 use run_shim::session_holder;
@@ -226,9 +225,7 @@ fn drop_all(host: &Host, args: &Args, wanted: &[ChatPlace], gc: &mut Report) -> 
             let kept = kept(host, place);
             collect(&place.directory, &place.root, &kept, original).map_err(|error| {
                 let code = match &error {
-                    CollectError::Replace(ReplaceError::InUse | ReplaceError::Changed) => {
-                        ExitCode::Conflict
-                    }
+                    CopyError::InUse | CopyError::Changed => ExitCode::Conflict,
                     _ => ExitCode::Failed,
                 };
                 let what = format!("cannot clean up {}", place.id);

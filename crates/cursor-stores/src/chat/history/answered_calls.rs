@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use super::draft::Draft;
-use super::turn_history::fetch_call_step;
 use crate::chat::messages::tool_step;
 use crate::chat::store::Blobs;
 use crate::model::{MessageKind, Part, Role, ToolState};
@@ -65,7 +64,7 @@ fn answer_from_steps(blobs: &Blobs<'_>, draft: &mut Draft) -> rusqlite::Result<(
         let Part::ToolCall(call) = &mut part.part else { continue };
         if call.result.is_none()
             && let Some(step) = part.step
-            && let Some(step) = fetch_call_step(blobs, step)?
+            && let Some(step) = tool_step::call_step(blobs, step.as_bytes())?
         {
             let known = tool_step::tool_call(blobs, &step)?;
             call.result = known.result;

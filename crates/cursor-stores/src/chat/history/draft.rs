@@ -9,7 +9,7 @@ use crate::model::{
 use crate::text::prompt_time::parse_prompt_time;
 
 /// An unfinished message.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Draft {
     pub(crate) id: Option<BlobId>,
     pub(crate) role: Role,
@@ -30,8 +30,9 @@ pub(crate) struct Draft {
 }
 
 /// Is there anything to show of a message?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Fate {
+    #[default]
     Read,
     /// The prompt refers to the message, but the message cannot be read.
     Lost,
@@ -52,20 +53,7 @@ impl From<Part> for DraftPart {
 
 impl Draft {
     pub(crate) fn new(role: Role, kind: MessageKind, ordinal: usize) -> Self {
-        Self {
-            id: None,
-            role,
-            kind,
-            parts: Vec::new(),
-            results: Vec::new(),
-            request_id: None,
-            model: None,
-            at: None,
-            ordinal,
-            turn: None,
-            sources: Vec::new(),
-            fate: Fate::Read,
-        }
+        Self { role, kind, ordinal, ..Self::default() }
     }
 
     pub(crate) fn lost(id: BlobId, ordinal: usize) -> Self {
@@ -176,15 +164,11 @@ pub(crate) fn shell_turn(command: &str, output: Option<&crate::chat::schema::She
     if let Some(output) = output {
         let state = if output.exit_code == 0 { ToolState::Succeeded } else { ToolState::Failed };
         call.state = state;
-        call.result = Some(ToolResult {
-            output: serde_json::json!({
-                "stdout": output.stdout,
-                "stderr": output.stderr,
-                "exitCode": output.exit_code,
-            }),
-            error: None,
-            is_truncated: false,
-        });
+        call.result = Some(ToolResult::of(serde_json::json!({
+            "stdout": output.stdout,
+            "stderr": output.stderr,
+            "exitCode": output.exit_code,
+        })));
     }
     Part::ToolCall(call)
 }

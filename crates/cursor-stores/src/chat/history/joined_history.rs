@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::alignment::{Atom, AtomKind, Counterpart, align, align_ends};
 use super::draft::{Draft, DraftPart, Fate, shell_turn};
-use super::turn_history::{ItemContent, TurnHistory, TurnItem, comparable_tool, fetch_call_step};
+use super::turn_history::{ItemContent, TurnHistory, TurnItem, comparable_tool};
 use crate::chat::messages::tool_step;
 use crate::chat::store::Blobs;
 use crate::model::{MessageKind, Moment, Part, Role};
@@ -222,7 +222,9 @@ impl Joiner<'_, '_> {
                 is_redacted: text.is_empty(),
             },
             ItemContent::Call { .. } => {
-                let Some(step) = fetch_call_step(self.blobs, item.blob)? else { return Ok(None) };
+                let Some(step) = tool_step::call_step(self.blobs, item.blob.as_bytes())? else {
+                    return Ok(None);
+                };
                 let mut call = tool_step::tool_call(self.blobs, &step)?;
                 call.started = item.started_at_ms.map(Moment::recorded);
                 Part::ToolCall(call)

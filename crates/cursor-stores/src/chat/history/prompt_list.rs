@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::chat::reading::Notes;
-use crate::chat::resume::BearsOn;
+use crate::chat::reading::{BearsOn, Notes};
 use crate::chat::schema::references::PROMPT_MESSAGES_FIELD;
 use crate::chat::schema::{ConversationStateStructure, ConversationSummaryArchive};
 use crate::chat::store::{BlobId, Blobs};

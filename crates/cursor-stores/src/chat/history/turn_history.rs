@@ -3,14 +3,13 @@
 use prost::Message;
 
 use crate::chat::messages::tool_step;
-use crate::chat::reading::Notes;
-use crate::chat::resume::BearsOn;
+use crate::chat::reading::{BearsOn, Notes};
 use crate::chat::schema::{
     AgentConversationTurnStructure, ConversationStateStructure, ConversationStep,
     ConversationTurnStructure, ShellCommand, ShellConversationTurnStructure, ShellOutput, Step,
     Turn, UserMessage,
 };
-use crate::chat::store::{BlobId, Blobs, Fetched};
+use crate::chat::store::{BlobId, Blobs};
 use crate::model::canonical_tool;
 
 /// The turns that were read.
@@ -300,18 +299,6 @@ impl TurnReader<'_, '_> {
         let data = self.notes.fetch(self.blobs, id, BearsOn::History, place)?;
         Ok(data.map(|data| (id, data)))
     }
-}
-
-/// Reads the step of a call again, with its arguments and its result.
-pub(crate) fn fetch_call_step(
-    blobs: &Blobs<'_>,
-    id: BlobId,
-) -> rusqlite::Result<Option<Box<crate::chat::schema::ToolCall>>> {
-    let Fetched::Data(data) = blobs.get(id)? else { return Ok(None) };
-    Ok(match ConversationStep::decode(data.as_slice()).ok().and_then(|step| step.message) {
-        Some(Step::ToolCall(call)) => Some(call),
-        _ => None,
-    })
 }
 
 /// One name for tools that the two histories may name differently: steps have no `Write`.

@@ -10,6 +10,7 @@ use crate::model::{
     comparable_model,
 };
 use crate::text::title::title_of;
+use crate::workspace_json::decode;
 
 /// Cursor's name for a conversation that has no name yet.
 const UNNAMED: &str = "New Agent";
@@ -106,67 +107,42 @@ pub(crate) fn subagent_ids(state: &ConversationStateStructure) -> Vec<String> {
 
 /// The path of a `file:` address. Other texts stay unchanged.
 fn path_of(uri: &str) -> String {
-    let Some(path) = uri.strip_prefix("file://") else { return uri.to_owned() };
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((byte, after)) = rest.split_first() {
-        let decoded = (*byte == b'%')
-            .then(|| hex::decode(after.get(..2)?).ok())
-            .flatten()
-            .and_then(|digits| digits.first().copied());
-        bytes.push(decoded.unwrap_or(*byte));
-        rest = if decoded.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    uri.strip_prefix("file://").map_or_else(|| uri.to_owned(), decode)
 }
 
-/// Looks for the workspace in the first messages. Builds before 2026 keep it only there.
-pub(crate) fn find_workspace(
+/// Adds the workspace and the title from the first messages. Builds before 2026 keep the workspace only there, and the
+/// first prompt is the title of a conversation without a name.
+pub(crate) fn add_first_messages(
+    head: &mut Head,
     blobs: &Blobs<'_>,
     state: &ConversationStateStructure,
-) -> rusqlite::Result<Option<Workspace>> {
-    const LABEL: &str = "Workspace Path: ";
-    for bytes in state.root_prompt_messages_json.iter().take(3) {
-        let Ok(id) = BlobId::try_from(bytes.as_slice()) else { continue };
-        let Fetched::Data(data) = blobs.get(id)? else { continue };
-        let Some(message) = JsonMessage::parse(&data).filter(|message| message.role == Role::User)
-        else {
-            continue;
-        };
-        let path = message.parts.iter().find_map(|part| match part {
-            Part::Attachment { text: Some(text), .. } => {
-                let (_, path) = text.split_once(LABEL)?;
-                path.lines().next().map(str::trim).filter(|path| !path.is_empty())
-            }
-            _ => None,
-        });
-        if let Some(path) = path {
-            return Ok(Some(Workspace::here(path)));
-        }
-    }
-    Ok(None)
-}
-
-/// Takes the first prompt as the title of a conversation without a name.
-pub(crate) fn find_title(
-    blobs: &Blobs<'_>,
-    state: &ConversationStateStructure,
-) -> rusqlite::Result<Option<String>> {
+) -> rusqlite::Result<()> {
     const MAX_CHECKED: usize = 6;
-    for bytes in state.root_prompt_messages_json.iter().take(MAX_CHECKED) {
-        let Ok(id) = BlobId::try_from(bytes.as_slice()) else { continue };
-        let Fetched::Data(data) = blobs.get(id)? else { continue };
-        let message = JsonMessage::parse(&data)
-            .filter(|message| message.role == Role::User && message.kind == MessageKind::Said);
-        let said = message.iter().flat_map(|message| &message.parts).find_map(|part| match part {
-            Part::Text { text } => title_of(text),
-            _ => None,
-        });
-        if said.is_some() {
-            return Ok(said);
+    for (number, reference) in state.root_prompt_messages_json.iter().take(MAX_CHECKED).enumerate()
+    {
+        if head.title.is_some() && (head.workspace.is_some() || number >= 3) {
+            break;
+        }
+        let message = blobs.data_of(reference)?.and_then(|data| JsonMessage::parse(&data));
+        let Some(message) = message.filter(|message| message.role == Role::User) else { continue };
+        for part in &message.parts {
+            match part {
+                Part::Attachment { text: Some(text), .. } if number < 3 => {
+                    head.workspace = head.workspace.take().or_else(|| workspace_in(text));
+                }
+                Part::Text { text } if message.kind == MessageKind::Said => {
+                    head.title = head.title.take().or_else(|| title_of(text));
+                }
+                _ => {}
+            }
         }
     }
-    Ok(None)
+    Ok(())
+}
+
+fn workspace_in(text: &str) -> Option<Workspace> {
+    let (_, path) = text.split_once("Workspace Path: ")?;
+    path.lines().next().map(str::trim).filter(|path| !path.is_empty()).map(Workspace::here)
 }
 
 /// A list does not count more messages than this.

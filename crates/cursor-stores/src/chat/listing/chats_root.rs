@@ -10,7 +10,6 @@
 use std::collections::HashMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,10 +24,11 @@ use crate::chat::search;
 use crate::chat::store::Writers;
 use crate::model::{Activity, Conversation, Damage, Head, StoreKind};
 use crate::parallel;
+use crate::plain_file;
 use crate::raw_record::VisitRaw;
 use crate::search::Matcher;
 use crate::store::{
-    Account, Branches, ConversationStore, Discovered, Extent, Hit, Listing, ReadConversationError,
+    Account, Branches, ConversationStore, Discovered, Extent, Found, Listing, ReadConversationError,
     SkippedPlace,
 };
 
@@ -287,11 +287,7 @@ impl ConversationStore for ChatsRoot {
         chat::read(self, key, extent)
     }
 
-    fn search(
-        &self,
-        matcher: &Matcher,
-        found: &(dyn Fn(Hit) -> ControlFlow<()> + Sync),
-    ) -> Vec<Damage> {
+    fn search(&self, matcher: &Matcher, found: Found<'_>) -> Vec<Damage> {
         search::search(self, matcher, found)
     }
 
@@ -308,13 +304,8 @@ impl ConversationStore for ChatsRoot {
         let (key, _) = split_key(key);
         let chat = self.find(key)?;
         let mut hasher = DefaultHasher::new();
-        for name in ["store.db", "store.db-wal", "meta.json"] {
-            use std::os::unix::fs::MetadataExt;
-            let metadata = fs::symlink_metadata(chat.files.directory.join(name)).ok();
-            let stamp =
-                metadata.map(|file| (file.ino(), file.len(), file.mtime(), file.mtime_nsec()));
-            stamp.hash(&mut hasher);
-        }
+        let stamp = |name: &str| plain_file::stamp(&chat.files.directory.join(name));
+        ["store.db", "store.db-wal", "meta.json"].map(stamp).hash(&mut hasher);
         Some(hasher.finish())
     }
 

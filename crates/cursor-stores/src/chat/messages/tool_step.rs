@@ -9,7 +9,7 @@ use crate::chat::schema::{
     ReadOutcome, ReadOutput, ReadToolCall, ShellOutcome, ShellSuccess, ShellToolCall, Step,
     TaskOutcome, TaskToolCall, Tool, ToolCall as ToolStep, TruncatedToolCall,
 };
-use crate::chat::store::{BlobId, Blobs, Fetched};
+use crate::chat::store::Blobs;
 use crate::model::{ToolCall, ToolResult, ToolState};
 
 /// The vendor's name of a step's tool. Empty for a tool that is newer than the schema.
@@ -38,7 +38,7 @@ pub(crate) fn call_id(step: &ToolStep) -> Option<&str> {
 /// Converts a step. A call cut for size is read from the blob that has all of it.
 pub(crate) fn tool_call(blobs: &Blobs<'_>, step: &ToolStep) -> rusqlite::Result<ToolCall> {
     if let Some(Tool::Truncated(truncated)) = &step.tool {
-        return match original_of(blobs, truncated)? {
+        return match call_step(blobs, &truncated.original_step_blob_id)? {
             // No recursion here: a step may name itself as its original.
             Some(original) if !matches!(original.tool, Some(Tool::Truncated(_))) => {
                 let mut call = whole_call(blobs, &original)?;
@@ -51,11 +51,12 @@ pub(crate) fn tool_call(blobs: &Blobs<'_>, step: &ToolStep) -> rusqlite::Result<
     whole_call(blobs, step)
 }
 
-fn original_of(blobs: &Blobs<'_>, cut: &TruncatedToolCall) -> rusqlite::Result<Option<ToolStep>> {
-    let Ok(id) = BlobId::try_from(cut.original_step_blob_id.as_slice()) else { return Ok(None) };
-    let Fetched::Data(data) = blobs.get(id)? else { return Ok(None) };
-    Ok(match ConversationStep::decode(data.as_slice()).ok().and_then(|step| step.message) {
-        Some(Step::ToolCall(step)) => Some(*step),
+/// Reads the step of a call, with its arguments and its result.
+pub(crate) fn call_step(blobs: &Blobs<'_>, id: &[u8]) -> rusqlite::Result<Option<Box<ToolStep>>> {
+    let data = blobs.data_of(id)?;
+    let step = data.and_then(|data| ConversationStep::decode(data.as_slice()).ok()?.message);
+    Ok(match step {
+        Some(Step::ToolCall(step)) => Some(step),
         _ => None,
     })
 }
@@ -64,11 +65,9 @@ fn cut_call(step: &ToolStep, cut: &TruncatedToolCall) -> ToolCall {
     let mut call =
         ToolCall::new("truncated", cut.args.as_deref().map(wire_json).unwrap_or_default());
     call.id = call_id(step).map(str::to_owned);
-    call.result = cut.result.as_deref().map(|result| ToolResult {
-        output: wire_json(result),
-        error: None,
-        is_truncated: true,
-    });
+    let cut_result =
+        |result| ToolResult { is_truncated: true, ..ToolResult::of(wire_json(result)) };
+    call.result = cut.result.as_deref().map(cut_result);
     call
 }
 
@@ -87,29 +86,17 @@ fn whole_call(blobs: &Blobs<'_>, step: &ToolStep) -> rusqlite::Result<ToolCall> 
     call.state = outcome.state;
     call.subagent = outcome.subagent;
     call.duration_ms = outcome.duration_ms;
-    call.result =
-        outcome.output.map(|output| ToolResult { output, error: None, is_truncated: false });
+    call.result = outcome.output.map(ToolResult::of);
     Ok(call)
 }
 
+#[derive(Default)]
 struct CallOutcome {
     input: Json,
     output: Option<Json>,
     state: ToolState,
     duration_ms: Option<u64>,
     subagent: Option<String>,
-}
-
-impl Default for CallOutcome {
-    fn default() -> Self {
-        Self {
-            input: Json::Null,
-            output: None,
-            state: ToolState::Unknown,
-            duration_ms: None,
-            subagent: None,
-        }
-    }
 }
 
 fn shell_call(shell: &ShellToolCall) -> CallOutcome {
@@ -173,13 +160,10 @@ fn read_call(blobs: &Blobs<'_>, read: &ReadToolCall) -> rusqlite::Result<CallOut
             let output = match &success.output {
                 Some(ReadOutput::Content(text)) => json!(text),
                 Some(ReadOutput::Data(data)) => json!({ "n_bytes": data.len() }),
-                Some(ReadOutput::ContentBlobId(id)) => match BlobId::try_from(id.as_slice()) {
-                    Ok(id) => match blobs.get(id)? {
-                        Fetched::Data(text) => json!(String::from_utf8_lossy(&text)),
-                        _ => Json::Null,
-                    },
-                    Err(_) => Json::Null,
-                },
+                Some(ReadOutput::ContentBlobId(id)) => {
+                    let text = blobs.data_of(id)?;
+                    json!(text.as_deref().map(String::from_utf8_lossy))
+                }
                 Some(ReadOutput::DataBlobId(_)) | None => json!({ "n_bytes": success.file_size }),
             };
             (Some(output), ToolState::Succeeded)

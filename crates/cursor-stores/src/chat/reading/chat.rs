@@ -13,41 +13,18 @@ use crate::chat::listing::chat_head::{self, Count};
 use crate::chat::listing::{
     ChatFiles, ChatsRoot, FileState, ListedChat, MetaFile, directories_below, split_key,
 };
-use crate::chat::store::{ChatMeta, ChatStore, LatestRoot, OpenChatStoreError, ReadMetaError};
+use crate::chat::store::{ChatMeta, ChatStore, ChatStoreError, LatestRoot};
 use crate::database::ReadDatabaseError;
 use crate::database::again::again_if;
 use crate::model::{Activity, Conversation, Damage, Head, MessageKind, Shelf, TurnState};
 use crate::store::{Extent, ReadConversationError};
 
-/// Says why a store was not read.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ReadChatError {
-    #[error(transparent)]
-    Open(#[from] OpenChatStoreError),
-    #[error(transparent)]
-    Read(#[from] ReadDatabaseError),
-}
-
-impl ReadChatError {
-    /// True if the store becomes readable as soon as another process releases it.
-    pub(crate) fn is_locked(&self) -> bool {
-        matches!(self, Self::Open(err) if err.is_locked())
-    }
-}
-
 /// Opens a store and reads from it. Reads again if the store changed meanwhile, or if it is damaged.
 pub(crate) fn with_store<T>(
     path: &Path,
     read: impl Fn(&ChatStore) -> Result<T, ReadDatabaseError>,
-) -> Result<T, ReadChatError> {
-    let is_change = |err: &ReadChatError| {
-        matches!(
-            err,
-            ReadChatError::Read(ReadDatabaseError::Changed)
-                | ReadChatError::Open(OpenChatStoreError::Read(ReadDatabaseError::Changed))
-        )
-    };
-    again_if(is_change, || Ok(read(&ChatStore::open_salvaged(path)?)?))
+) -> Result<T, ChatStoreError> {
+    again_if(ChatStoreError::is_change, || Ok(read(&ChatStore::open_salvaged(path)?)?))
 }
 
 /// Reads the meta row. A problem with the row is a text, a problem with the file is an error.
@@ -56,7 +33,7 @@ pub(crate) fn meta_row(
 ) -> Result<Result<Option<ChatMeta>, String>, ReadDatabaseError> {
     match store.meta() {
         Ok(meta) => Ok(Ok(meta)),
-        Err(ReadMetaError::Database(err)) if !err.is_damage() => Err(err),
+        Err(ChatStoreError::Read(err)) if !err.is_damage() => Err(err),
         Err(err) => Ok(Err(with_causes(&err))),
     }
 }
@@ -265,12 +242,7 @@ fn complete_from(store: &ChatStore, head: &mut Head) -> Result<bool, ReadDatabas
             ConversationRoot::Messages { .. } => return Ok(true),
         };
         chat_head::add_state(head, &state);
-        if head.workspace.is_none() {
-            head.workspace = chat_head::find_workspace(blobs, &state)?;
-        }
-        if head.title.is_none() {
-            head.title = chat_head::find_title(blobs, &state)?;
-        }
+        chat_head::add_first_messages(head, blobs, &state)?;
         let (n_messages, is_complete) = match chat_head::count_messages(blobs, &state)? {
             Count::Known(n_messages) => (Some(n_messages), true),
             Count::Incomplete(n_messages) => (Some(n_messages), false),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::conversation_root::{ConversationRoot, find_root, other_messages, subagent_state};
 use super::left_over::add_left_over;
 use super::links::linked_messages;
-use super::notes::Notes;
+use super::notes::{BearsOn, Notes};
 use super::side_state;
 use crate::chat::history::{
     Draft, Entry, EntryContent, Fate, HowMuch, Place, Span, TurnHistory, Window, answer_calls,
@@ -13,7 +13,6 @@ use crate::chat::history::{
 };
 use crate::chat::listing::chat_head;
 use crate::chat::messages::JsonMessage;
-use crate::chat::resume::BearsOn;
 use crate::chat::schema::{ConversationStateStructure, ConversationSummary};
 use crate::chat::store::{BlobId, Blobs, ChatMeta, Fetched, LatestRoot, reach};
 use crate::model::{Conversation, Head, MessageKind, Moment, Parent, Part, Role};
@@ -126,12 +125,7 @@ impl Reader<'_, '_> {
         let assembled = assemble(drafts, &history, timings);
         if let Some(state) = state.as_deref() {
             chat_head::add_state(&mut head, state);
-            if head.workspace.is_none() {
-                head.workspace = chat_head::find_workspace(self.blobs, state)?;
-            }
-            if head.title.is_none() {
-                head.title = chat_head::find_title(self.blobs, state)?;
-            }
+            chat_head::add_first_messages(&mut head, self.blobs, state)?;
         }
         let mut conversation = Conversation::new(head);
         conversation.messages = assembled.messages;

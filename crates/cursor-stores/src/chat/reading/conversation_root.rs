@@ -5,13 +5,12 @@ use std::ops::ControlFlow;
 use prost::Message;
 
 use super::links::linked_messages;
-use super::notes::Notes;
+use super::notes::{BearsOn, Notes};
 use crate::chat::messages::JsonMessage;
-use crate::chat::resume::BearsOn;
 use crate::chat::schema::{
     AgentConversationTurnStructure, ConversationStateStructure, SubagentPersistedState,
 };
-use crate::chat::store::{BlobId, Blobs, Fetched, LatestRoot, Rows};
+use crate::chat::store::{BlobId, Blobs, LatestRoot, Rows};
 use crate::model::{MessageKind, Role};
 
 /// The source of a conversation.
@@ -117,17 +116,13 @@ fn is_tree_of_links(
     if !state.root_prompt_messages_json.is_empty() || !state.turns.is_empty() {
         return Ok(false);
     }
-    let fetch = |bytes: &[u8]| match BlobId::try_from(bytes) {
-        Ok(id) => blobs.get(id),
-        Err(_) => Ok(Fetched::Missing),
-    };
     for turn in &state.turns_old {
-        let Fetched::Data(node) = fetch(turn)? else { continue };
+        let Some(node) = blobs.data_of(turn)? else { continue };
         if node.first() == Some(&b'{') {
             return Ok(true);
         }
         let Ok(node) = AgentConversationTurnStructure::decode(node.as_slice()) else { continue };
-        if let Fetched::Data(message) = fetch(&node.user_message)? {
+        if let Some(message) = blobs.data_of(&node.user_message)? {
             return Ok(message.first() == Some(&b'{'));
         }
     }
@@ -173,9 +168,8 @@ fn newest_state(
         }
     })?;
     for (id, state) in candidates {
-        let messages = state.root_prompt_messages_json.iter();
-        for message in messages.filter_map(|id| BlobId::try_from(id.as_slice()).ok()) {
-            if matches!(blobs.get(message)?, Fetched::Data(data) if data.first() == Some(&b'{')) {
+        for message in &state.root_prompt_messages_json {
+            if blobs.data_of(message)?.is_some_and(|data| data.first() == Some(&b'{')) {
                 return Ok(Some((id, state)));
             }
         }

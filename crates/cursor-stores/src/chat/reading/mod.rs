@@ -13,6 +13,6 @@ pub(crate) mod side_state;
 #[cfg(test)]
 mod survival_tests;
 
-pub(crate) use chat::{ReadChatError, meta_row, read_from, with_store};
+pub(crate) use chat::{meta_row, read_from, with_store};
 pub(crate) use conversation::Reading;
-pub(crate) use notes::Notes;
+pub(crate) use notes::{BearsOn, Notes};

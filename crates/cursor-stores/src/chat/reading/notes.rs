@@ -2,9 +2,17 @@
 
 use prost::Message;
 
-use crate::chat::resume::BearsOn;
 use crate::chat::store::{BlobId, Blobs, Fetched};
 use crate::model::Damage;
+
+/// The effect of damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BearsOn {
+    /// The model's prompt is incomplete: the next turn fails.
+    Prompt,
+    /// Something is missing to show, undo or look up. The conversation goes on without it.
+    History,
+}
 
 /// The damage found while reading a conversation.
 #[derive(Debug, Default)]

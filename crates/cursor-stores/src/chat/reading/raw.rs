@@ -4,12 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::chat::{ReadChatError, meta_row, with_store};
+use super::chat::{meta_row, with_store};
 use super::conversation_root::{ConversationRoot, find_root, subagent_state};
 use super::notes::Notes;
 use crate::chat::listing::{ChatsRoot, META_FILE, MetaFile, split_key};
 use crate::chat::schema::ConversationStateStructure;
-use crate::chat::store::{BlobId, Blobs, ChatStore, Fetched, LatestRoot, reach};
+use crate::chat::store::{BlobId, Blobs, ChatStore, ChatStoreError, Fetched, LatestRoot, reach};
 use crate::database::ReadDatabaseError;
 use crate::plain_file;
 use crate::raw_record::{RawContent, RawRecord, VisitRaw};
@@ -61,7 +61,7 @@ pub(crate) fn visit_raw_store(
     subagent: Option<&str>,
     branches: Branches,
     visit: &mut VisitRaw<'_>,
-) -> Result<bool, ReadChatError> {
+) -> Result<bool, ChatStoreError> {
     let Some((meta, raw_blobs)) = with_store(path, |store| contents(store, subagent, branches))?
     else {
         return Ok(false);

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::notes::Notes;
-use crate::chat::resume::BearsOn;
+use super::notes::{BearsOn, Notes};
 use crate::chat::schema::{
     ConversationPlan, ConversationStateStructure, SubagentRunStatus, TodoItem, TodoStatus,
 };

@@ -6,7 +6,7 @@ use prost::Message;
 use serde_json::Value as Json;
 
 use crate::chat::schema::{ConversationStateStructure, ConversationSummaryArchive};
-use crate::chat::store::{BlobId, Blobs, Fetched};
+use crate::chat::store::{BlobId, Blobs, Fetched, ids_of};
 
 /// The facts of a state that tell whether another state continues it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,20 +23,19 @@ impl Ancestry {
         blobs: &Blobs<'_>,
         state: &ConversationStateStructure,
     ) -> rusqlite::Result<Self> {
-        let mut prompt = ids(&state.root_prompt_messages_json);
+        let mut prompt = ids_of(&state.root_prompt_messages_json);
         if let Some(first) = prompt.first()
             && is_of_the_system(blobs, *first)?
         {
             prompt.remove(0);
         }
-        let mut archives = ids(&state.summary_archives);
-        archives.extend(state.summary_archive.as_deref().and_then(|id| BlobId::try_from(id).ok()));
+        let archives = ids_of(state.summary_archives.iter().chain(&state.summary_archive));
         let mut archived = Vec::new();
         for archive in &archives {
             if let Fetched::Data(data) = blobs.get_by_index(*archive)?
                 && let Ok(archive) = ConversationSummaryArchive::decode(data.as_slice())
             {
-                archived.extend(ids(&archive.summarized_messages));
+                archived.extend(ids_of(&archive.summarized_messages));
             }
         }
         Ok(Self { prompt, archives, archived })
@@ -58,10 +57,6 @@ impl Ancestry {
         let has_grown = self.archives.iter().any(|archive| !earlier.archives.contains(archive));
         has_grown && earlier.prompt.iter().all(|message| kept.contains(message))
     }
-}
-
-fn ids(raw: &[Vec<u8>]) -> Vec<BlobId> {
-    raw.iter().filter_map(|id| BlobId::try_from(id.as_slice()).ok()).collect()
 }
 
 fn is_of_the_system(blobs: &Blobs<'_>, id: BlobId) -> rusqlite::Result<bool> {

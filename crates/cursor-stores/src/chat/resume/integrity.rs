@@ -5,54 +5,27 @@ use std::collections::HashSet;
 
 use prost::Message;
 
-use super::resumability::read_root;
+use super::finding::{Place, StoreFinding};
 use crate::chat::messages::{PendingMessages, parse_pending};
 use crate::chat::schema::ConversationStateStructure;
 use crate::chat::schema::references::{BlobKind, NotOfKind};
 use crate::chat::store::{
-    BlobId, BlobWalk, ChatStore, EarlierStates, Fetched, LatestRoot, MAX_REFERENCES, Reached,
-    ReadMetaError, Visit, reach_with,
+    BlobId, BlobWalk, ChatStore, ChatStoreError, EarlierStates, Fetched, LatestRoot,
+    MAX_REFERENCES, Reached, RootProblem, reach_with,
 };
 use crate::database::ReadDatabaseError;
 
 /// The result of a walk over everything that the latest root leads to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoreCheck {
-    pub root: RootState,
+    /// Without a latest state, Cursor resumes with an empty conversation, and no error.
+    pub root: Result<LatestState, StoreFinding>,
     /// The first thousand problems below the root, in the order of the walk.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<StoreFinding>,
     /// The number of all problems.
     pub n_findings: usize,
     /// How many existing blobs the root leads to, with the root itself.
     pub n_reached: usize,
-    pub coverage: Coverage,
-}
-
-/// The state of the latest root. Unless it is present, Cursor resumes with an empty conversation, and no error.
-#[derive(Debug, Clone, PartialEq)]
-pub enum RootState {
-    /// The agent wrote no checkpoint, or not even a meta row.
-    Absent,
-    /// The meta row does not name a blob id.
-    Malformed {
-        text: String,
-    },
-    Missing {
-        id: BlobId,
-    },
-    /// Encrypted or corrupt.
-    HashMismatch {
-        id: BlobId,
-    },
-    /// Too large, or in a damaged part of the file.
-    Unreadable {
-        id: BlobId,
-    },
-    Undecodable {
-        id: BlobId,
-        why: NotOfKind,
-    },
-    Present(LatestState),
 }
 
 /// The content of the latest root.
@@ -79,108 +52,36 @@ impl LatestState {
     }
 }
 
-/// A blob that its referrer cannot use.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    pub problem: Problem,
-    /// The kind that the blob should have.
-    pub kind: BlobKind,
-    pub referrer: Referrer,
-    pub bears_on: BearsOn,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Problem {
-    Missing {
-        id: BlobId,
-    },
-    /// Encrypted or corrupt.
-    HashMismatch {
-        id: BlobId,
-    },
-    NotOfKind {
-        id: BlobId,
-        why: NotOfKind,
-    },
-    TooLarge {
-        id: BlobId,
-        bytes: i64,
-    },
-    /// In a damaged part of the file.
-    Unreadable {
-        id: BlobId,
-    },
-    /// The reference itself is not a blob id.
-    MalformedId {
-        n_bytes: usize,
-    },
-}
-
-/// The field that refers to a blob.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Referrer {
-    pub blob: BlobId,
-    /// Such as `turns[3]`.
-    pub field: String,
-}
-
-/// The effect of a problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BearsOn {
-    /// The model's prompt is incomplete: the next turn fails.
-    Prompt,
-    /// Something is missing to show, undo or look up. The conversation goes on without it.
-    History,
-}
-
-/// Did the walk see everything?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Coverage {
-    Complete,
-    /// The store has more references than any real one. The walk did not follow some of them.
-    CutShort,
-}
-
-/// Says why a store could not be checked at all.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CheckStoreError {
-    #[error(transparent)]
-    Meta(#[from] ReadMetaError),
-    #[error(transparent)]
-    Database(#[from] ReadDatabaseError),
-}
-
 const MAX_FINDINGS: usize = 1_000;
 
 /// Walks everything that the latest root leads to. Checks that each blob is there, that its hash is its id, and that
 /// it has the kind that the referring field says.
-pub fn check_store(store: &ChatStore) -> Result<StoreCheck, CheckStoreError> {
+pub fn check_store(store: &ChatStore) -> Result<StoreCheck, ChatStoreError> {
     check_within(store, MAX_REFERENCES)
 }
 
-fn check_within(store: &ChatStore, max_references: usize) -> Result<StoreCheck, CheckStoreError> {
+fn check_within(store: &ChatStore, max_references: usize) -> Result<StoreCheck, ChatStoreError> {
+    let latest = LatestRoot::of_row(store.meta()?.as_ref());
     let mut check = Check {
+        store,
         walk: BlobWalk::new(EarlierStates::Follow, max_references),
-        latest_root: None,
+        latest_root: latest.blob(),
         reached: HashSet::new(),
         findings: Vec::new(),
         n_findings: 0,
     };
-    let root = match store.meta()?.map(|meta| meta.latest_root()) {
-        None | Some(LatestRoot::Absent) => RootState::Absent,
-        Some(LatestRoot::Malformed(text)) => RootState::Malformed { text },
-        Some(LatestRoot::Blob(id)) => check.start(store, id)?,
+    let root = match latest {
+        LatestRoot::Absent => Err(StoreFinding::RootAbsent),
+        LatestRoot::Malformed(text) => Err(StoreFinding::RootMalformed { text }),
+        LatestRoot::Blob(id) => check.start(id)?,
     };
-    check.run(store)?;
-    let coverage = if check.walk.is_cut_short { Coverage::CutShort } else { Coverage::Complete };
-    Ok(StoreCheck {
-        root,
-        findings: check.findings,
-        n_findings: check.n_findings,
-        n_reached: check.reached.len(),
-        coverage,
-    })
+    check.run()?;
+    let Check { walk, reached, mut findings, mut n_findings, .. } = check;
+    if walk.is_cut_short {
+        findings.push(StoreFinding::CutShort);
+        n_findings += 1;
+    }
+    Ok(StoreCheck { root, findings, n_findings, n_reached: reached.len() })
 }
 
 /// How many bytes of blobs [`missing_history`] loads.
@@ -189,12 +90,12 @@ const LOADED_BYTES: u64 = 4 << 20;
 /// Finds blobs that the latest root leads to and that the index lacks, except messages of the prompt:
 /// [`crate::chat::resume_point`] judges those. Loads no leaf, and only the first few megabytes of blobs that lead on.
 /// So it is fast where [`check_store`] is thorough.
-pub(crate) fn missing_history(store: &ChatStore) -> Result<Vec<Finding>, CheckStoreError> {
-    let Some(LatestRoot::Blob(root)) = store.meta()?.map(|meta| meta.latest_root()) else {
-        return Ok(Vec::new());
-    };
-    Ok(store.at_once(|blobs| {
-        let Ok(state) = read_root(blobs, root)? else { return Ok(Vec::new()) };
+pub(crate) fn missing_history(
+    store: &ChatStore,
+    root: BlobId,
+) -> Result<Vec<StoreFinding>, ReadDatabaseError> {
+    store.at_once(|blobs| {
+        let Ok(state) = blobs.get_by_index(root)?.state(root) else { return Ok(Vec::new()) };
         let mut rest = LOADED_BYTES;
         let reached = reach_with(&state, &mut |id| {
             let length = blobs.indexed_length(id)?.and_then(|length| u64::try_from(length).ok());
@@ -219,105 +120,99 @@ pub(crate) fn missing_history(store: &ChatStore) -> Result<Vec<Finding>, CheckSt
             }
         }
         missing.sort_unstable_by_key(|(_, reached)| reached.position);
-        let finding = |(id, Reached { visit, .. }): (BlobId, Reached)| Finding {
-            problem: Problem::Missing { id },
-            kind: visit.kind,
-            referrer: Referrer { blob: visit.referrer.unwrap_or(root), field: visit.field },
-            bears_on: BearsOn::History,
+        let finding = |(id, Reached { visit, .. }): (BlobId, Reached)| {
+            let blob = visit.referrer.unwrap_or(root);
+            StoreFinding::Dangling {
+                id,
+                place: Place { blob, field: visit.field, is_prompt: false },
+            }
         };
         Ok(missing.into_iter().take(MAX_FINDINGS).map(finding).collect())
-    })?)
+    })
 }
 
-struct Check {
+struct Check<'s> {
+    store: &'s ChatStore,
     walk: BlobWalk,
     latest_root: Option<BlobId>,
     reached: HashSet<BlobId>,
-    findings: Vec<Finding>,
+    findings: Vec<StoreFinding>,
     n_findings: usize,
 }
 
-impl Check {
-    fn start(&mut self, store: &ChatStore, id: BlobId) -> Result<RootState, CheckStoreError> {
-        self.latest_root = Some(id);
-        let data = match self.fetch(store, id)? {
-            Ok(data) => data,
-            Err(Problem::Missing { id }) => return Ok(RootState::Missing { id }),
-            Err(Problem::HashMismatch { id }) => return Ok(RootState::HashMismatch { id }),
-            Err(_) => return Ok(RootState::Unreadable { id }),
-        };
-        if let Err(why) = self.follow(id, BlobKind::Root, &data) {
-            return Ok(RootState::Undecodable { id, why });
-        }
-        Ok(match ConversationStateStructure::decode(data.as_slice()) {
-            Ok(root) => RootState::Present(LatestState::of(id, &root)),
-            Err(err) => RootState::Undecodable { id, why: err.into() },
+impl Check<'_> {
+    fn start(
+        &mut self,
+        id: BlobId,
+    ) -> Result<Result<LatestState, StoreFinding>, ReadDatabaseError> {
+        Ok(match self.fetch(id)?.state(id) {
+            Ok(state) => {
+                self.follow(id, BlobKind::Root, &state.encode_to_vec()).ok();
+                Ok(LatestState::of(id, &state))
+            }
+            Err(RootProblem::Missing) => Err(StoreFinding::RootMissing { id }),
+            Err(RootProblem::HashMismatch | RootProblem::Unreadable) => {
+                Err(StoreFinding::RootDamaged { id })
+            }
+            Err(RootProblem::Undecodable(why)) => {
+                Err(StoreFinding::RootUndecodable { id, why: NotOfKind::from(why).to_string() })
+            }
         })
     }
 
-    fn run(&mut self, store: &ChatStore) -> Result<(), CheckStoreError> {
-        while let Some(Visit { id, kind, referrer, field, is_prompt }) = self.walk.next() {
-            let problem = match self.fetch(store, id)? {
-                Ok(data) => match self.follow(id, kind, &data) {
-                    Ok(()) => continue,
-                    Err(why) => Problem::NotOfKind { id, why },
-                },
-                Err(problem) => problem,
+    /// Does not follow a blob with another hash: it is not the blob that the field means.
+    fn run(&mut self) -> Result<(), ReadDatabaseError> {
+        while let Some(visit) = self.walk.next() {
+            let (id, blob) = (visit.id, visit.referrer.unwrap_or(visit.id));
+            let place = self.place(blob, visit.field, visit.is_prompt);
+            let finding = match self.fetch(id)? {
+                Fetched::Data(data) if BlobId::of(&data) == id => {
+                    match self.follow(id, visit.kind, &data) {
+                        Ok(()) => continue,
+                        Err(why) => StoreFinding::NotOfKind { id, why: why.to_string(), place },
+                    }
+                }
+                Fetched::Data(_) => StoreFinding::HashMismatch { id, place },
+                Fetched::Missing => StoreFinding::Dangling { id, place },
+                Fetched::TooLarge { .. } | Fetched::Unreadable => {
+                    StoreFinding::BlobUnreadable { id, place }
+                }
             };
-            let blob = referrer.unwrap_or(id);
-            let bears_on = self.bears_on(blob, is_prompt);
-            self.note(Finding { problem, kind, referrer: Referrer { blob, field }, bears_on });
+            self.note(finding);
         }
         Ok(())
     }
 
-    fn bears_on(&self, referrer: BlobId, is_prompt: bool) -> BearsOn {
-        if is_prompt && self.latest_root == Some(referrer) {
-            BearsOn::Prompt
-        } else {
-            BearsOn::History
-        }
+    fn place(&self, blob: BlobId, field: String, is_prompt: bool) -> Place {
+        Place { blob, field, is_prompt: is_prompt && self.latest_root == Some(blob) }
     }
 
-    /// Reads a blob whose hash is its id. The check does not follow a blob with another hash: it is not the blob that the
-    /// field means.
-    fn fetch(
-        &mut self,
-        store: &ChatStore,
-        id: BlobId,
-    ) -> Result<Result<Vec<u8>, Problem>, CheckStoreError> {
-        let problem = match store.by_index(id) {
-            Ok(Fetched::Missing) => return Ok(Err(Problem::Missing { id })),
-            Ok(Fetched::Data(data)) if BlobId::of(&data) == id => {
-                self.reached.insert(id);
-                return Ok(Ok(data));
-            }
-            Ok(Fetched::Data(_)) => Problem::HashMismatch { id },
-            Ok(Fetched::TooLarge { bytes }) => Problem::TooLarge { id, bytes },
-            Ok(Fetched::Unreadable) => Problem::Unreadable { id },
-            Err(err) if err.is_damage() => Problem::Unreadable { id },
-            Err(err) => return Err(err.into()),
+    fn fetch(&mut self, id: BlobId) -> Result<Fetched, ReadDatabaseError> {
+        let fetched = match self.store.by_index(id) {
+            Err(err) if err.is_damage() => Fetched::Unreadable,
+            read => read?,
         };
-        self.reached.insert(id);
-        Ok(Err(problem))
+        if fetched != Fetched::Missing {
+            self.reached.insert(id);
+        }
+        Ok(fetched)
     }
 
     /// Queues every blob that this one refers to, and notes references that are not blob ids.
     fn follow(&mut self, blob: BlobId, kind: BlobKind, data: &[u8]) -> Result<(), NotOfKind> {
         let mut malformed = Vec::new();
         let followed = self.walk.follow(Some(blob), kind, data, &mut |reference| {
-            let problem = Problem::MalformedId { n_bytes: reference.id.len() };
-            let referrer = Referrer { blob, field: reference.field.to_string() };
-            malformed.push((problem, reference.kind, referrer, reference.field.is_prompt()));
+            let field = reference.field;
+            malformed.push((reference.id.len(), field.to_string(), field.is_prompt()));
         });
-        for (problem, kind, referrer, is_prompt) in malformed {
-            let bears_on = self.bears_on(blob, is_prompt);
-            self.note(Finding { problem, kind, referrer, bears_on });
+        for (n_bytes, field, is_prompt) in malformed {
+            let place = self.place(blob, field, is_prompt);
+            self.note(StoreFinding::MalformedId { n_bytes, place });
         }
         followed
     }
 
-    fn note(&mut self, finding: Finding) {
+    fn note(&mut self, finding: StoreFinding) {
         self.n_findings += 1;
         if self.findings.len() < MAX_FINDINGS {
             self.findings.push(finding);

@@ -2,6 +2,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
+use crate::chat::Severity;
 use crate::chat::schema::{
     AgentConversationTurnStructure, AssistantMessage, ConversationPlan, ConversationStep,
     ConversationSummary, ConversationSummaryArchive, ConversationTurnStructure, FileState,
@@ -110,7 +111,7 @@ fn a_complete_store_has_no_findings() {
     assert_eq!(
         check(&store),
         StoreCheck {
-            root: RootState::Present(LatestState {
+            root: Ok(LatestState {
                 id,
                 n_prompt_messages: 2,
                 n_turns: 2,
@@ -120,7 +121,6 @@ fn a_complete_store_has_no_findings() {
             findings: vec![],
             n_findings: 0,
             n_reached: 21,
-            coverage: Coverage::Complete,
         }
     );
 }
@@ -135,11 +135,13 @@ fn a_missing_message_of_the_prompt_is_named_and_bears_on_the_prompt() {
     let check = check(&store);
     assert_eq!(
         check.findings,
-        [Finding {
-            problem: Problem::Missing { id: message },
-            kind: BlobKind::PromptMessage,
-            referrer: Referrer { blob: root, field: "root_prompt_messages_json[1]".to_owned() },
-            bears_on: BearsOn::Prompt,
+        [StoreFinding::Dangling {
+            id: message,
+            place: Place {
+                blob: root,
+                field: "root_prompt_messages_json[1]".to_owned(),
+                is_prompt: true,
+            },
         }]
     );
 }
@@ -154,11 +156,9 @@ fn a_missing_turn_is_named_but_leaves_the_prompt_intact() {
     let check = check(&store);
     assert_eq!(
         check.findings,
-        [Finding {
-            problem: Problem::Missing { id: turn },
-            kind: BlobKind::Turn,
-            referrer: Referrer { blob: root, field: "turns[0]".to_owned() },
-            bears_on: BearsOn::History,
+        [StoreFinding::Dangling {
+            id: turn,
+            place: Place { blob: root, field: "turns[0]".to_owned(), is_prompt: false },
         }]
     );
 }
@@ -173,7 +173,7 @@ fn a_message_missing_only_from_an_older_root_leaves_the_prompt_intact() {
     forget(&store, put_json(&store, "system"));
     let check = check(&store);
     assert_eq!(check.n_findings, 1);
-    assert_eq!(check.findings[0].bears_on, BearsOn::History);
+    assert_eq!(check.findings[0].severity(), Severity::History);
 }
 
 #[test]
@@ -188,47 +188,47 @@ fn damaged_blobs_are_told_apart() {
         ..Default::default()
     });
     let check = check(&store);
-    let problems: Vec<_> = check.findings.iter().map(|finding| &finding.problem).collect();
-    assert!(
-        matches!(
-            problems.as_slice(),
-            [
-                Problem::MalformedId { n_bytes: 3 },
-                Problem::HashMismatch { id: first },
-                Problem::NotOfKind { id: second, why: NotOfKind::Json },
-                Problem::NotOfKind { id: third, why: NotOfKind::Message(_) },
-            ] if (*first, *second, *third) == (swapped, not_json, not_a_turn)
-        ),
-        "{problems:?}"
-    );
-    let bears_on: Vec<_> = check.findings.iter().map(|finding| finding.bears_on).collect();
-    assert_eq!(bears_on, [BearsOn::Prompt, BearsOn::Prompt, BearsOn::Prompt, BearsOn::History]);
-    assert!(check.findings.iter().all(|finding| finding.referrer.blob == root));
+    let in_prompt = |index: usize| Place {
+        blob: root,
+        field: format!("root_prompt_messages_json[{index}]"),
+        is_prompt: true,
+    };
+    let [malformed, mismatch, no_json, no_turn] = &check.findings[..] else {
+        panic!("{:?}", check.findings)
+    };
+    assert_eq!(*malformed, StoreFinding::MalformedId { n_bytes: 3, place: in_prompt(2) });
+    assert_eq!(*mismatch, StoreFinding::HashMismatch { id: swapped, place: in_prompt(0) });
+    let why = "not a JSON object".to_owned();
+    assert_eq!(*no_json, StoreFinding::NotOfKind { id: not_json, why, place: in_prompt(1) });
+    let StoreFinding::NotOfKind { id, why, place } = no_turn else { panic!("{no_turn:?}") };
+    assert_eq!((*id, place.blob, place.is_prompt), (not_a_turn, root, false));
+    assert!(why.starts_with("not the expected message: "), "{why}");
 }
 
 #[test]
 fn a_root_that_cannot_be_used_says_why() {
     let mut store = TestStore::new();
-    assert_eq!(check(&store).root, RootState::Absent);
+    assert_eq!(check(&store).root, Err(StoreFinding::RootAbsent));
     store.put_meta();
-    assert_eq!(check(&store).root, RootState::Absent);
+    assert_eq!(check(&store).root, Err(StoreFinding::RootAbsent));
     store.meta.set("latestRootBlobId", "zz".into());
     store.put_meta();
-    assert_eq!(check(&store).root, RootState::Malformed { text: "zz".to_owned() });
+    assert_eq!(check(&store).root, Err(StoreFinding::RootMalformed { text: "zz".to_owned() }));
 
     let id = BlobId::of(&[0x0b]);
     store.meta.set_latest_root(id);
     store.put_meta();
-    assert_eq!(check(&store).root, RootState::Missing { id });
+    assert_eq!(check(&store).root, Err(StoreFinding::RootMissing { id }));
     store.put_as(id, b"encrypted");
-    assert_eq!(check(&store).root, RootState::HashMismatch { id });
+    assert_eq!(check(&store).root, Err(StoreFinding::RootDamaged { id }));
     store.put(&[0x0b]);
+    let undecodable = check(&store).root.unwrap_err();
     assert!(
-        matches!(check(&store).root, RootState::Undecodable { id: actual, .. } if actual == id)
+        matches!(undecodable, StoreFinding::RootUndecodable { id: actual, .. } if actual == id)
     );
     let sql = "UPDATE blobs SET data = zeroblob(64 * 1024 * 1024 + 1) WHERE id = ?1";
     store.writer.execute(sql, [id.to_string()]).unwrap();
-    assert_eq!(check(&store).root, RootState::Unreadable { id });
+    assert_eq!(check(&store).root, Err(StoreFinding::RootDamaged { id }));
 }
 
 #[test]
@@ -250,10 +250,11 @@ fn a_blob_in_a_damaged_part_of_the_file_is_named_and_the_rest_is_still_checked()
     std::fs::write(closed.path(), bytes).unwrap();
 
     let check = check_store(&ChatStore::open_read_only(&closed.path()).unwrap()).unwrap();
-    assert_eq!(check.n_findings, 1);
-    assert_eq!(check.findings[0].problem, Problem::Unreadable { id: text });
-    assert_eq!(check.findings[0].referrer.field, "file_states_v2.content[/a]");
-    assert_eq!(check.findings[0].bears_on, BearsOn::History);
+    let [StoreFinding::BlobUnreadable { id, place }] = &check.findings[..] else {
+        panic!("{:?}", check.findings)
+    };
+    assert_eq!((*id, place.is_prompt), (text, false));
+    assert_eq!(place.field, "file_states_v2.content[/a]");
 }
 
 #[test]
@@ -268,7 +269,7 @@ fn pending_calls_are_reported() {
         ..small_chat(&store)
     };
     store.put_root(&chat);
-    let RootState::Present(latest) = check(&store).root else { panic!("the root is there") };
+    let latest = check(&store).root.unwrap();
     assert_eq!(latest.pending.tool_calls.len(), 1);
     assert_eq!(latest.pending.tool_calls[0].args, json!({"command": "sleep 9"}));
 }
@@ -306,10 +307,10 @@ fn a_store_with_more_references_than_any_real_one_is_cut_short() {
     });
     store.put_root(&ConversationStateStructure { turns: ids.collect(), ..Default::default() });
     let check = check_within(&ChatStore::open_read_only(&store.path()).unwrap(), 1_500).unwrap();
-    assert_eq!(check.coverage, Coverage::CutShort);
+    assert_eq!(check.findings.last(), Some(&StoreFinding::CutShort));
     // The root itself is the first of the references.
-    assert_eq!(check.n_findings, 1_499);
-    assert_eq!(check.findings.len(), MAX_FINDINGS);
+    assert_eq!(check.n_findings, 1_499 + 1);
+    assert_eq!(check.findings.len(), MAX_FINDINGS + 1);
 }
 
 #[test]
@@ -318,7 +319,8 @@ fn the_index_alone_finds_the_same_missing_blobs_as_the_whole_walk() {
     let chat = small_chat(&store);
     store.put_root(&chat);
     let missing = |store: &TestStore| {
-        missing_history(&ChatStore::open_read_only(&store.path()).unwrap()).unwrap()
+        let root = store.meta.latest_root().blob().unwrap();
+        missing_history(&ChatStore::open_read_only(&store.path()).unwrap(), root).unwrap()
     };
     assert_eq!(missing(&store), []);
     forget(&store, BlobId::of(b"hi, long"));

@@ -3,8 +3,7 @@
 #[cfg(test)]
 mod agreement_tests;
 pub(crate) mod ancestry;
+pub(crate) mod finding;
 pub(crate) mod integrity;
 pub(crate) mod resumability;
 pub(crate) mod root_pointer;
-
-pub(crate) use integrity::BearsOn;

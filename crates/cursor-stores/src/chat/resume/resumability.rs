@@ -17,7 +17,6 @@ use std::thread;
 use std::time::Duration;
 
 use ground::with_causes;
-use prost::Message;
 use serde::Serialize;
 
 use super::ancestry::Ancestry;
@@ -25,7 +24,7 @@ use super::integrity::LatestState;
 use crate::chat::schema::ConversationStateStructure;
 use crate::chat::schema::references::check_json_object;
 use crate::chat::store::{
-    BlobId, Blobs, ChatMeta, ChatStore, Fetched, LatestRoot, OpenChatStoreError, ReadMetaError,
+    BlobId, Blobs, ChatMeta, ChatStore, ChatStoreError, LatestRoot, RootProblem,
 };
 use crate::database::again::again_if;
 use crate::database::{OpenDatabaseError, ReadDatabaseError};
@@ -285,22 +284,17 @@ fn continues(blobs: &Blobs<'_>, point: &ResumePoint, recorded: BlobId) -> rusqli
 }
 
 /// Reads a root whose hash is its id.
-pub(crate) fn read_root(
+fn read_root(
     blobs: &Blobs<'_>,
     root: BlobId,
 ) -> rusqlite::Result<Result<ConversationStateStructure, NotResumable>> {
-    let name = || root.to_string();
-    Ok(match blobs.get_by_index(root)? {
-        Fetched::Missing => Err(NotResumable::MissingRoot { root: name() }),
-        Fetched::TooLarge { .. } | Fetched::Unreadable => {
-            Err(NotResumable::RootUnreadable { root: name() })
-        }
-        Fetched::Data(data) if BlobId::of(&data) != root => {
-            Err(NotResumable::RootHashMismatch { root: name() })
-        }
-        Fetched::Data(data) => ConversationStateStructure::decode(data.as_slice())
-            .map_err(|_| NotResumable::RootUndecodable { root: name() }),
-    })
+    let name = root.to_string();
+    Ok(blobs.get_by_index(root)?.state(root).map_err(|problem| match problem {
+        RootProblem::Missing => NotResumable::MissingRoot { root: name },
+        RootProblem::HashMismatch => NotResumable::RootHashMismatch { root: name },
+        RootProblem::Unreadable => NotResumable::RootUnreadable { root: name },
+        RootProblem::Undecodable(_) => NotResumable::RootUndecodable { root: name },
+    }))
 }
 
 fn judge(
@@ -396,34 +390,23 @@ impl From<NotResumable> for CheckError {
     }
 }
 
-impl From<OpenChatStoreError> for CheckError {
-    fn from(error: OpenChatStoreError) -> Self {
+impl From<ChatStoreError> for CheckError {
+    fn from(error: ChatStoreError) -> Self {
+        use ChatStoreError::{Database, Meta, MetaTooLarge, NotAChat, Read};
         use OpenDatabaseError::{Changing, Empty, File, NotADatabase};
         Self::from(match error {
-            OpenChatStoreError::Read(error) => return error.into(),
-            OpenChatStoreError::NotAChat { .. } => NotResumable::NotAChat,
-            OpenChatStoreError::Database(Changing) => return Self::Changed,
-            OpenChatStoreError::Database(Empty) => NotResumable::EmptyFile,
-            OpenChatStoreError::Database(NotADatabase) => NotResumable::NotADatabase,
-            OpenChatStoreError::Database(File(PlainFileError::Missing { .. })) => {
-                NotResumable::NoStore
-            }
-            OpenChatStoreError::Database(File(PlainFileError::NotPlain { kind, .. })) => {
+            Read(error) => return error.into(),
+            Database(Changing) => return Self::Changed,
+            NotAChat { .. } => NotResumable::NotAChat,
+            MetaTooLarge { .. } | Meta(_) => NotResumable::MetaUnreadable,
+            Database(Empty) => NotResumable::EmptyFile,
+            Database(NotADatabase) => NotResumable::NotADatabase,
+            Database(File(PlainFileError::Missing { .. })) => NotResumable::NoStore,
+            Database(File(PlainFileError::NotPlain { kind, .. })) => {
                 NotResumable::NotAPlainFile { what: kind.to_owned() }
             }
-            OpenChatStoreError::Database(error) => unreadable(&error),
+            Database(error) => unreadable(&error),
         })
-    }
-}
-
-impl From<ReadMetaError> for CheckError {
-    fn from(error: ReadMetaError) -> Self {
-        match error {
-            ReadMetaError::Database(error) => error.into(),
-            ReadMetaError::TooLarge { .. } | ReadMetaError::Content(_) => {
-                NotResumable::MetaUnreadable.into()
-            }
-        }
     }
 }
 

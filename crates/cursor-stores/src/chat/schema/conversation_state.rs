@@ -7,103 +7,65 @@
 
 use std::collections::BTreeMap;
 
-/// The state of a conversation at one checkpoint: the blob that `latestRootBlobId` names.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct ConversationStateStructure {
-    /// Ids of the JSON messages the model is prompted with, in prompt order.
-    #[prost(bytes = "vec", repeated, tag = "1")]
-    pub root_prompt_messages_json: Vec<Vec<u8>>,
-    /// Ids of [`crate::chat::schema::AgentConversationTurnStructure`], not wrapped. Builds of 2025 only.
-    #[prost(bytes = "vec", repeated, tag = "2")]
-    pub turns_old: Vec<Vec<u8>>,
-    /// Ids of [`TodoItem`].
-    #[prost(bytes = "vec", repeated, tag = "3")]
-    pub todos: Vec<Vec<u8>>,
-    /// JSON text, inline, of messages that are not in the prompt yet because a tool is still running.
-    #[prost(string, repeated, tag = "4")]
-    pub pending_tool_calls: Vec<String>,
-    #[prost(message, optional, tag = "5")]
-    pub token_details: Option<ConversationTokenDetails>,
-    /// Id of a [`ConversationSummary`].
-    #[prost(bytes = "vec", optional, tag = "6")]
-    pub summary: Option<Vec<u8>>,
-    /// Id of a [`ConversationPlan`].
-    #[prost(bytes = "vec", optional, tag = "7")]
-    pub plan: Option<Vec<u8>>,
-    /// Ids of [`crate::chat::schema::ConversationTurnStructure`].
-    #[prost(bytes = "vec", repeated, tag = "8")]
-    pub turns: Vec<Vec<u8>>,
-    /// `file:///abs/path`.
-    #[prost(string, repeated, tag = "9")]
-    pub previous_workspace_uris: Vec<String>,
-    #[prost(enumeration = "AgentMode", optional, tag = "10")]
-    pub mode: Option<i32>,
-    /// Id of a [`ConversationSummaryArchive`]; the older, single form of `summary_archives`.
-    #[prost(bytes = "vec", optional, tag = "11")]
-    pub summary_archive: Option<Vec<u8>>,
-    /// From a path to the id of a [`FileState`].
-    #[prost(btree_map = "string, bytes", tag = "12")]
-    pub file_states: BTreeMap<String, Vec<u8>>,
-    /// Ids of [`ConversationSummaryArchive`].
-    #[prost(bytes = "vec", repeated, tag = "13")]
-    pub summary_archives: Vec<Vec<u8>>,
-    #[prost(message, repeated, tag = "14")]
-    pub turn_timings: Vec<StepTiming>,
-    #[prost(btree_map = "string, message", tag = "15")]
-    pub file_states_v2: BTreeMap<String, FileStateStructure>,
-    /// The states of subagents, nested inline.
-    #[prost(btree_map = "string, message", tag = "16")]
-    pub subagent_states: BTreeMap<String, SubagentPersistedState>,
-    #[prost(uint32, tag = "17")]
-    pub self_summary_count: u32,
-    #[prost(string, repeated, tag = "18")]
-    pub read_paths: Vec<String>,
-    #[prost(string, optional, tag = "19")]
-    pub active_branch_name: Option<String>,
-    #[prost(btree_map = "string, message", tag = "20")]
-    pub plans: BTreeMap<String, PlanRegistryEntry>,
-    #[prost(message, repeated, tag = "21")]
-    pub tracked_git_repo_branches: Vec<TrackedGitRepo>,
-    #[prost(string, optional, tag = "22")]
-    pub agent_type: Option<String>,
-    /// Opaque `CommunicateUpdateHistoryEntry` messages.
-    #[prost(bytes = "vec", repeated, tag = "23")]
-    pub communicate_update_history: Vec<Vec<u8>>,
-    #[prost(btree_map = "string, string", tag = "24")]
-    pub subagent_threads: BTreeMap<String, String>,
-    #[prost(string, optional, tag = "25")]
-    pub communicate_update_final_summary: Option<String>,
-    #[prost(uint64, optional, tag = "26")]
-    pub conversation_started_timestamp_ms: Option<u64>,
-    #[prost(string, optional, tag = "27")]
-    pub conversation_started_time_zone: Option<String>,
-    #[prost(string, optional, tag = "28")]
-    pub communicate_update_completed_subtitle: Option<String>,
-    /// Opaque `CommunicateUpdateTurnState` messages.
-    #[prost(btree_map = "string, bytes", tag = "29")]
-    pub communicate_update_states_by_parent_tool_call_id: BTreeMap<String, Vec<u8>>,
-    #[prost(btree_map = "string, message", tag = "30")]
-    pub subagent_runs_by_parent_tool_call_id: BTreeMap<String, SubagentRunState>,
-    /// Ids of [`SubagentPersistedState`]; the newer form of `subagent_states`.
-    #[prost(btree_map = "string, bytes", tag = "31")]
-    pub subagent_state_refs: BTreeMap<String, Vec<u8>>,
-    /// An opaque `GoalState` message.
-    #[prost(bytes = "vec", optional, tag = "32")]
-    pub goal_state: Option<Vec<u8>>,
-    #[prost(bool, optional, tag = "33")]
-    pub is_root_project_conversation: Option<bool>,
-    #[prost(string, repeated, tag = "34")]
-    pub completed_ask_question_tool_call_ids: Vec<String>,
-    #[prost(string, repeated, tag = "35")]
-    pub durable_skill_blocks: Vec<String>,
-    #[prost(string, optional, tag = "36")]
-    pub durable_custom_mode_id: Option<String>,
-    #[prost(uint32, optional, tag = "37")]
-    pub message_count_at_last_compaction: Option<u32>,
-    #[prost(string, repeated, tag = "38")]
-    pub recent_user_message_ids: Vec<String>,
-    #[prost(uint32, optional, tag = "39")]
-    pub recent_user_message_ids_older_turn_count: Option<u32>,
+messages! {
+    /// The state of a conversation at one checkpoint: the blob that `latestRootBlobId` names.
+    ConversationStateStructure {
+        /// Ids of the JSON messages the model is prompted with, in prompt order.
+        1 root_prompt_messages_json: Vec<Vec<u8>> [bytes = "vec", repeated],
+        /// Ids of [`crate::chat::schema::AgentConversationTurnStructure`], not wrapped. Builds of 2025 only.
+        2 turns_old: Vec<Vec<u8>> [bytes = "vec", repeated],
+        /// Ids of [`TodoItem`].
+        3 todos: Vec<Vec<u8>> [bytes = "vec", repeated],
+        /// JSON text, inline, of messages that are not in the prompt yet because a tool is still running.
+        4 pending_tool_calls: Vec<String> [string, repeated],
+        5 token_details: Option<ConversationTokenDetails> [message, optional],
+        /// Id of a [`ConversationSummary`].
+        6 summary: Option<Vec<u8>> [bytes = "vec", optional],
+        /// Id of a [`ConversationPlan`].
+        7 plan: Option<Vec<u8>> [bytes = "vec", optional],
+        /// Ids of [`crate::chat::schema::ConversationTurnStructure`].
+        8 turns: Vec<Vec<u8>> [bytes = "vec", repeated],
+        /// `file:///abs/path`.
+        9 previous_workspace_uris: Vec<String> [string, repeated],
+        10 mode: Option<i32> [enumeration = "AgentMode", optional],
+        /// Id of a [`ConversationSummaryArchive`]; the older, single form of `summary_archives`.
+        11 summary_archive: Option<Vec<u8>> [bytes = "vec", optional],
+        /// From a path to the id of a [`FileState`].
+        12 file_states: BTreeMap<String, Vec<u8>> [btree_map = "string, bytes"],
+        /// Ids of [`ConversationSummaryArchive`].
+        13 summary_archives: Vec<Vec<u8>> [bytes = "vec", repeated],
+        14 turn_timings: Vec<StepTiming> [message, repeated],
+        15 file_states_v2: BTreeMap<String, FileStateStructure> [btree_map = "string, message"],
+        /// The states of subagents, nested inline.
+        16 subagent_states: BTreeMap<String, SubagentPersistedState> [btree_map = "string, message"],
+        17 self_summary_count: u32 [uint32],
+        18 read_paths: Vec<String> [string, repeated],
+        19 active_branch_name: Option<String> [string, optional],
+        20 plans: BTreeMap<String, PlanRegistryEntry> [btree_map = "string, message"],
+        21 tracked_git_repo_branches: Vec<TrackedGitRepo> [message, repeated],
+        22 agent_type: Option<String> [string, optional],
+        /// Opaque `CommunicateUpdateHistoryEntry` messages.
+        23 communicate_update_history: Vec<Vec<u8>> [bytes = "vec", repeated],
+        24 subagent_threads: BTreeMap<String, String> [btree_map = "string, string"],
+        25 communicate_update_final_summary: Option<String> [string, optional],
+        26 conversation_started_timestamp_ms: Option<u64> [uint64, optional],
+        27 conversation_started_time_zone: Option<String> [string, optional],
+        28 communicate_update_completed_subtitle: Option<String> [string, optional],
+        /// Opaque `CommunicateUpdateTurnState` messages.
+        29 communicate_update_states_by_parent_tool_call_id: BTreeMap<String, Vec<u8>> [btree_map = "string, bytes"],
+        30 subagent_runs_by_parent_tool_call_id: BTreeMap<String, SubagentRunState> [btree_map = "string, message"],
+        /// Ids of [`SubagentPersistedState`]; the newer form of `subagent_states`.
+        31 subagent_state_refs: BTreeMap<String, Vec<u8>> [btree_map = "string, bytes"],
+        /// An opaque `GoalState` message.
+        32 goal_state: Option<Vec<u8>> [bytes = "vec", optional],
+        33 is_root_project_conversation: Option<bool> [bool, optional],
+        34 completed_ask_question_tool_call_ids: Vec<String> [string, repeated],
+        35 durable_skill_blocks: Vec<String> [string, repeated],
+        36 durable_custom_mode_id: Option<String> [string, optional],
+        37 message_count_at_last_compaction: Option<u32> [uint32, optional],
+        38 recent_user_message_ids: Vec<String> [string, repeated],
+        39 recent_user_message_ids_older_turn_count: Option<u32> [uint32, optional],
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
@@ -120,111 +82,73 @@ pub enum AgentMode {
     Custom = 8,
 }
 
-/// How full the context window is. Empty before the first answer.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct ConversationTokenDetails {
-    #[prost(uint32, tag = "1")]
-    pub used_tokens: u32,
-    #[prost(uint32, tag = "2")]
-    pub max_tokens: u32,
-    #[prost(message, optional, tag = "3")]
-    pub breakdown: Option<PromptTokenBreakdownSnapshot>,
-    /// An opaque `PromptContextUsageTree` message.
-    #[prost(bytes = "vec", optional, tag = "4")]
-    pub prompt_context_usage_tree: Option<Vec<u8>>,
-    /// Id of a blob whose content is not known.
-    #[prost(bytes = "vec", optional, tag = "5")]
-    pub prompt_context_usage_snapshot_blob_id: Option<Vec<u8>>,
-}
+messages! {
+    /// How full the context window is. Empty before the first answer.
+    ConversationTokenDetails {
+        1 used_tokens: u32 [uint32],
+        2 max_tokens: u32 [uint32],
+        3 breakdown: Option<PromptTokenBreakdownSnapshot> [message, optional],
+        /// An opaque `PromptContextUsageTree` message.
+        4 prompt_context_usage_tree: Option<Vec<u8>> [bytes = "vec", optional],
+        /// Id of a blob whose content is not known.
+        5 prompt_context_usage_snapshot_blob_id: Option<Vec<u8>> [bytes = "vec", optional],
+    }
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct PromptTokenBreakdownSnapshot {
-    #[prost(uint32, tag = "1")]
-    pub total_used: u32,
-    #[prost(uint32, tag = "2")]
-    pub max: u32,
-    #[prost(message, repeated, tag = "3")]
-    pub categories: Vec<PromptTokenBreakdownCategory>,
-}
+    PromptTokenBreakdownSnapshot {
+        1 total_used: u32 [uint32],
+        2 max: u32 [uint32],
+        3 categories: Vec<PromptTokenBreakdownCategory> [message, repeated],
+    }
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct PromptTokenBreakdownCategory {
-    #[prost(string, tag = "1")]
-    pub id: String,
-    #[prost(string, tag = "2")]
-    pub label: String,
-    #[prost(uint32, tag = "3")]
-    pub estimated_tokens: u32,
-    #[prost(uint32, optional, tag = "4")]
-    pub character_count: Option<u32>,
-}
+    PromptTokenBreakdownCategory {
+        1 id: String [string],
+        2 label: String [string],
+        3 estimated_tokens: u32 [uint32],
+        4 character_count: Option<u32> [uint32, optional],
+    }
 
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct StepTiming {
-    #[prost(uint64, tag = "1")]
-    pub duration_ms: u64,
-    #[prost(uint64, tag = "2")]
-    pub timestamp_ms: u64,
-}
+    StepTiming {
+        1 duration_ms: u64 [uint64],
+        2 timestamp_ms: u64 [uint64],
+    }
 
-/// Ids of raw UTF-8 text blobs.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct FileStateStructure {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    pub content: Option<Vec<u8>>,
-    #[prost(bytes = "vec", optional, tag = "2")]
-    pub initial_content: Option<Vec<u8>>,
-}
+    /// Ids of raw UTF-8 text blobs.
+    FileStateStructure {
+        1 content: Option<Vec<u8>> [bytes = "vec", optional],
+        2 initial_content: Option<Vec<u8>> [bytes = "vec", optional],
+    }
 
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct FileState {
-    #[prost(string, optional, tag = "1")]
-    pub content: Option<String>,
-    #[prost(string, optional, tag = "2")]
-    pub initial_content: Option<String>,
-}
+    FileState {
+        1 content: Option<String> [string, optional],
+        2 initial_content: Option<String> [string, optional],
+    }
 
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ConversationSummary {
-    #[prost(string, tag = "1")]
-    pub summary: String,
-}
+    ConversationSummary {
+        1 summary: String [string],
+    }
 
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ConversationPlan {
-    #[prost(string, tag = "1")]
-    pub plan: String,
-}
+    ConversationPlan {
+        1 plan: String [string],
+    }
 
-/// The messages that a compaction took out of the prompt.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ConversationSummaryArchive {
-    /// Ids of JSON messages.
-    #[prost(bytes = "vec", repeated, tag = "1")]
-    pub summarized_messages: Vec<Vec<u8>>,
-    #[prost(string, tag = "2")]
-    pub summary: String,
-    #[prost(uint32, tag = "3")]
-    pub window_tail: u32,
-    /// Id of a JSON message.
-    #[prost(bytes = "vec", tag = "4")]
-    pub summary_message: Vec<u8>,
-}
+    /// The messages that a compaction took out of the prompt.
+    ConversationSummaryArchive {
+        /// Ids of JSON messages.
+        1 summarized_messages: Vec<Vec<u8>> [bytes = "vec", repeated],
+        2 summary: String [string],
+        3 window_tail: u32 [uint32],
+        /// Id of a JSON message.
+        4 summary_message: Vec<u8> [bytes = "vec"],
+    }
 
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct TodoItem {
-    #[prost(string, tag = "1")]
-    pub id: String,
-    #[prost(string, tag = "2")]
-    pub content: String,
-    #[prost(enumeration = "TodoStatus", tag = "3")]
-    pub status: i32,
-    #[prost(int64, tag = "4")]
-    pub created_at: i64,
-    #[prost(int64, tag = "5")]
-    pub updated_at: i64,
-    #[prost(string, repeated, tag = "6")]
-    pub dependencies: Vec<String>,
+    TodoItem {
+        1 id: String [string],
+        2 content: String [string],
+        3 status: i32 [enumeration = "TodoStatus"],
+        4 created_at: i64 [int64],
+        5 updated_at: i64 [int64],
+        6 dependencies: Vec<String> [string, repeated],
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
@@ -237,64 +161,42 @@ pub enum TodoStatus {
     Cancelled = 4,
 }
 
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct PlanRegistryEntry {
-    #[prost(string, tag = "1")]
-    pub id: String,
-    #[prost(string, tag = "2")]
-    pub path: String,
-}
+messages! {
+    PlanRegistryEntry {
+        1 id: String [string],
+        2 path: String [string],
+    }
 
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct TrackedGitRepo {
-    #[prost(string, tag = "1")]
-    pub repo_path: String,
-    #[prost(string, tag = "2")]
-    pub branch_name: String,
-}
+    TrackedGitRepo {
+        1 repo_path: String [string],
+        2 branch_name: String [string],
+    }
 
-/// A subagent and its whole conversation. Fields 8 to 10 (2026.09) are left out: their wire types are not known.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct SubagentPersistedState {
-    #[prost(message, optional, tag = "1")]
-    pub conversation_state: Option<ConversationStateStructure>,
-    #[prost(uint64, tag = "2")]
-    pub created_timestamp_ms: u64,
-    #[prost(uint64, tag = "3")]
-    pub last_used_timestamp_ms: u64,
-    /// An opaque `SubagentType` message.
-    #[prost(bytes = "vec", optional, tag = "4")]
-    pub subagent_type: Option<Vec<u8>>,
-    #[prost(string, optional, tag = "5")]
-    pub model_id: Option<String>,
-    #[prost(enumeration = "SubagentEnvironment", tag = "6")]
-    pub environment: i32,
-    /// An opaque `CloudSubagentReference` message.
-    #[prost(bytes = "vec", optional, tag = "7")]
-    pub cloud_subagent: Option<Vec<u8>>,
-}
+    /// A subagent and its whole conversation. Fields 8 to 10 (2026.09) are left out: their wire types are not known.
+    SubagentPersistedState {
+        1 conversation_state: Option<ConversationStateStructure> [message, optional],
+        2 created_timestamp_ms: u64 [uint64],
+        3 last_used_timestamp_ms: u64 [uint64],
+        /// An opaque `SubagentType` message.
+        4 subagent_type: Option<Vec<u8>> [bytes = "vec", optional],
+        5 model_id: Option<String> [string, optional],
+        6 environment: i32 [enumeration = "SubagentEnvironment"],
+        /// An opaque `CloudSubagentReference` message.
+        7 cloud_subagent: Option<Vec<u8>> [bytes = "vec", optional],
+    }
 
-/// The state of a sub-agent's run. Field 10, `completion_reason`, is left out: sources differ on its wire type.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct SubagentRunState {
-    #[prost(string, tag = "1")]
-    pub parent_tool_call_id: String,
-    #[prost(string, optional, tag = "2")]
-    pub subagent_id: Option<String>,
-    #[prost(enumeration = "SubagentEnvironment", tag = "3")]
-    pub environment: i32,
-    #[prost(enumeration = "SubagentRunStatus", tag = "4")]
-    pub status: i32,
-    #[prost(string, optional, tag = "5")]
-    pub title: Option<String>,
-    #[prost(string, optional, tag = "6")]
-    pub detail: Option<String>,
-    #[prost(string, optional, tag = "7")]
-    pub transcript_path: Option<String>,
-    #[prost(string, optional, tag = "8")]
-    pub output_path: Option<String>,
-    #[prost(uint64, optional, tag = "9")]
-    pub completed_timestamp_ms: Option<u64>,
+    /// The state of a sub-agent's run. Field 10, `completion_reason`, is left out: sources differ on its wire type.
+    SubagentRunState {
+        1 parent_tool_call_id: String [string],
+        2 subagent_id: Option<String> [string, optional],
+        3 environment: i32 [enumeration = "SubagentEnvironment"],
+        4 status: i32 [enumeration = "SubagentRunStatus"],
+        5 title: Option<String> [string, optional],
+        6 detail: Option<String> [string, optional],
+        7 transcript_path: Option<String> [string, optional],
+        8 output_path: Option<String> [string, optional],
+        9 completed_timestamp_ms: Option<u64> [uint64, optional],
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]

@@ -2,40 +2,29 @@
 
 use std::collections::BTreeMap;
 
-/// A JSON value. A value without `kind` is the writer's mistake and reads as null.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct Value {
-    #[prost(oneof = "ValueKind", tags = "1, 2, 3, 4, 5, 6")]
-    pub kind: Option<ValueKind>,
-}
+messages! {
+    /// A JSON value. A value without `kind` is the writer's mistake and reads as null.
+    Value {
+        kind: Option<ValueKind> [oneof = "ValueKind", tags = "1, 2, 3, 4, 5, 6"],
+    }
 
-#[derive(Clone, PartialEq, prost::Oneof)]
-pub enum ValueKind {
-    /// Always zero.
-    #[prost(int32, tag = "1")]
-    NullValue(i32),
-    #[prost(double, tag = "2")]
-    NumberValue(f64),
-    #[prost(string, tag = "3")]
-    StringValue(String),
-    #[prost(bool, tag = "4")]
-    BoolValue(bool),
-    #[prost(message, tag = "5")]
-    StructValue(StructValue),
-    #[prost(message, tag = "6")]
-    ListValue(ListValue),
-}
+    union ValueKind {
+        /// Always zero.
+        1 NullValue(i32) [int32],
+        2 NumberValue(f64) [double],
+        3 StringValue(String) [string],
+        4 BoolValue(bool) [bool],
+        5 StructValue(StructValue) [message],
+        6 ListValue(ListValue) [message],
+    }
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct StructValue {
-    #[prost(btree_map = "string, message", tag = "1")]
-    pub fields: BTreeMap<String, Value>,
-}
+    StructValue {
+        1 fields: BTreeMap<String, Value> [btree_map = "string, message"],
+    }
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct ListValue {
-    #[prost(message, repeated, tag = "1")]
-    pub values: Vec<Value>,
+    ListValue {
+        1 values: Vec<Value> [message, repeated],
+    }
 }
 
 impl From<serde_json::Value> for Value {

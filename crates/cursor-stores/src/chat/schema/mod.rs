@@ -1,5 +1,31 @@
 //! The messages in blobs as Cursor encodes them, and which of their fields refer to other blobs.
 
+/// Declares messages and unions like the vendor's description: one line for a field, with its number, its name, its type
+/// and its encoding.
+macro_rules! messages {
+    () => {};
+    ($(#[$about:meta])* union $union:ident {
+        $($(#[$note:meta])* $number:literal $member:ident($type:ty) [$($encoding:tt)+],)*
+    } $($rest:tt)*) => {
+        $(#[$about])*
+        #[derive(Clone, PartialEq, prost::Oneof)]
+        pub enum $union {
+            $($(#[$note])* #[prost($($encoding)+, tag = $number)] $member($type),)*
+        }
+        messages! { $($rest)* }
+    };
+    ($(#[$about:meta])* $message:ident {
+        $($(#[$note:meta])* $($number:literal)? $field:ident: $type:ty [$($encoding:tt)+],)*
+    } $($rest:tt)*) => {
+        $(#[$about])*
+        #[derive(Clone, PartialEq, prost::Message)]
+        pub struct $message {
+            $($(#[$note])* #[prost($($encoding)+ $(, tag = $number)?)] pub $field: $type,)*
+        }
+        messages! { $($rest)* }
+    };
+}
+
 mod conversation_state;
 pub(crate) mod decode;
 mod json_value;

@@ -5,27 +5,29 @@ use crate::chat::schema::{
     TruncatedToolCall,
 };
 
-/// A tool call, with its result once there is one.
-///
-/// Members up to 57 are in every description of 2026. Members 58 to 80 come from a newer one; its 69 tools are as many
-/// as a build of 2026.10 accepts.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct ToolCall {
-    #[prost(
-        oneof = "Tool",
-        tags = "1, 3, 4, 5, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 28, 29, 30, 31, \
-                32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 48, 49, 50, 51, 52, 53, 55, 56, 58, \
-                61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79, 80"
-    )]
-    pub tool: Option<Tool>,
-    #[prost(message, repeated, tag = "54")]
-    pub hook_additional_contexts: Vec<HookAdditionalContext>,
-    #[prost(string, optional, tag = "57")]
-    pub tool_call_id: Option<String>,
-    #[prost(uint64, optional, tag = "59")]
-    pub started_at_ms: Option<u64>,
-    #[prost(uint64, optional, tag = "60")]
-    pub completed_at_ms: Option<u64>,
+messages! {
+    /// A tool call, with its result once there is one.
+    ///
+    /// Members up to 57 are in every description of 2026. Members 58 to 80 come from a newer one; its 69 tools are as
+    /// many as a build of 2026.10 accepts.
+    ToolCall {
+        tool: Option<Tool> [
+            oneof = "Tool",
+            tags = "1, 3, 4, 5, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 28, 29, 30, 31, \
+                    32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 48, 49, 50, 51, 52, 53, 55, 56, 58, \
+                    61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79, 80"
+        ],
+        54 hook_additional_contexts: Vec<HookAdditionalContext> [message, repeated],
+        57 tool_call_id: Option<String> [string, optional],
+        59 started_at_ms: Option<u64> [uint64, optional],
+        60 completed_at_ms: Option<u64> [uint64, optional],
+    }
+
+    /// A call whose arguments and result are not known in detail.
+    OpaqueToolCall {
+        1 args: Option<Vec<u8>> [bytes = "vec", optional],
+        2 result: Option<Vec<u8>> [bytes = "vec", optional],
+    }
 }
 
 /// Declares the members of the tool union once: number, variant, message and the vendor's name.
@@ -118,13 +120,4 @@ tools! {
     "78" GetPrCodeTour(OpaqueToolCall) "get_pr_code_tour",
     "79" WriteCanvas(OpaqueToolCall) "write_canvas",
     "80" ReadCanvas(OpaqueToolCall) "read_canvas",
-}
-
-/// A call whose arguments and result are not known in detail.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct OpaqueToolCall {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    pub args: Option<Vec<u8>>,
-    #[prost(bytes = "vec", optional, tag = "2")]
-    pub result: Option<Vec<u8>>,
 }

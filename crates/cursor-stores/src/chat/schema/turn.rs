@@ -2,197 +2,128 @@
 
 use crate::chat::schema::{AgentMode, ToolCall};
 
-/// One turn, as the root's field 8 refers to it.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct ConversationTurnStructure {
-    #[prost(oneof = "Turn", tags = "1, 2")]
-    pub turn: Option<Turn>,
-}
+messages! {
+    /// One turn, as the root's field 8 refers to it.
+    ConversationTurnStructure {
+        turn: Option<Turn> [oneof = "Turn", tags = "1, 2"],
+    }
 
-#[derive(Clone, PartialEq, prost::Oneof)]
-pub enum Turn {
-    #[prost(message, tag = "1")]
-    AgentConversationTurn(AgentConversationTurnStructure),
-    #[prost(message, tag = "2")]
-    ShellConversationTurn(ShellConversationTurnStructure),
-}
+    union Turn {
+        1 AgentConversationTurn(AgentConversationTurnStructure) [message],
+        2 ShellConversationTurn(ShellConversationTurnStructure) [message],
+    }
 
-/// A prompt and the agent's steps.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct AgentConversationTurnStructure {
-    /// Id of a [`UserMessage`].
-    #[prost(bytes = "vec", tag = "1")]
-    pub user_message: Vec<u8>,
-    /// Ids of [`ConversationStep`].
-    #[prost(bytes = "vec", repeated, tag = "2")]
-    pub steps: Vec<Vec<u8>>,
-    /// The same as `providerOptions.cursor.requestId` of the user's JSON message.
-    #[prost(string, optional, tag = "3")]
-    pub request_id: Option<String>,
-    #[prost(string, optional, tag = "4")]
-    pub encrypted_model: Option<String>,
-    #[prost(uint32, optional, tag = "5")]
-    pub dynamic_tool_count: Option<u32>,
-    #[prost(uint32, repeated, tag = "6")]
-    pub send_message_step_indices: Vec<u32>,
-    #[prost(string, optional, tag = "7")]
-    pub routed_model_display_name: Option<String>,
-    /// Opaque `SubagentDispatchStep` messages.
-    #[prost(bytes = "vec", repeated, tag = "8")]
-    pub subagent_dispatch_steps: Vec<Vec<u8>>,
-    #[prost(string, repeated, tag = "9")]
-    pub dynamic_tool_names: Vec<String>,
-    #[prost(string, optional, tag = "10")]
-    pub user_message_id: Option<String>,
-}
+    /// A prompt and the agent's steps.
+    AgentConversationTurnStructure {
+        /// Id of a [`UserMessage`].
+        1 user_message: Vec<u8> [bytes = "vec"],
+        /// Ids of [`ConversationStep`].
+        2 steps: Vec<Vec<u8>> [bytes = "vec", repeated],
+        /// The same as `providerOptions.cursor.requestId` of the user's JSON message.
+        3 request_id: Option<String> [string, optional],
+        4 encrypted_model: Option<String> [string, optional],
+        5 dynamic_tool_count: Option<u32> [uint32, optional],
+        6 send_message_step_indices: Vec<u32> [uint32, repeated],
+        7 routed_model_display_name: Option<String> [string, optional],
+        /// Opaque `SubagentDispatchStep` messages.
+        8 subagent_dispatch_steps: Vec<Vec<u8>> [bytes = "vec", repeated],
+        9 dynamic_tool_names: Vec<String> [string, repeated],
+        10 user_message_id: Option<String> [string, optional],
+    }
 
-/// A command the user ran in the conversation with `!`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ShellConversationTurnStructure {
-    /// Id of a [`ShellCommand`].
-    #[prost(bytes = "vec", tag = "1")]
-    pub shell_command: Vec<u8>,
-    /// Id of a [`ShellOutput`].
-    #[prost(bytes = "vec", tag = "2")]
-    pub shell_output: Vec<u8>,
-}
+    /// A command the user ran in the conversation with `!`.
+    ShellConversationTurnStructure {
+        /// Id of a [`ShellCommand`].
+        1 shell_command: Vec<u8> [bytes = "vec"],
+        /// Id of a [`ShellOutput`].
+        2 shell_output: Vec<u8> [bytes = "vec"],
+    }
 
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ShellCommand {
-    #[prost(string, tag = "1")]
-    pub command: String,
-}
+    ShellCommand {
+        1 command: String [string],
+    }
 
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ShellOutput {
-    #[prost(string, tag = "1")]
-    pub stdout: String,
-    #[prost(string, tag = "2")]
-    pub stderr: String,
-    #[prost(int32, tag = "3")]
-    pub exit_code: i32,
-}
+    ShellOutput {
+        1 stdout: String [string],
+        2 stderr: String [string],
+        3 exit_code: i32 [int32],
+    }
 
-/// One text, thought or call of the agent.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct ConversationStep {
-    #[prost(oneof = "Step", tags = "1, 2, 3")]
-    pub message: Option<Step>,
-}
+    /// One text, thought or call of the agent.
+    ConversationStep {
+        message: Option<Step> [oneof = "Step", tags = "1, 2, 3"],
+    }
 
-#[derive(Clone, PartialEq, prost::Oneof)]
-pub enum Step {
-    #[prost(message, tag = "1")]
-    AssistantMessage(AssistantMessage),
-    // Boxed, because a task's result holds steps again.
-    #[prost(message, boxed, tag = "2")]
-    ToolCall(Box<ToolCall>),
-    #[prost(message, tag = "3")]
-    ThinkingMessage(ThinkingMessage),
-}
+    union Step {
+        1 AssistantMessage(AssistantMessage) [message],
+        // Boxed, because a task's result holds steps again.
+        2 ToolCall(Box<ToolCall>) [message, boxed],
+        3 ThinkingMessage(ThinkingMessage) [message],
+    }
 
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct AssistantMessage {
-    #[prost(string, tag = "1")]
-    pub text: String,
-    #[prost(uint64, optional, tag = "2")]
-    pub started_at_ms: Option<u64>,
-    #[prost(uint64, optional, tag = "3")]
-    pub completed_at_ms: Option<u64>,
-}
+    AssistantMessage {
+        1 text: String [string],
+        2 started_at_ms: Option<u64> [uint64, optional],
+        3 completed_at_ms: Option<u64> [uint64, optional],
+    }
 
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ThinkingMessage {
-    #[prost(string, tag = "1")]
-    pub text: String,
-    #[prost(uint32, tag = "2")]
-    pub duration_ms: u32,
-    #[prost(uint64, optional, tag = "3")]
-    pub started_at_ms: Option<u64>,
-    #[prost(uint64, optional, tag = "4")]
-    pub completed_at_ms: Option<u64>,
-}
+    ThinkingMessage {
+        1 text: String [string],
+        2 duration_ms: u32 [uint32],
+        3 started_at_ms: Option<u64> [uint64, optional],
+        4 completed_at_ms: Option<u64> [uint64, optional],
+    }
 
-/// A prompt. Fields 22 and 23 (2026.09) are left out: their wire types are not known.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct UserMessage {
-    #[prost(string, tag = "1")]
-    pub text: String,
-    /// A UUID.
-    #[prost(string, tag = "2")]
-    pub message_id: String,
-    /// A `SelectedContext` message, kept unchanged. [`SelectedContextImages`] reads the blob ids in it.
-    #[prost(bytes = "vec", optional, tag = "3")]
-    pub selected_context: Option<Vec<u8>>,
-    #[prost(enumeration = "AgentMode", tag = "4")]
-    pub mode: i32,
-    #[prost(bool, optional, tag = "5")]
-    pub is_simulated_msg: Option<bool>,
-    #[prost(string, optional, tag = "6")]
-    pub best_of_n_group_id: Option<String>,
-    #[prost(bool, optional, tag = "7")]
-    pub try_use_best_of_n_promotion: Option<bool>,
-    #[prost(string, optional, tag = "8")]
-    pub rich_text: Option<String>,
-    /// An enumeration whose values are not known.
-    #[prost(int32, optional, tag = "9")]
-    pub simulated_msg_reason: Option<i32>,
-    /// Id of the root before this message: a point to rewind to or fork from.
-    #[prost(bytes = "vec", tag = "10")]
-    pub conversation_state_blob_id: Vec<u8>,
-    #[prost(string, optional, tag = "11")]
-    pub subagent_system_reminder: Option<String>,
-    /// An opaque `TriggeringUserInfo` message.
-    #[prost(bytes = "vec", optional, tag = "13")]
-    pub triggering_user_info: Option<Vec<u8>>,
-    /// An opaque `ExecutePlanInfo` message.
-    #[prost(bytes = "vec", optional, tag = "14")]
-    pub execute_plan_info: Option<Vec<u8>>,
-    /// An opaque `SimulatedMessageMetadata` message.
-    #[prost(bytes = "vec", optional, tag = "15")]
-    pub simulated_message_metadata: Option<Vec<u8>>,
-    #[prost(string, optional, tag = "16")]
-    pub prompt_reference_id: Option<String>,
-    #[prost(string, optional, tag = "17")]
-    pub thread_id: Option<String>,
-    /// Id of a text blob. If it is set, `text` may be empty.
-    #[prost(bytes = "vec", optional, tag = "18")]
-    pub text_blob_id: Option<Vec<u8>>,
-    /// Id of a text blob.
-    #[prost(bytes = "vec", optional, tag = "19")]
-    pub rich_text_blob_id: Option<Vec<u8>>,
-    #[prost(message, repeated, tag = "21")]
-    pub hook_additional_contexts: Vec<HookAdditionalContext>,
-    #[prost(bool, optional, tag = "24")]
-    pub turn_steer: Option<bool>,
-    #[prost(uint64, optional, tag = "25")]
-    pub started_at_ms: Option<u64>,
-    #[prost(uint64, optional, tag = "26")]
-    pub completed_at_ms: Option<u64>,
-    #[prost(string, optional, tag = "27")]
-    pub sent_by_agent_id: Option<String>,
-}
+    /// A prompt. Fields 22 and 23 (2026.09) are left out: their wire types are not known.
+    UserMessage {
+        1 text: String [string],
+        /// A UUID.
+        2 message_id: String [string],
+        /// A `SelectedContext` message, kept unchanged. [`SelectedContextImages`] reads the blob ids in it.
+        3 selected_context: Option<Vec<u8>> [bytes = "vec", optional],
+        4 mode: i32 [enumeration = "AgentMode"],
+        5 is_simulated_msg: Option<bool> [bool, optional],
+        6 best_of_n_group_id: Option<String> [string, optional],
+        7 try_use_best_of_n_promotion: Option<bool> [bool, optional],
+        8 rich_text: Option<String> [string, optional],
+        /// An enumeration whose values are not known.
+        9 simulated_msg_reason: Option<i32> [int32, optional],
+        /// Id of the root before this message: a point to rewind to or fork from.
+        10 conversation_state_blob_id: Vec<u8> [bytes = "vec"],
+        11 subagent_system_reminder: Option<String> [string, optional],
+        /// An opaque `TriggeringUserInfo` message.
+        13 triggering_user_info: Option<Vec<u8>> [bytes = "vec", optional],
+        /// An opaque `ExecutePlanInfo` message.
+        14 execute_plan_info: Option<Vec<u8>> [bytes = "vec", optional],
+        /// An opaque `SimulatedMessageMetadata` message.
+        15 simulated_message_metadata: Option<Vec<u8>> [bytes = "vec", optional],
+        16 prompt_reference_id: Option<String> [string, optional],
+        17 thread_id: Option<String> [string, optional],
+        /// Id of a text blob. If it is set, `text` may be empty.
+        18 text_blob_id: Option<Vec<u8>> [bytes = "vec", optional],
+        /// Id of a text blob.
+        19 rich_text_blob_id: Option<Vec<u8>> [bytes = "vec", optional],
+        21 hook_additional_contexts: Vec<HookAdditionalContext> [message, repeated],
+        24 turn_steer: Option<bool> [bool, optional],
+        25 started_at_ms: Option<u64> [uint64, optional],
+        26 completed_at_ms: Option<u64> [uint64, optional],
+        27 sent_by_agent_id: Option<String> [string, optional],
+    }
 
-/// Text that a hook of the user added to the prompt.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct HookAdditionalContext {
-    #[prost(string, tag = "1")]
-    pub hook_event_name: String,
-    #[prost(string, tag = "2")]
-    pub content: String,
-}
+    /// Text that a hook of the user added to the prompt.
+    HookAdditionalContext {
+        1 hook_event_name: String [string],
+        2 content: String [string],
+    }
 
-/// The images of a `SelectedContext`: a view for finding blob ids, which drops everything else.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct SelectedContextImages {
-    #[prost(message, repeated, tag = "1")]
-    pub selected_images: Vec<SelectedImageBlob>,
-}
+    /// The images of a `SelectedContext`: a view for finding blob ids, which drops everything else.
+    SelectedContextImages {
+        1 selected_images: Vec<SelectedImageBlob> [message, repeated],
+    }
 
-/// The blob id of a `SelectedImage`: a view, which drops everything else.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct SelectedImageBlob {
-    /// Id of a blob with the raw image; empty when the image is inline.
-    #[prost(bytes = "vec", tag = "1")]
-    pub blob_id: Vec<u8>,
+    /// The blob id of a `SelectedImage`: a view, which drops everything else.
+    SelectedImageBlob {
+        /// Id of a blob with the raw image; empty when the image is inline.
+        1 blob_id: Vec<u8> [bytes = "vec"],
+    }
 }

@@ -33,6 +33,11 @@ impl BlobId {
     }
 }
 
+/// The ids among the values of a field. Leaves out what is not an id.
+pub(crate) fn ids_of<'a>(values: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<BlobId> {
+    values.into_iter().filter_map(|value| BlobId::try_from(value.as_slice()).ok()).collect()
+}
+
 impl From<[u8; 32]> for BlobId {
     fn from(bytes: [u8; 32]) -> Self {
         Self(bytes)

@@ -4,12 +4,14 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use prost::Message;
 use rusqlite::blob::Blob;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::blob_id::BlobId;
 use super::chat_store::MAX_BLOB_BYTES;
+use crate::chat::schema::ConversationStateStructure;
 use crate::database::salvage::Loss;
 use crate::database::{ReadOnlyDatabase, contradiction, is_damage};
 
@@ -77,6 +79,28 @@ impl Fetched {
     pub(crate) fn intact(self, id: BlobId) -> Option<Vec<u8>> {
         self.data().filter(|data| BlobId::of(data) == id)
     }
+
+    /// Decodes the state in a root whose hash is its id.
+    pub(crate) fn state(self, id: BlobId) -> Result<ConversationStateStructure, RootProblem> {
+        match self {
+            Self::Missing => Err(RootProblem::Missing),
+            Self::TooLarge { .. } | Self::Unreadable => Err(RootProblem::Unreadable),
+            Self::Data(data) if BlobId::of(&data) != id => Err(RootProblem::HashMismatch),
+            Self::Data(data) => ConversationStateStructure::decode(data.as_slice())
+                .map_err(RootProblem::Undecodable),
+        }
+    }
+}
+
+/// Says why a root cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RootProblem {
+    Missing,
+    /// Encrypted or corrupt.
+    HashMismatch,
+    /// Too large, or in a damaged part of the file.
+    Unreadable,
+    Undecodable(prost::DecodeError),
 }
 
 /// The id and the length of a blob.
@@ -132,6 +156,12 @@ impl<'c> Blobs<'c> {
         }
         // A damaged index may answer that there is nothing.
         if self.all_ids()?.contains(&id) { Err(contradiction()) } else { Ok(Fetched::Missing) }
+    }
+
+    /// Reads the blob that a field refers to. `None` if the field is no id, or the blob cannot be read.
+    pub(crate) fn data_of(&self, reference: &[u8]) -> rusqlite::Result<Option<Vec<u8>>> {
+        let Ok(id) = BlobId::try_from(reference) else { return Ok(None) };
+        Ok(self.get(id)?.data())
     }
 
     /// Reads a blob as Cursor does: by the index alone.

@@ -18,10 +18,10 @@ pub struct ChatStore {
     row_ids: RowIds,
 }
 
-/// Says why a chat's store was not opened.
+/// Says why a chat's store or its meta row was not read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenChatStoreError {
+pub enum ChatStoreError {
     #[error(transparent)]
     Database(#[from] OpenDatabaseError),
     #[error(transparent)]
@@ -29,25 +29,22 @@ pub enum OpenChatStoreError {
     /// Not a chat, or the main file of a young store without its log.
     #[error("the database lacks the table `{table}` of a chat")]
     NotAChat { table: &'static str },
+    #[error("the meta row is larger than {limit} bytes")]
+    MetaTooLarge { limit: i64 },
+    #[error(transparent)]
+    Meta(#[from] ReadChatMetaError),
 }
 
-impl OpenChatStoreError {
+impl ChatStoreError {
     /// True if the store becomes readable as soon as another process releases it.
     pub(crate) fn is_locked(&self) -> bool {
         matches!(self, Self::Database(OpenDatabaseError::Locked))
     }
-}
 
-/// Says why the meta row was not read.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadMetaError {
-    #[error(transparent)]
-    Database(#[from] ReadDatabaseError),
-    #[error("the meta row is larger than {limit} bytes")]
-    TooLarge { limit: i64 },
-    #[error(transparent)]
-    Content(#[from] ReadChatMetaError),
+    /// True if a writer changed the store while it was read, so that another attempt may succeed.
+    pub(crate) fn is_change(&self) -> bool {
+        matches!(self, Self::Read(ReadDatabaseError::Changed))
+    }
 }
 
 /// An image or a long tool result has some megabytes.
@@ -60,27 +57,27 @@ impl ChatStore {
     /// Opens `store.db` without ever writing to it, as Cursor would: damage is an error. A closed store is read
     /// without locks, and no file is created. A store with a log is read through SQLite's locks, which may create or
     /// change `-shm`.
-    pub fn open_read_only(path: &Path) -> Result<Self, OpenChatStoreError> {
+    pub fn open_read_only(path: &Path) -> Result<Self, ChatStoreError> {
         Self::new(ReadOnlyDatabase::open_strictly(path)?)
     }
 
     /// As [`Self::open_read_only`], but reads a damaged store as far as possible. The first read of a damaged store
     /// fails with `Changed`; the next attempt reads the mended copy.
-    pub(crate) fn open_salvaged(path: &Path) -> Result<Self, OpenChatStoreError> {
+    pub(crate) fn open_salvaged(path: &Path) -> Result<Self, ChatStoreError> {
         Self::new(ReadOnlyDatabase::open(path)?)
     }
 
-    fn new(database: ReadOnlyDatabase) -> Result<Self, OpenChatStoreError> {
+    fn new(database: ReadOnlyDatabase) -> Result<Self, ChatStoreError> {
         for (table, columns) in [("meta", ["key", "value"]), ("blobs", ["id", "data"])] {
             if !database.has_plain_table(table, columns)? {
-                return Err(OpenChatStoreError::NotAChat { table });
+                return Err(ChatStoreError::NotAChat { table });
             }
         }
         Ok(Self { database, row_ids: RowIds::default() })
     }
 
     /// The meta row, or `None` before Cursor writes it.
-    pub fn meta(&self) -> Result<Option<ChatMeta>, ReadMetaError> {
+    pub fn meta(&self) -> Result<Option<ChatMeta>, ChatStoreError> {
         // There is one row. The index may be damaged where the row is intact, so do not use it.
         let sql = "SELECT octet_length(value), CASE WHEN octet_length(value) <= ?2 THEN value END \
                    FROM meta NOT INDEXED WHERE key = ?1";
@@ -91,7 +88,7 @@ impl ChatStore {
         match row {
             Some(Fetched::Data(row)) => Ok(Some(ChatMeta::from_row(&row)?)),
             Some(Fetched::TooLarge { .. }) => {
-                Err(ReadMetaError::TooLarge { limit: MAX_META_BYTES })
+                Err(ChatStoreError::MetaTooLarge { limit: MAX_META_BYTES })
             }
             Some(Fetched::Missing | Fetched::Unreadable) | None => Ok(None),
         }

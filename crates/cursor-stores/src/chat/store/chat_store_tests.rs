@@ -100,7 +100,7 @@ fn a_main_file_copied_without_its_log_is_not_a_chat() {
     let killed = small_store().as_killed();
     fs::remove_file(killed.directory.path().join("store.db-wal")).unwrap();
     let refused = ChatStore::open_read_only(&killed.path());
-    assert!(matches!(refused, Err(OpenChatStoreError::NotAChat { table: "meta" })), "{refused:?}");
+    assert!(matches!(refused, Err(ChatStoreError::NotAChat { table: "meta" })), "{refused:?}");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_meta_row_is_read_in_every_form_it_may_have() {
     store.put_meta_value(rusqlite::types::Null);
     assert!(read().unwrap().is_none());
     store.put_meta_value("no hex");
-    assert!(matches!(read(), Err(ReadMetaError::Content(ReadChatMetaError::NotHex))));
+    assert!(matches!(read(), Err(ChatStoreError::Meta(ReadChatMetaError::NotHex))));
 }
 
 #[test]

@@ -12,9 +12,9 @@ pub(crate) mod transaction;
 pub(crate) mod writable_store;
 pub(crate) mod writers;
 
-pub(crate) use blob_id::BlobId;
-pub(crate) use blobs::{Blobs, Fetched, Rows, Scanned};
-pub(crate) use chat_store::{ChatStore, OpenChatStoreError, ReadMetaError};
+pub(crate) use blob_id::{BlobId, ids_of};
+pub(crate) use blobs::{Blobs, Fetched, RootProblem, Rows, Scanned};
+pub(crate) use chat_store::{ChatStore, ChatStoreError};
 pub(crate) use database_page::{table_page, visit_rows};
 pub(crate) use meta::{ChatMeta, LatestRoot, ReadChatMetaError, lenient_integer};
 pub(crate) use meta_page::{meta_in, read_meta_page};

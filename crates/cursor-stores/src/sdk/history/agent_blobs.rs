@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 
 use super::checkpoint::{Blobs, damaged_message, read_message};
 use crate::chat::{
-    BlobId, ChatMeta, ChatStore, Fetched, LatestRoot, OpenChatStoreError, ReadMetaError, Rows,
-    SubagentOrigin, meta_row, with_store,
+    BlobId, ChatMeta, ChatStore, ChatStoreError, Fetched, LatestRoot, Rows, SubagentOrigin,
+    meta_row, with_store,
 };
 use crate::database::again::ATTEMPTS;
 use crate::database::{OpenDatabaseError, ReadDatabaseError};
@@ -96,7 +96,7 @@ impl ChatBlobs {
 
     pub(crate) fn meta(&self) -> OwnMeta {
         let meta = self.read(|store| match store.meta() {
-            Err(ReadMetaError::Database(error)) => Err(error),
+            Err(ChatStoreError::Read(error)) => Err(error),
             Err(error) => {
                 self.loss.replace(Some(with_causes(&error)));
                 Ok(None)
@@ -144,12 +144,12 @@ impl ChatBlobs {
                         self.loss.replace(open.loss().map(str::to_owned));
                         open
                     }
-                    Err(OpenChatStoreError::Read(ReadDatabaseError::Changed)) => continue,
+                    Err(ChatStoreError::Read(ReadDatabaseError::Changed)) => continue,
                     Err(error) => {
                         self.is_unopenable.set(true);
                         let is_there = !matches!(
                             error,
-                            OpenChatStoreError::Database(OpenDatabaseError::File(
+                            ChatStoreError::Database(OpenDatabaseError::File(
                                 PlainFileError::Missing { .. }
                             ))
                         );

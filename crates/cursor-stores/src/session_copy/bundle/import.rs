@@ -10,13 +10,14 @@ use super::reader::{BundleReader, ReadBundleError};
 use super::root_relation::{Progress, RootRelation};
 use super::store_update::add_missing;
 use crate::chat::BlobId;
-use crate::session_copy::fork::{ForkError, check_prompt};
-use crate::session_copy::fork_point::{Checkpoint, ForkPointError, latest_checkpoint};
+use crate::session_copy::error::{CopyError, WriteStoreError};
+use crate::session_copy::fork::check_prompt;
+use crate::session_copy::fork_point::{Checkpoint, latest_checkpoint};
 use crate::session_copy::is_open_for_writing;
-use crate::session_copy::new_session::{NewSession, PlaceSessionError};
-use crate::session_copy::source::{CopySourceError, Source, with_source};
+use crate::session_copy::new_session::NewSession;
+use crate::session_copy::source::{Source, with_source};
 use crate::session_copy::staging::Staging;
-use crate::session_copy::store_writer::{StoreWriter, WriteStoreError};
+use crate::session_copy::store_writer::StoreWriter;
 
 /// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,22 +43,32 @@ pub enum ImportError {
     #[error(transparent)]
     Bundle(#[from] ReadBundleError),
     #[error("the bundle does not hold a conversation that can be continued")]
-    NotWhole(#[source] ForkError),
+    NotWhole(#[source] CopyError),
     /// Both conversations have grown since they parted.
     #[error("the session here and the session in the bundle have diverged")]
     Diverged { here: BlobId, bundled: BlobId },
     #[error("the session here cannot be compared with the session in the bundle")]
-    Incomparable(#[source] ForkPointError),
+    Incomparable(#[source] CopyError),
     #[error("another process has the session open for writing")]
     InUse,
     #[error("the session here changed while it was compared")]
     ChangedMeanwhile,
     #[error("the session here cannot be read")]
-    Source(#[from] CopySourceError),
+    Source(#[source] CopyError),
     #[error("the session cannot be written")]
-    Write(#[from] WriteStoreError),
+    Write(#[source] WriteStoreError),
     #[error(transparent)]
-    Place(#[from] PlaceSessionError),
+    Place(CopyError),
+}
+
+impl From<CopyError> for ImportError {
+    fn from(err: CopyError) -> Self {
+        match err {
+            CopyError::Write(err) => Self::Write(err),
+            CopyError::Name { .. } | CopyError::Place { .. } => Self::Place(err),
+            _ => Self::Source(err),
+        }
+    }
 }
 
 /// Imports a bundle. The caller holds the lease of the session, and knows that no other bucket has it.
@@ -100,13 +111,13 @@ fn unpack(
     checked(&packed)?;
     let moved = moved(&packed, root, PathChange::Arrival { workspace: &target.workspace })?;
     let mut writer = StoreWriter::create(&staging.database())?;
-    moved.visit(&packed, |id, data| writer.put(id, data).map_err(ImportError::from))?;
+    moved.visit(&packed, |id, data| writer.put(id, data))?;
     writer.finish(&header.meta(&target.id, moved.root, target.now_ms))?;
     Ok((Source::open(&staging.database())?, moved.left_out.n_paths))
 }
 
 fn checked(newer: &Source) -> Result<Checkpoint, ImportError> {
-    let read = || -> Result<Checkpoint, ForkError> {
+    let read = || -> Result<Checkpoint, CopyError> {
         let checkpoint = latest_checkpoint(newer, &newer.meta()?)?;
         check_prompt(newer, &checkpoint)?;
         Ok(checkpoint)

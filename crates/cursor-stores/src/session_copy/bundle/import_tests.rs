@@ -92,7 +92,7 @@ fn a_session_without_a_root_is_not_extended() {
     let Ok(Imported::Placed { directory, .. }) = import_into(&here, &file) else { panic!() };
     forget_root(&directory);
     let err = import_into(&here, &file).unwrap_err();
-    assert!(matches!(err, ImportError::Incomparable(ForkPointError::NoRoot)), "{err:?}");
+    assert!(matches!(err, ImportError::Incomparable(CopyError::NoRoot)), "{err:?}");
 }
 
 #[test]
@@ -144,6 +144,6 @@ fn a_bundle_without_a_message_of_its_prompt_is_refused() {
     fs::write(&file, bytes).unwrap();
     let here = Chats::new();
     let err = import_into(&here, &file).unwrap_err();
-    assert!(matches!(err, ImportError::NotWhole(ForkError::PromptDamaged { .. })), "{err:?}");
+    assert!(matches!(err, ImportError::NotWhole(CopyError::PromptDamaged { .. })), "{err:?}");
     assert_eq!(here.names(), [] as [PathBuf; 0]);
 }

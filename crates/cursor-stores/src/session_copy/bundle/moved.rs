@@ -11,7 +11,8 @@ use super::machine_paths::PathChange;
 use super::path_rules::{LeftOut, Rewriting, has_beside_messages, leads, may_hold_paths};
 use crate::chat::schema::references::{BlobKind, Reference, visit_references};
 use crate::chat::{BlobId, Fetched};
-use crate::session_copy::source::{CopySourceError, Source};
+use crate::session_copy::error::CopyError;
+use crate::session_copy::source::Source;
 
 /// The plan of a move, made before anything is written. Writing reads the blobs again: not all of them fit into memory.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ pub(crate) fn moved<'a>(
     source: &Source,
     root: BlobId,
     change: PathChange<'a>,
-) -> Result<Moved<'a>, CopySourceError> {
+) -> Result<Moved<'a>, CopyError> {
     let mut planning = Planning {
         source,
         moved: Moved {
@@ -93,11 +94,11 @@ pub(crate) fn moved<'a>(
 
 impl Moved<'_> {
     /// Calls `visit` for every blob, in the order in which Cursor wrote the originals.
-    pub(crate) fn visit<E: From<CopySourceError>>(
+    pub(crate) fn visit(
         &self,
         source: &Source,
-        mut visit: impl FnMut(BlobId, &[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+        mut visit: impl FnMut(BlobId, &[u8]) -> Result<(), CopyError>,
+    ) -> Result<(), CopyError> {
         source.visit(
             |id| self.forms.contains_key(id),
             |id, data| {
@@ -169,7 +170,7 @@ impl Gone {
 impl<'a> Planning<'_, 'a> {
     /// Decides the new form of every blob that may hold paths: a blob after the blobs that it refers to. This is a list and
     /// not a recursion: each turn leads to the root before it, and there may be thousands.
-    fn holders_from(&mut self, root: BlobId) -> Result<(), CopySourceError> {
+    fn holders_from(&mut self, root: BlobId) -> Result<(), CopyError> {
         let mut list = vec![(root, BlobKind::Root, false)];
         while let Some((id, kind, are_leads_known)) = list.pop() {
             // A blob cannot lead to itself: its name is its hash.
@@ -201,7 +202,7 @@ impl<'a> Planning<'_, 'a> {
     }
 
     /// Searches contents or figures for a path that may not leave the machine.
-    fn examine(&mut self, contents: BlobId) -> Result<(), CopySourceError> {
+    fn examine(&mut self, contents: BlobId) -> Result<(), CopyError> {
         if matches!(self.moved.change, PathChange::Departure(_))
             && self.examined.insert(contents)
             && let Fetched::Data(data) = self.source.fetch(contents)?
@@ -243,7 +244,7 @@ impl<'a> Planning<'_, 'a> {
 
     /// Carries every blob that a carried blob names, by a known field or by any bytes that are its name. A blob that may
     /// hold paths is carried unchanged only if a blob that cannot be changed names it.
-    fn all_that_is_named(&mut self) -> Result<(), CopySourceError> {
+    fn all_that_is_named(&mut self) -> Result<(), CopyError> {
         while let Some((id, kind)) = self.rest.pop() {
             let is_known = match kind {
                 None => self.carried.contains(&id),

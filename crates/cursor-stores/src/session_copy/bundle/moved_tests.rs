@@ -173,7 +173,7 @@ fn paths_outside_messages_become_relative_or_are_left_out() {
         assert_eq!(verify_store(&directory.join("store.db"), &[]).unwrap().findings, []);
         // No earlier checkpoint names a path either, and every blob is reachable.
         store
-            .visit::<CopySourceError>(
+            .visit(
                 |_| true,
                 |_, data| {
                     assert!(!String::from_utf8_lossy(data).contains("${workspace}"));

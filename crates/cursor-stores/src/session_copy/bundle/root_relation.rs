@@ -1,8 +1,9 @@
 //! The relation between two checkpoints of one conversation.
 
 use crate::chat::Ancestry;
+use crate::session_copy::error::CopyError;
 use crate::session_copy::fork_point::Checkpoint;
-use crate::session_copy::source::{CopySourceError, Source};
+use crate::session_copy::source::Source;
 
 /// The relation of a second checkpoint to a first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn of(source: &Source, checkpoint: &Checkpoint) -> Result<Self, CopySourceError> {
+    pub(crate) fn of(source: &Source, checkpoint: &Checkpoint) -> Result<Self, CopyError> {
         let state = &checkpoint.state;
         Ok(Self {
             ancestry: source.store.at_once(|blobs| Ancestry::of(blobs, state))?,

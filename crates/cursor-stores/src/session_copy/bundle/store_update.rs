@@ -5,8 +5,8 @@ use std::path::Path;
 use super::import::ImportError;
 use crate::chat::store::StoreTransaction;
 use crate::chat::{BlobId, ChatMeta, Fetched, LatestRoot};
-use crate::session_copy::source::{CopySourceError, Source, with_source};
-use crate::session_copy::store_writer::WriteStoreError;
+use crate::session_copy::error::CopyError;
+use crate::session_copy::source::{Source, with_source};
 
 /// Adds the blobs of `newer` that a store lacks or has damaged, and moves its root, in one transaction. Returns the
 /// number of added blobs, and their bytes.
@@ -21,10 +21,10 @@ pub(crate) fn add_missing(
         old.check_sound()?;
         missing_of(old, newer)
     })?;
-    let transaction = StoreTransaction::begin(database, None).map_err(WriteStoreError::from)?;
-    let row = transaction.meta_row().map_err(WriteStoreError::from)?;
-    let mut meta = ChatMeta::from_row(&row.ok_or(CopySourceError::NoMeta)?)
-        .map_err(|err| ImportError::Source(CopySourceError::Meta(err.into())))?;
+    let transaction = StoreTransaction::begin(database, None).map_err(CopyError::from)?;
+    let row = transaction.meta_row().map_err(CopyError::from)?;
+    let mut meta = ChatMeta::from_row(&row.ok_or(CopyError::NoMeta)?)
+        .map_err(|err| CopyError::Meta(err.into()))?;
     if meta.latest_root() != LatestRoot::Blob(old_root) {
         return Err(ImportError::ChangedMeanwhile);
     }
@@ -32,11 +32,11 @@ pub(crate) fn add_missing(
     for id in &missing {
         let Fetched::Data(data) = newer.fetch(*id)? else { continue };
         n_bytes += data.len() as u64;
-        transaction.put(*id, &data).map_err(WriteStoreError::from)?;
+        transaction.put(*id, &data).map_err(CopyError::from)?;
     }
     meta.set_latest_root(new_root);
     let written = transaction.put_meta(&meta).and_then(|()| transaction.commit());
-    written.map_err(WriteStoreError::from)?;
+    written.map_err(CopyError::from)?;
     Ok((missing.len() as u64, n_bytes))
 }
 

@@ -9,9 +9,10 @@ use super::header::{BundleHeader, BundleOrigin};
 use super::machine_paths::{MachinePaths, PathChange};
 use super::moved::{LeftOutTally, NamingTally, moved};
 use crate::chat::SessionMetaFile;
-use crate::session_copy::fork::{ForkError, check_prompt};
+use crate::session_copy::error::CopyError;
+use crate::session_copy::fork::check_prompt;
 use crate::session_copy::fork_point::ForkPoint;
-use crate::session_copy::source::{CopySourceError, CopyTally, with_source};
+use crate::session_copy::source::{CopyTally, with_source};
 
 /// The content of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,22 +25,6 @@ pub struct Bundled {
     pub left_out: LeftOutTally,
 }
 
-/// Says why a bundle was not written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum WriteBundleError {
-    #[error(transparent)]
-    Session(#[from] ForkError),
-    #[error("the bundle cannot be written")]
-    Write(#[from] io::Error),
-}
-
-impl From<CopySourceError> for WriteBundleError {
-    fn from(err: CopySourceError) -> Self {
-        Self::Session(err.into())
-    }
-}
-
 /// Writes everything that the latest checkpoint leads to, with paths relative to the workspace. Calls `begin` for an
 /// empty file, again if the store changes meanwhile. Blobs whose hash is not their id stay behind: no reader could
 /// check them.
@@ -49,11 +34,11 @@ pub fn write_bundle<W: Write>(
     origin: &BundleOrigin,
     paths: &MachinePaths,
     mut begin: impl FnMut() -> io::Result<W>,
-) -> Result<(W, Bundled), WriteBundleError> {
+) -> Result<(W, Bundled), CopyError> {
     with_source(database, |source| {
         source.check_whole()?;
         let meta = source.meta()?;
-        let checkpoint = ForkPoint::Latest.resolve(source, &meta).map_err(ForkError::from)?;
+        let checkpoint = ForkPoint::Latest.resolve(source, &meta)?;
         check_prompt(source, &checkpoint)?;
         let moved = moved(source, checkpoint.id, PathChange::Departure(paths))?;
         let title = SessionMetaFile::read(&database.with_file_name("meta.json"))
@@ -66,7 +51,7 @@ pub fn write_bundle<W: Write>(
         let mut out = HashingWriter { inner: begin()?, hash: Sha256::new() };
         serde_json::to_writer(&mut out, &header).map_err(io::Error::from)?;
         out.write_all(b"\n")?;
-        moved.visit::<WriteBundleError>(source, |_, data| {
+        moved.visit(source, |_, data| {
             out.write_all(&(data.len() as u64).to_le_bytes())?;
             Ok(out.write_all(data)?)
         })?;

@@ -7,11 +7,12 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use super::replace::{ReplaceError, Replacement};
+use super::replace::Replacement;
 use super::verify::{StoreVerdict, verify, verify_store};
 use crate::chat::BlobId;
 use crate::plain_file;
-use crate::session_copy::source::{CopySourceError, Source, with_source};
+use crate::session_copy::error::CopyError;
+use crate::session_copy::source::{Source, with_source};
 
 /// The blobs that can be dropped from a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -44,27 +45,12 @@ pub struct Collected {
     pub n_freed_bytes: u64,
 }
 
-/// Says why nothing was dropped.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CollectError {
-    #[error(transparent)]
-    Source(#[from] CopySourceError),
-    #[error("the store is damaged and was left unchanged")]
-    Unsound,
-    #[error(transparent)]
-    Replace(#[from] ReplaceError),
-    /// A mistake of this program, found before it did harm.
-    #[error("the smaller copy failed its check")]
-    CopyDiffers,
-}
-
 /// A session with nothing but its description counts as abandoned after this time. A session that just began looks the
 /// same.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Finds the blobs that neither the store's own checkpoint nor one of `kept` leads to. Changes nothing.
-pub fn droppable(database: &Path, kept: &[BlobId]) -> Result<Droppable, CopySourceError> {
+pub fn droppable(database: &Path, kept: &[BlobId]) -> Result<Droppable, CopyError> {
     let verdict = verify_store(database, kept)?;
     let untouchable = if !verdict.is_sound() {
         Some(Untouchable::Unsound)
@@ -97,7 +83,7 @@ pub fn collect(
     root: &Path,
     kept: &[BlobId],
     original: Original<'_>,
-) -> Result<Collected, CollectError> {
+) -> Result<Collected, CopyError> {
     let database = directory.join("store.db");
     let n_file_bytes = file_bytes(directory);
     let replacement = Replacement::begin(directory, root)?;
@@ -111,7 +97,7 @@ pub fn collect(
         && after.n_orphans == 0
         && after.n_blobs == before.n_blobs - before.n_orphans;
     if !is_same {
-        return Err(CollectError::CopyDiffers);
+        return Err(CopyError::CopyDiffers);
     }
     let n_copy_bytes = file_bytes(&replacement.staging.session());
     if let Original::KeptIn(backup) = original {
@@ -130,10 +116,10 @@ fn write_copy(
     replacement: &Replacement,
     database: &Path,
     kept: &[BlobId],
-) -> Result<StoreVerdict, CollectError> {
+) -> Result<StoreVerdict, CopyError> {
     let verdict = verify(source, database, kept)?;
     let Some(root) = verdict.root.filter(|_| verdict.is_sound()) else {
-        return Err(CollectError::Unsound);
+        return Err(CopyError::Unsound);
     };
     let reach = source.reach_from(&[&[root], kept].concat())?;
     replacement.write(source, |id| reach.ids.contains(id), &source.meta()?)?;

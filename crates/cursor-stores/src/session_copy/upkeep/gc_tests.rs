@@ -73,7 +73,7 @@ fn a_damaged_store_or_one_in_use_is_left_unchanged() {
     let before = picture_of(&directory);
     assert_eq!(droppable(&database, &[]).unwrap().untouchable, Some(Untouchable::InUse));
     let err = collect(&directory, &chats.path(), &[], Original::Dropped).unwrap_err();
-    assert!(matches!(err, CollectError::Replace(ReplaceError::InUse)), "{err:?}");
+    assert!(matches!(err, CopyError::InUse), "{err:?}");
     assert_eq!(picture_of(&directory), before);
     drop(writer);
 
@@ -81,7 +81,7 @@ fn a_damaged_store_or_one_in_use_is_left_unchanged() {
     let before = picture_of(&directory);
     assert_eq!(droppable(&database, &[]).unwrap().untouchable, Some(Untouchable::Unsound));
     let err = collect(&directory, &chats.path(), &[], Original::Dropped).unwrap_err();
-    assert!(matches!(err, CollectError::Unsound), "{err:?}");
+    assert!(matches!(err, CopyError::Unsound), "{err:?}");
     assert_eq!(picture_of(&directory), before);
 }
 

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::replace::{ReplaceError, Replacement};
+use super::replace::Replacement;
 use super::root_candidates::RootCandidate;
-use super::verify::{StoreFinding, StoreVerdict, verify, verify_store};
-use crate::chat::ChatMeta;
-use crate::session_copy::source::{CopySourceError, Source, with_source};
+use super::verify::{StoreVerdict, verify, verify_store};
+use crate::chat::{ChatMeta, Severity, StoreFinding};
+use crate::session_copy::error::CopyError;
+use crate::session_copy::source::{Source, with_source};
 
 /// The actions of a repair, in their order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -44,25 +45,8 @@ pub struct Repaired {
     pub verdict: StoreVerdict,
 }
 
-/// Says why a session was not repaired. The session is unchanged then.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RepairError {
-    #[error(transparent)]
-    Source(#[from] CopySourceError),
-    #[error("the session has changed since the repair was planned")]
-    PlanIsOld,
-    #[error("there is nothing to repair")]
-    NothingToDo,
-    #[error(transparent)]
-    Replace(#[from] ReplaceError),
-    /// A mistake of this program, found before it did harm.
-    #[error("the repaired copy failed its check")]
-    CopyIsUnsound { findings: Vec<StoreFinding> },
-}
-
 /// Plans the repair of a session. Changes nothing.
-pub fn plan_repair(directory: &Path) -> Result<RepairPlan, RepairError> {
+pub fn plan_repair(directory: &Path) -> Result<RepairPlan, CopyError> {
     let verdict = verify_store(&directory.join("store.db"), &[])?;
     Ok(plan(&verdict, directory))
 }
@@ -88,7 +72,7 @@ fn plan(verdict: &StoreVerdict, directory: &Path) -> RepairPlan {
                     None => plan.beyond_repair.push(finding.clone()),
                 }
             }
-            finding if finding.severity() == crate::session_copy::Severity::Memory => {
+            finding if finding.severity() == Severity::Memory => {
                 root_is_lost.get_or_insert(finding);
             }
             finding => plan.beyond_repair.push(finding.clone()),
@@ -117,15 +101,15 @@ pub fn repair(
     wanted: &RepairPlan,
     backup: &Path,
     now_ms: i64,
-) -> Result<Repaired, RepairError> {
+) -> Result<Repaired, CopyError> {
     if wanted.actions.is_empty() {
-        return Err(RepairError::NothingToDo);
+        return Err(CopyError::NothingToDo);
     }
     let database = directory.join("store.db");
     let replacement = Replacement::begin(directory, root)?;
-    with_source(&database, |source| -> Result<(), RepairError> {
+    with_source(&database, |source| -> Result<(), CopyError> {
         if plan(&verify(source, &database, &[])?, directory) != *wanted {
-            return Err(RepairError::PlanIsOld);
+            return Err(CopyError::PlanIsOld);
         }
         write_copy(source, &replacement, wanted, directory, now_ms)
     })?;
@@ -134,12 +118,12 @@ pub fn repair(
     let is_expected = |finding: &StoreFinding| {
         matches!(finding, StoreFinding::AgentIdDiffers { .. })
             || wanted.beyond_repair.contains(finding)
-            || finding.severity() < crate::session_copy::Severity::Memory
+            || finding.severity() < Severity::Memory
     };
     let unexpected: Vec<StoreFinding> =
         verdict.findings.iter().filter(|finding| !is_expected(finding)).cloned().collect();
     if !unexpected.is_empty() {
-        return Err(RepairError::CopyIsUnsound { findings: unexpected });
+        return Err(CopyError::CopyIsUnsound { findings: unexpected });
     }
     replacement.back_up(backup)?;
     replacement.finish()?;
@@ -154,7 +138,7 @@ fn write_copy(
     plan: &RepairPlan,
     directory: &Path,
     now_ms: i64,
-) -> Result<(), RepairError> {
+) -> Result<(), CopyError> {
     let mut meta = match source.store.meta() {
         Ok(Some(meta)) => meta,
         _ => {
@@ -170,7 +154,7 @@ fn write_copy(
         }
     }
     debug_assert!(meta.latest_root().blob().is_none_or(|root| source.ids.contains(&root)));
-    Ok(replacement.write(source, |_| true, &meta)?)
+    replacement.write(source, |_| true, &meta)
 }
 
 #[cfg(test)]

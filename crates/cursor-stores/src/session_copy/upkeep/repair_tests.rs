@@ -21,7 +21,7 @@ impl Patient {
         Self { chats, directory, backup }
     }
 
-    fn repair(&self, plan: &RepairPlan) -> Result<Repaired, RepairError> {
+    fn repair(&self, plan: &RepairPlan) -> Result<Repaired, CopyError> {
         repair(&self.directory, &self.chats.path(), plan, &self.backup, 1_795_000_000_000)
     }
 }
@@ -55,7 +55,7 @@ fn planning_changes_nothing_and_an_old_plan_is_not_followed() {
     let RepairAction::SetRoot { to, .. } = &plan.actions[0] else { panic!("{plan:?}") };
     damage(&patient.directory, &format!("DELETE FROM blobs WHERE id = '{}'", to.id));
     let before = picture_of(&patient.directory);
-    assert!(matches!(patient.repair(&plan), Err(RepairError::PlanIsOld)));
+    assert!(matches!(patient.repair(&plan), Err(CopyError::PlanIsOld)));
     assert_eq!(picture_of(&patient.directory), before);
     assert!(!patient.backup.exists());
 }
@@ -68,7 +68,7 @@ fn a_session_in_use_is_not_repaired() {
     let before = picture_of(&patient.directory);
     let writer = OtherWriter::of(&patient.directory.join("store.db"));
     let err = patient.repair(&plan).unwrap_err();
-    assert!(matches!(err, RepairError::Replace(ReplaceError::InUse)), "{err:?}");
+    assert!(matches!(err, CopyError::InUse), "{err:?}");
     assert_eq!(picture_of(&patient.directory), before);
     drop(writer);
     patient.repair(&plan).unwrap();
@@ -115,7 +115,7 @@ fn a_sound_session_needs_nothing_and_a_hopeless_one_is_left_alone() {
     let patient = Patient::new(Generation::Sep2026);
     let plan = plan_repair(&patient.directory).unwrap();
     assert_eq!(plan, RepairPlan { actions: vec![], beyond_repair: vec![] });
-    assert!(matches!(patient.repair(&plan), Err(RepairError::NothingToDo)));
+    assert!(matches!(patient.repair(&plan), Err(CopyError::NothingToDo)));
 
     damage(&patient.directory, "DELETE FROM blobs WHERE data LIKE '{%'");
     let plan = plan_repair(&patient.directory).unwrap();
@@ -131,7 +131,7 @@ fn files_beside_the_store_stay_and_an_unknown_entry_stops_the_repair() {
     let plan = plan_repair(&patient.directory).unwrap();
     fs::create_dir(patient.directory.join("nested")).unwrap();
     let err = patient.repair(&plan).unwrap_err();
-    assert!(matches!(err, RepairError::Replace(ReplaceError::Unexpected { .. })), "{err:?}");
+    assert!(matches!(err, CopyError::Unexpected { .. }), "{err:?}");
     fs::remove_dir(patient.directory.join("nested")).unwrap();
     patient.repair(&plan).unwrap();
     assert_eq!(fs::read(patient.directory.join("prompt_history.json")).unwrap(), b"[]");

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use crate::chat::{BlobId, ChatMeta};
 use crate::database::DatabaseFingerprint;
-use crate::plain_file::{self, PlainFileError};
+use crate::plain_file;
+use crate::session_copy::error::CopyError;
 use crate::session_copy::is_open_for_writing;
-use crate::session_copy::source::{CopySourceError, Source};
+use crate::session_copy::source::Source;
 use crate::session_copy::staging::{Staging, make_private, sync_directory};
-use crate::session_copy::store_writer::{StoreWriter, WriteStoreError};
+use crate::session_copy::store_writer::StoreWriter;
 
 /// A session that a copy of itself will replace.
 #[derive(Debug)]
@@ -20,50 +21,25 @@ pub(crate) struct Replacement {
     before: DatabaseFingerprint,
 }
 
-/// Says why a session was not replaced. The session is unchanged then.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReplaceError {
-    #[error("another process has the session open for writing")]
-    InUse,
-    #[error("the session changed meanwhile")]
-    Changed,
-    #[error("the session's store is not a file that can be replaced")]
-    Store(#[source] PlainFileError),
-    /// Not a file of Cursor's, so this program does not know how to treat it.
-    #[error("`{}` does not belong to a session", .path.display())]
-    Unexpected { path: PathBuf },
-    #[error(transparent)]
-    Source(#[from] CopySourceError),
-    #[error("the copy cannot be written")]
-    Write(#[from] WriteStoreError),
-    #[error("the original cannot be kept at `{}`", .path.display())]
-    BackUp { path: PathBuf, source: io::Error },
-    #[error("the copy cannot be made beside the session")]
-    Stage(#[source] io::Error),
-    #[error("the copy cannot be put into the session's place")]
-    Exchange(#[source] io::Error),
-}
-
 /// The files of the database. The copy has its own.
 const DATABASE_FILES: [&str; 4] = ["store.db", "store.db-wal", "store.db-shm", "store.db-journal"];
 
 impl Replacement {
     /// Begins a copy of the session in `directory`, with all files beside the store. Refuses if a process writes to
     /// the store.
-    pub(crate) fn begin(directory: &Path, root: &Path) -> Result<Self, ReplaceError> {
+    pub(crate) fn begin(directory: &Path, root: &Path) -> Result<Self, CopyError> {
         let database = directory.join("store.db");
-        let before = DatabaseFingerprint::of(&database).map_err(ReplaceError::Store)?;
+        let before = DatabaseFingerprint::of(&database).map_err(CopyError::NotReplaceable)?;
         if is_open_for_writing(&database) {
-            return Err(ReplaceError::InUse);
+            return Err(CopyError::InUse);
         }
-        let staging = Staging::inside(root).map_err(ReplaceError::Stage)?;
+        let staging = Staging::inside(root).map_err(CopyError::Stage)?;
         for path in files_beside(directory)? {
             let name = path.file_name().unwrap_or_default();
             let to = staging.session().join(name);
             fs::hard_link(&path, &to)
                 .or_else(|_| fs::copy(&path, &to).map(drop))
-                .map_err(ReplaceError::Stage)?;
+                .map_err(CopyError::Stage)?;
         }
         Ok(Self { directory: directory.to_owned(), staging, before })
     }
@@ -74,19 +50,19 @@ impl Replacement {
         source: &Source,
         is_wanted: impl Fn(&BlobId) -> bool,
         meta: &ChatMeta,
-    ) -> Result<(), ReplaceError> {
+    ) -> Result<(), CopyError> {
         let path = self.staging.database();
         // An earlier attempt may have left a file.
         fs::remove_file(&path).ok();
         let mut writer = StoreWriter::create(&path)?;
-        source.visit(is_wanted, |id, data| writer.put(id, data).map_err(ReplaceError::from))?;
-        Ok(writer.finish(meta)?)
+        source.visit(is_wanted, |id, data| writer.put(id, data))?;
+        writer.finish(meta)
     }
 
     /// Keeps the files of the original in `backup`.
-    pub(crate) fn back_up(&self, backup: &Path) -> Result<(), ReplaceError> {
+    pub(crate) fn back_up(&self, backup: &Path) -> Result<(), CopyError> {
         self.copy_files(backup)
-            .map_err(|source| ReplaceError::BackUp { path: backup.to_owned(), source })
+            .map_err(|source| CopyError::BackUp { path: backup.to_owned(), source })
     }
 
     fn copy_files(&self, backup: &Path) -> io::Result<()> {
@@ -106,37 +82,37 @@ impl Replacement {
 
     /// Exchanges the original and the copy. If a process opened the original at the last moment, the original comes
     /// back.
-    pub(crate) fn finish(self) -> Result<(), ReplaceError> {
+    pub(crate) fn finish(self) -> Result<(), CopyError> {
         let database = self.directory.join("store.db");
         let is_same =
             |path: &Path| DatabaseFingerprint::of(path).is_ok_and(|now| now == self.before);
         if !is_same(&database) {
-            return Err(ReplaceError::Changed);
+            return Err(CopyError::Changed);
         }
         if is_open_for_writing(&database) {
-            return Err(ReplaceError::InUse);
+            return Err(CopyError::InUse);
         }
-        self.staging.exchange(&self.directory).map_err(ReplaceError::Exchange)?;
+        self.staging.exchange(&self.directory).map_err(CopyError::Exchange)?;
         let original = self.staging.database();
         let is_changed = !is_same(&original);
         if is_changed || is_open_for_writing(&original) {
-            self.staging.exchange(&self.directory).map_err(ReplaceError::Exchange)?;
-            return Err(if is_changed { ReplaceError::Changed } else { ReplaceError::InUse });
+            self.staging.exchange(&self.directory).map_err(CopyError::Exchange)?;
+            return Err(if is_changed { CopyError::Changed } else { CopyError::InUse });
         }
         Ok(())
     }
 }
 
 /// The plain files of a session that are not its database.
-fn files_beside(directory: &Path) -> Result<Vec<PathBuf>, ReplaceError> {
+fn files_beside(directory: &Path) -> Result<Vec<PathBuf>, CopyError> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(directory).map_err(ReplaceError::Stage)? {
-        let path = entry.map_err(ReplaceError::Stage)?.path();
+    for entry in fs::read_dir(directory).map_err(CopyError::Stage)? {
+        let path = entry.map_err(CopyError::Stage)?.path();
         if DATABASE_FILES.iter().any(|name| path.file_name().is_some_and(|file| file == *name)) {
             continue;
         }
         if plain_file::inspect(&path).is_err() {
-            return Err(ReplaceError::Unexpected { path });
+            return Err(CopyError::Unexpected { path });
         }
         files.push(path);
     }

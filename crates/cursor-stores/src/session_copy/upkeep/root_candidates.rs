@@ -2,13 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use prost::Message;
 use serde::Serialize;
 
 use crate::chat::schema::ConversationStateStructure;
 use crate::chat::schema::references::{BlobKind, visit_references};
 use crate::chat::{BlobId, Fidelity, Rows, decode_message};
-use crate::session_copy::source::{CopySourceError, Source};
+use crate::session_copy::error::CopyError;
+use crate::session_copy::source::Source;
 
 /// A checkpoint with an intact prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -30,7 +30,7 @@ struct Lateness {
 }
 
 /// Scans every blob, and returns the latest checkpoint with an intact prompt.
-pub(crate) fn best_root(source: &Source) -> Result<Option<RootCandidate>, CopySourceError> {
+pub(crate) fn best_root(source: &Source) -> Result<Option<RootCandidate>, CopyError> {
     let mut found: Vec<(Lateness, BlobId)> = Vec::new();
     source.store.at_once(|blobs| {
         let mut row = 0;
@@ -83,8 +83,7 @@ fn lateness(source: &Source, data: &[u8], row: usize) -> Option<Lateness> {
     })
 }
 
-fn is_whole(source: &Source, id: BlobId) -> Result<bool, CopySourceError> {
-    let Some(data) = source.intact(id)? else { return Ok(false) };
-    let Ok(state) = ConversationStateStructure::decode(data.as_slice()) else { return Ok(false) };
+fn is_whole(source: &Source, id: BlobId) -> Result<bool, CopyError> {
+    let Ok(state) = source.fetch(id)?.state(id) else { return Ok(false) };
     Ok(source.broken_prompt_message(&state)?.is_none())
 }

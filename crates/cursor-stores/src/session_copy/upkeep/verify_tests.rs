@@ -7,7 +7,7 @@ use store_fixtures::chat::Generation;
 
 use super::*;
 use crate::chat::schema::ConversationStateStructure;
-use crate::chat::{ChatStore, LatestRoot};
+use crate::chat::{ChatStore, LatestRoot, Place};
 use crate::session_copy::test_sessions::*;
 use crate::test_store::picture_of;
 

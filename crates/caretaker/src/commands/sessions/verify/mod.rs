@@ -15,8 +15,8 @@ use cursor_home::WorkspacePath;
 use cursor_stores::chat::{BlobId, Depth, NotResumable, SessionMetaFile, resume_point};
 use cursor_stores::model::StoreKind;
 use cursor_stores::session_copy::{
-    Leftover, RepairAction, RepairError, RepairPlan, ReplaceError, StoreVerdict, leftovers,
-    plan_repair, repair, verify_store,
+    CopyError, Leftover, RepairAction, RepairPlan, StoreVerdict, leftovers, plan_repair, repair,
+    verify_store,
 };
 use cursor_stores::{Catalogue, parallel};
 use ground::now_ms;
@@ -320,10 +320,9 @@ pub(crate) fn run_repair(
     let catalogue = args.place.open(host)?;
     let head = find(&catalogue, &args.session)?;
     let place = ChatPlace::to_copy(&head)?;
-    let unmended = |error: RepairError| {
+    let unmended = |error: CopyError| {
         let code = match &error {
-            RepairError::Replace(ReplaceError::InUse | ReplaceError::Changed)
-            | RepairError::PlanIsOld => ExitCode::Conflict,
+            CopyError::InUse | CopyError::Changed | CopyError::PlanIsOld => ExitCode::Conflict,
             _ => ExitCode::Failed,
         };
         CommandError::new(code, format!("cannot repair {}", place.id)).because(error)
