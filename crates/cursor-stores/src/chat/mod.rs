@@ -35,6 +35,7 @@ pub use store::writable_store::WritableStore;
 pub use store::writers::{StoreWriter, writers_of};
 
 pub(crate) use listing::chats_root::discover;
+pub(crate) use messages::{CallResult, JsonMessage};
 pub(crate) use reading::chat::{meta_row, with_store};
 pub(crate) use reading::raw::visit_raw_store;
 pub(crate) use resume::integrity::missing_history;

@@ -1,5 +1,7 @@
 //! Reads a file again if another process wrote to it in the meantime.
 
+use super::error::{OpenDatabaseError, ReadDatabaseError};
+
 /// How often to read a file that keeps changing.
 pub(crate) const ATTEMPTS: usize = 5;
 
@@ -15,6 +17,36 @@ pub(crate) fn again_if<T, E>(
         }
     }
     read()
+}
+
+/// Says why something was not read from a database.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UseDatabaseError {
+    #[error(transparent)]
+    Open(#[from] OpenDatabaseError),
+    #[error(transparent)]
+    Read(#[from] ReadDatabaseError),
+    /// It lacks the tables of such a store.
+    #[error("{0}")]
+    NotAStore(&'static str),
+}
+
+impl UseDatabaseError {
+    /// True if the error will stay: the file is damaged, and not only in use.
+    pub(crate) fn is_lasting(&self) -> bool {
+        !matches!(
+            self,
+            Self::Open(OpenDatabaseError::Locked | OpenDatabaseError::Changing)
+                | Self::Read(ReadDatabaseError::Changed)
+        )
+    }
+}
+
+/// Opens a database and uses it, again while another process writes to it.
+pub(crate) fn again<T>(
+    open_and_use: impl FnMut() -> Result<T, UseDatabaseError>,
+) -> Result<T, UseDatabaseError> {
+    again_if(|err| matches!(err, UseDatabaseError::Read(ReadDatabaseError::Changed)), open_and_use)
 }
 
 #[cfg(test)]

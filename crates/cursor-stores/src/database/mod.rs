@@ -17,5 +17,6 @@ pub use fingerprint::DatabaseFingerprint;
 pub(crate) use fingerprint::with_suffix;
 pub(crate) use holders::{changed_recently, is_open_for_writing};
 pub(crate) use index_check::IndexedTable;
-pub(crate) use read_only::ReadOnlyDatabase;
+pub(crate) use again::{UseDatabaseError, again};
+pub(crate) use read_only::{ReadOnlyDatabase, VisitRow};
 pub(crate) use salvage::Table as WrittenTable;

@@ -24,7 +24,7 @@
 
 use std::fs;
 use std::io::Read;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Params, Row};
 
 use super::again::ATTEMPTS;
 use super::copy::DatabaseCopy;
@@ -48,6 +48,9 @@ const READ_LIMIT: Duration = Duration::from_secs(120);
 /// How often a running query checks the time: about every tenth of a millisecond.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// Takes a row of a query, and says whether to go on.
+pub(crate) type VisitRow<'v> = dyn FnMut(&Row<'_>) -> rusqlite::Result<ControlFlow<()>> + 'v;
 
 /// An open database that another program owns, inside one read transaction: all reads see the same state.
 #[derive(Debug)]
@@ -262,6 +265,33 @@ impl ReadOnlyDatabase {
             }
             (_, answer) => Ok(answer?),
         }
+    }
+
+    /// Calls `visit` with each row of a query, until it breaks.
+    pub(crate) fn visit_rows(
+        &self,
+        sql: &str,
+        params: impl Params,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<(), ReadDatabaseError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query(params)?;
+            while let Some(row) = rows.next()? {
+                if visit(row)?.is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The number that a query counts.
+    pub(crate) fn count(&self, sql: &str, params: impl Params) -> Result<u64, ReadDatabaseError> {
+        self.read(|connection| {
+            let count = connection.prepare_cached(sql)?.query_row(params, |row| row.get(0));
+            count.map(|count: i64| u64::try_from(count).unwrap_or(0))
+        })
     }
 
     /// True if everything that was read comes from one moment, as far as the files tell.

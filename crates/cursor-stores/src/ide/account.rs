@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use ground::with_causes;
 
-use super::database::Table;
+use super::database::keys::{self, KeyRange};
+use super::database::{Table, Vscdb};
 use super::listing::{Composer, list_opened};
 use crate::database::ReadDatabaseError;
-use crate::ide::database::keys;
 use crate::ide::database::pool::Pool;
 use crate::ide::listing::workspaces::workspace_directories;
 use crate::ide::store::{IdeStore, Opened};
@@ -53,41 +53,33 @@ fn account_opened(store: &IdeStore, opened: &Opened, account: &mut Account) {
 
 fn n_headers(pool: &Pool) -> u64 {
     let count = pool.with(|database| {
-        if !database.database.has_plain_table("composerHeaders", ["composerId", "value"])? {
-            return Ok(0);
+        let database = &database.database;
+        match database.has_plain_table("composerHeaders", ["composerId", "value"])? {
+            true => database.count("SELECT count(*) FROM composerHeaders", []),
+            false => Ok(0),
         }
-        database.database.read(|connection| {
-            connection
-                .query_row("SELECT count(*) FROM composerHeaders", [], |row| row.get::<_, i64>(0))
-        })
     });
-    count.ok().and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
+    count.unwrap_or(0)
 }
 
 /// Walks from family to family, and counts each.
-fn families(
-    database: &super::database::Vscdb,
-    table: Table,
-) -> Result<Vec<Family>, ReadDatabaseError> {
-    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    if !database.is_indexed(table) {
-        return Ok(Vec::new());
-    }
-    let everything = String::new().."\u{10FFFF}\u{10FFFF}".to_owned();
-    let mut range = everything.clone();
-    for _ in 0..MAX_FAMILIES {
-        let Some(key) = database.first_key(table, &range)? else { break };
-        let prefix = family_prefix(table, &key);
+fn families(database: &Vscdb, table: Table) -> Result<Vec<Family>, ReadDatabaseError> {
+    let mut found: Vec<(String, KeyRange)> = Vec::new();
+    let everything = String::new()..keys::after("");
+    database.skip(table, everything, &mut |key| {
+        let prefix = family_prefix(table, key);
         // A key without a family is a family of its own.
-        let family = if prefix.is_empty() {
-            key.clone()..format!("{key}\0")
-        } else {
-            keys::beginning_with(prefix)
+        let (name, range) = match prefix {
+            "" => ("other", keys::only(key)),
+            prefix => (prefix, keys::beginning_with(prefix)),
         };
-        let name = if prefix.is_empty() { "other" } else { prefix };
-        *counts.entry(family_name(table, name)).or_default() +=
-            database.count_keys(table, &family)?;
-        range = family.end..everything.end.clone();
+        let next = range.end.clone();
+        found.push((family_name(table, name), range));
+        (found.len() < MAX_FAMILIES).then_some(next)
+    })?;
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for (name, range) in found {
+        *counts.entry(name).or_default() += database.count_keys(table, &range)?;
     }
     let treated = counts.into_iter().filter_map(|(name, n_rows)| {
         Some(Family { treatment: treatment(table, &name)?, name, n_rows })

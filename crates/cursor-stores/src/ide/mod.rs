@@ -19,9 +19,10 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use conversation::attachments::{attachments, name_of};
+pub(crate) use conversation::bubble::read_bubble;
 pub(crate) use conversation::composer::capability_tools;
-pub(crate) use conversation::tool::tool_call;
+pub(crate) use database::pool::Pool;
+pub(crate) use database::{Check, MAX_VALUE_BYTES, Table, Value, Vscdb, keys};
 pub(crate) use store::discover;
 
 /// A value of any family.

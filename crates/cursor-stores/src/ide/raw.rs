@@ -5,21 +5,17 @@ use std::ops::ControlFlow;
 
 use serde_json::{Map, Value as Json};
 
-use super::agent::{blob, blob_content, blob_id_of, inline_root_bytes};
+use super::agent::{blob, blob_content, blob_id_of, inline_root_bytes, walk_state};
 use super::conversation::composer::header_ids;
-use super::database::{OwnedValue, Table, Value};
+use super::database::{Table, Value};
 use super::lenient::{items, parse, text};
 use crate::chat::BlobId;
-use crate::chat::references::{BlobKind, visit_references};
 use crate::ide::database::keys;
 use crate::ide::database::pool::Pool;
 use crate::ide::listing::headers::HEADERS_KEY;
 use crate::ide::store::IdeStore;
-use crate::raw_record::{RawContent, RawRecord, VisitRaw};
+use crate::raw_record::{RawContent, RawRecord, VisitRaw, json_of_sql};
 use crate::store::{Branches, ReadConversationError};
-
-/// Real states have a few thousand blobs.
-const MAX_BLOBS: usize = 500_000;
 
 pub(super) fn visit_raw(
     store: &IdeStore,
@@ -62,10 +58,10 @@ impl Raw<'_, '_> {
         if self.is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    fn tell_row(&mut self, key: &str, value: Value<'_>) -> ControlFlow<()> {
+    fn tell_row(&mut self, key: &str, value: &Value<'_>) -> ControlFlow<()> {
         let content = match value {
-            Value::Bytes(bytes) => RawContent::of_bytes(bytes),
             Value::Tombstone => RawContent::Deleted(true),
+            Value::Bytes(bytes) => RawContent::of_bytes(bytes),
             Value::TooLarge { n_bytes } => {
                 RawContent::LeftOut(format!("it has {n_bytes} bytes, too many to read"))
             }
@@ -85,17 +81,16 @@ impl Raw<'_, '_> {
                 names.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
             let sql =
                 format!("SELECT {} FROM composerHeaders WHERE composerId = ?1", quoted.join(", "));
-            database.database.read(|connection| {
-                let mut statement = connection.prepare(&sql)?;
-                let mut rows = statement.query([id])?;
-                let Some(row) = rows.next()? else { return Ok(None) };
+            let mut found = None;
+            database.database.visit_rows(&sql, [id], &mut |row| {
                 let mut fields = Map::new();
                 for (place, name) in names.iter().enumerate() {
-                    fields
-                        .insert(name.clone(), crate::raw_record::json_of_sql(row.get_ref(place)?));
+                    fields.insert(name.clone(), json_of_sql(row.get_ref(place)?));
                 }
-                Ok(Some(Json::Object(fields)))
-            })
+                found = Some(Json::Object(fields));
+                Ok(ControlFlow::Break(()))
+            })?;
+            Ok(found)
         });
         if let Ok(Some(row)) = row {
             let _more = self.tell(RawRecord::of_json(format!("composerHeaders/{id}"), row));
@@ -104,9 +99,8 @@ impl Raw<'_, '_> {
 
     /// Its entry in the global list.
     fn head_item(&mut self) {
-        let item = self.pool.with(|database| database.get(Table::Items, HEADERS_KEY));
-        let Ok(Some(OwnedValue::Bytes(bytes))) = item else { return };
-        let Some(json) = parse(&bytes) else { return };
+        let item = self.pool.bytes(Table::Items, HEADERS_KEY);
+        let Some(json) = item.and_then(|bytes| parse(&bytes)) else { return };
         let own = items(&json["allComposers"])
             .iter()
             .find(|head| text(&head["composerId"]) == Some(self.id));
@@ -117,15 +111,11 @@ impl Raw<'_, '_> {
     }
 
     fn composer(&mut self) -> Json {
-        let key = format!("{}{}", keys::COMPOSER, self.id);
-        let range = key.clone()..format!("{key}\0");
         let mut composer = Json::Null;
-        let pool = self.pool;
+        let (pool, range) = (self.pool, keys::only(&keys::composer(self.id)));
         let _damage = pool.visit(Table::DiskKv, &range, &mut |row| {
-            if let Value::Bytes(bytes) = row.value {
-                composer = parse(bytes).unwrap_or_default();
-            }
-            self.tell_row(row.key, row.value)
+            composer = row.value.bytes().ok().and_then(parse).unwrap_or_default();
+            self.tell_row(row.key, &row.value)
         });
         composer
     }
@@ -146,14 +136,10 @@ impl Raw<'_, '_> {
             return;
         }
         let (pool, id) = (self.pool, self.id);
-        let range = keys::of_composer(family, id);
-        let damage =
-            pool.visit(Table::DiskKv, &range, &mut |row| match keys::split(family, row.key) {
-                Some((owner, part)) if owner == id && is_meant(part) => {
-                    self.tell_row(row.key, row.value)
-                }
-                _ => ControlFlow::Continue(()),
-            });
+        let damage = pool.visit_own(family, id, &mut |part, row| match is_meant(part) {
+            true => self.tell_row(row.key, &row.value),
+            false => ControlFlow::Continue(()),
+        });
         for lost in damage {
             let content = RawContent::LeftOut(lost.what);
             if self.tell(RawRecord::new(format!("cursorDiskKV/{}", lost.place), content)).is_break()
@@ -169,53 +155,32 @@ impl Raw<'_, '_> {
             return;
         }
         let key = format!("{}{}", keys::CHECKPOINT, self.id);
-        let checkpoint = self.pool.with(|database| database.get(Table::DiskKv, &key));
-        let mut pending: Vec<(BlobKind, BlobId, String)> = Vec::new();
-        if let Ok(Some(OwnedValue::Bytes(value))) = &checkpoint {
-            if self.tell_row(&key, Value::Bytes(value)).is_break() {
-                return;
-            }
-            pending.extend(blob_id_of(value).map(|id| (BlobKind::Root, id, key.clone())));
-        } else if let Some(root) = text(&composer["conversationState"]).and_then(inline_root_bytes)
-        {
-            pending.extend(referred(BlobKind::Root, &root));
-        }
-        let mut seen: HashSet<BlobId> = HashSet::new();
-        let mut next = 0;
-        while let Some((kind, id, field)) = pending.get(next).cloned() {
-            next += 1;
-            if !seen.insert(id) {
-                continue;
-            }
-            let key = format!("{}{id}", keys::BLOB);
-            let content = match self.pool.with(|database| blob(database, id)) {
-                Ok(Some(bytes)) => {
-                    if pending.len() < MAX_BLOBS {
-                        pending.extend(referred(kind, &bytes));
-                    }
-                    RawContent::of_bytes(&blob_content(&bytes))
+        let root = match self.pool.bytes(Table::DiskKv, &key) {
+            Some(value) => {
+                let id = blob_id_of(&value);
+                if self.tell_row(&key, &Value::Bytes(value.into())).is_break() {
+                    return;
                 }
-                Ok(None) => RawContent::LeftOut("it is missing".to_owned()),
-                Err(err) => RawContent::LeftOut(ground::with_causes(&err)),
-            };
-            let record = format!("cursorDiskKV/{key}");
-            if self.tell(RawRecord { record, field: Some(field), content }).is_break() {
-                return;
+                id.and_then(|id| self.blob(id, key))
             }
-        }
+            None => text(&composer["conversationState"]).and_then(inline_root_bytes),
+        };
+        let mut seen: HashSet<BlobId> = HashSet::new();
+        walk_state(&root.unwrap_or_default(), &mut |visit| {
+            let is_new = !self.is_over && seen.insert(visit.id);
+            is_new.then(|| self.blob(visit.id, visit.field.clone())).flatten()
+        });
     }
-}
 
-/// The blobs that a blob refers to, except earlier states of the conversation.
-fn referred(kind: BlobKind, bytes: &[u8]) -> Vec<(BlobKind, BlobId, String)> {
-    let mut found = Vec::new();
-    // A blob that does not decode refers to nothing.
-    let _decoded = visit_references(kind, bytes, &mut |reference| {
-        if reference.kind != BlobKind::Root
-            && let Ok(id) = BlobId::try_from(reference.id)
-        {
-            found.push((reference.kind, id, reference.field.to_string()));
-        }
-    });
-    found
+    /// Tells a blob, and returns its bytes.
+    fn blob(&mut self, id: BlobId, field: String) -> Option<Vec<u8>> {
+        let (content, bytes) = match self.pool.with(|database| blob(database, id)) {
+            Ok(Some(bytes)) => (RawContent::of_bytes(&blob_content(&bytes)), Some(bytes)),
+            Ok(None) => (RawContent::LeftOut("it is missing".to_owned()), None),
+            Err(err) => (RawContent::LeftOut(ground::with_causes(&err)), None),
+        };
+        let record = format!("cursorDiskKV/{}{id}", keys::BLOB);
+        let _more = self.tell(RawRecord { record, field: Some(field), content });
+        bytes
+    }
 }

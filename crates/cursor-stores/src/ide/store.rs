@@ -13,7 +13,6 @@ use super::agent::prompt_rows::PromptRows;
 use super::conversation::gather;
 use super::database::pool::Pool;
 use super::database::{self, keys};
-use super::listing::heads::Writer;
 use super::listing::workspaces::WorkspaceLinks;
 use super::{account, conversation, listing, raw, search};
 
@@ -174,16 +173,15 @@ impl IdeStore {
     }
 
     /// Tells whether a process has the database open: its log has content, and changed recently.
-    pub(super) fn writer(&self) -> Writer {
+    pub(super) fn has_writer(&self) -> bool {
         let log = plain_file::inspect(&with_suffix(&self.path, "-wal"));
-        let is_active = log.is_ok_and(|log| {
+        log.is_ok_and(|log| {
             let silence = log
                 .modified()
                 .ok()
                 .and_then(|modified| SystemTime::now().duration_since(modified).ok());
             log.len() > 0 && silence.is_none_or(|silence| silence < WRITER_SILENCE)
-        });
-        if is_active { Writer::Active } else { Writer::Gone }
+        })
     }
 }
 
@@ -264,12 +262,7 @@ impl ConversationStore for IdeStore {
         let opened = self.open().ok()?;
         let mut hasher = DefaultHasher::new();
         let n_rows = gather::visit_rows(&opened.pool, key, &mut |row| {
-            row.key.hash(&mut hasher);
-            match row.value {
-                database::Value::Bytes(bytes) => bytes.hash(&mut hasher),
-                database::Value::Tombstone => 0.hash(&mut hasher),
-                database::Value::TooLarge { n_bytes } => n_bytes.hash(&mut hasher),
-            }
+            (row.key, row.value).hash(&mut hasher);
         });
         (n_rows > 0).then(|| hasher.finish())
     }

@@ -11,15 +11,8 @@ use crate::sdk::history::agent_blobs::chat_path;
 use crate::sdk::records::fields::recorded;
 use crate::sdk::store::SdkStore;
 
-/// Tells whether a process may still end an unfinished run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Writer {
-    Present,
-    Gone,
-}
-
 /// Makes the head of an agent. The runs must be sorted.
-pub(super) fn make_head(store: &SdkStore, agent: &Agent, runs: &[Run], writer: Writer) -> Head {
+pub(super) fn make_head(store: &SdkStore, agent: &Agent, runs: &[Run]) -> Head {
     let origin = Origin { store: StoreKind::Sdk, path: store.path.clone().into(), key: None };
     let mut head = Head::new(&agent.id, origin);
     head.title.clone_from(&agent.name);
@@ -31,7 +24,9 @@ pub(super) fn make_head(store: &SdkStore, agent: &Agent, runs: &[Run], writer: W
         head.add_model(run.model.as_deref().unwrap_or_default());
         head.tokens = TokenUsage::sum(head.tokens, run.usage);
     }
-    head.activity = activity(agent.status, runs.last().map(|run| run.status), writer);
+    head.activity = activity(agent.status, runs.last().map(|run| run.status), &|| {
+        store.has_writer()
+    });
     head.shelf = match agent.status {
         AgentStatus::Archived => Shelf::Archived,
         _ if runs.is_empty() && agent.checkpoint.is_none() => Shelf::Empty,
@@ -53,18 +48,20 @@ fn lineage(agent: &Agent, runs: &[Run]) -> BTreeMap<i64, String> {
     lineage
 }
 
-fn activity(agent: AgentStatus, last_run: Option<RunStatus>, writer: Writer) -> Activity {
-    let unfinished = match writer {
-        Writer::Present => Activity::Live,
-        Writer::Gone => Activity::Interrupted,
-    };
+/// `has_writer` tells whether a process may still end an unfinished run.
+fn activity(
+    agent: AgentStatus,
+    last_run: Option<RunStatus>,
+    has_writer: &dyn Fn() -> bool,
+) -> Activity {
+    let unfinished = || if has_writer() { Activity::Live } else { Activity::Interrupted };
     match last_run {
-        Some(RunStatus::Queued | RunStatus::Running) => unfinished,
+        Some(RunStatus::Queued | RunStatus::Running) => unfinished(),
         Some(RunStatus::Error) => Activity::Failed,
         Some(RunStatus::Expired) => Activity::Interrupted,
         Some(RunStatus::Finished | RunStatus::Cancelled) => Activity::Idle,
         Some(RunStatus::Unknown) | None => match agent {
-            AgentStatus::Running => unfinished,
+            AgentStatus::Running => unfinished(),
             AgentStatus::Error => Activity::Failed,
             AgentStatus::Idle | AgentStatus::Archived | AgentStatus::Unknown => Activity::Idle,
         },

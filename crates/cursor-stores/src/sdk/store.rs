@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use ground::with_causes;
 
-use super::heads::{Writer, make_head};
+use super::heads::make_head;
 use super::history::{Material, assemble};
-use super::records::{Agent, AgentStatus, Event, Run, sort_runs};
+use super::records::{Agent, Event, Run, sort_runs};
 use super::{account, raw, search};
 use crate::chat::BlobId;
 use crate::database::DatabaseFingerprint;
@@ -56,18 +56,14 @@ impl SdkStore {
         Self { path, form: Form::Lines(LineFiles { directory: directory.clone() }), directory }
     }
 
-    fn writer(&self, agent: AgentStatus, runs: &[Run]) -> Writer {
-        let is_unfinished = runs.last().is_some_and(|run| !run.status.is_over());
-        if !is_unfinished && agent != AgentStatus::Running {
-            return Writer::Gone;
-        }
-        let is_present = match &self.form {
+    /// True if a process has the store open for writing.
+    pub(super) fn has_writer(&self) -> bool {
+        match &self.form {
             Form::Database => is_open_for_writing(&self.path),
             Form::Lines(files) => {
                 line_files::ALL.into_iter().any(|name| changed_recently(&files.file(name)))
             }
-        };
-        if is_present { Writer::Present } else { Writer::Gone }
+        }
     }
 
     /// All agents with enough of their runs for a list, or one agent with everything.
@@ -146,7 +142,7 @@ impl SdkStore {
         runs: &[Run],
         extent: Extent,
     ) -> Result<Conversation, Box<dyn Error + Send + Sync>> {
-        let mut head = make_head(self, agent, runs, self.writer(agent.status, runs));
+        let mut head = make_head(self, agent, runs);
         let mut lost = Vec::new();
         let transcript = || transcript_exchanges(&self.directory, &agent.id);
         let mut conversation = match &self.form {
@@ -267,8 +263,7 @@ impl ConversationStore for SdkStore {
                 let heads = agents
                     .iter()
                     .map(|(agent, runs)| {
-                        let writer = self.writer(agent.status, runs);
-                        let mut head = make_head(self, agent, runs, writer);
+                        let mut head = make_head(self, agent, runs);
                         if damaged.contains(&agent.id) {
                             head.activity = Activity::Damaged;
                         }

@@ -334,7 +334,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::ide::agent::message::agent_message;
+    use crate::ide::agent::message::read_agent_message;
     use crate::ide::conversation::bubble::read_bubble;
 
     /// A text, and who has it.
@@ -373,7 +373,7 @@ mod tests {
                 }
                 bubbles.push(read_bubble(&user, &Json::Null));
                 let given = json!({"role": "user", "content": prompt, "providerOptions": {"cursor": {"requestId": request}}});
-                messages.extend(agent_message(&prompt, &given));
+                messages.extend(read_agent_message(&prompt, given.to_string().as_bytes()));
                 expected.push(prompt);
                 for (place, piece) in pieces.iter().enumerate() {
                     let said = words(number, place, piece.is_long);
@@ -381,7 +381,8 @@ mod tests {
                         bubbles.push(read_bubble(&json!({"type": 2, "text": said, "bubbleId": said}), &Json::Null));
                     }
                     if piece.is_given {
-                        messages.extend(agent_message(&said, &json!({"role": "assistant", "content": said})));
+                        let given = json!({"role": "assistant", "content": said}).to_string();
+                        messages.extend(read_agent_message(&said, given.as_bytes()));
                     }
                     expected.push(said);
                 }

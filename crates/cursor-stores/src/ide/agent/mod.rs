@@ -12,14 +12,16 @@ use base64::engine::general_purpose::STANDARD;
 use prost::Message as _;
 use serde_json::Value as Json;
 
-use self::message::{AgentMessage, agent_message, join_results, read_agent_message};
-use super::database::{OwnedValue, Table, Vscdb};
-use super::lenient::{parse, text};
+use self::message::{AgentMessage, join_results, read_agent_message};
+use super::database::{Table, Value, Vscdb};
+use super::lenient::{is_time, text};
 use crate::chat::BlobId;
+use crate::chat::references::BlobKind;
 use crate::chat::schema::{
     AgentConversationTurnStructure, ConversationPlan, ConversationStateStructure, ConversationStep,
     ConversationSummaryArchive, ConversationTurnStructure, Step, TodoItem, Turn, UserMessage,
 };
+use crate::chat::store::{BlobWalk, EarlierStates, MAX_REFERENCES, Visit};
 use crate::database::ReadDatabaseError;
 use crate::ide::database::keys;
 use crate::model::{
@@ -49,14 +51,14 @@ pub(crate) fn find_root(
     composer: &Json,
 ) -> Result<Option<ConversationStateStructure>, ReadDatabaseError> {
     let key = format!("{}{composer_id}", keys::CHECKPOINT);
-    if let Some(OwnedValue::Bytes(value)) = database.get(Table::DiskKv, &key)?
-        && let Some(id) = blob_id_of(&value)
-        && let Some(bytes) = blob(database, id)?
-        && let Ok(root) = ConversationStateStructure::decode(bytes.as_slice())
-    {
-        return Ok(Some(root));
-    }
-    Ok(text(&composer["conversationState"]).and_then(inline_root))
+    let root = match database.get(Table::DiskKv, &key)? {
+        Some(Value::Bytes(value)) => match blob_id_of(&value) {
+            Some(id) => decoded(database, &id.to_vec())?,
+            None => None,
+        },
+        _ => None,
+    };
+    Ok(root.or_else(|| text(&composer["conversationState"]).and_then(inline_root)))
 }
 
 /// True if the state holds messages. A new state has only a system prompt and facts about the user.
@@ -88,9 +90,31 @@ pub(crate) fn blob_id_of(value: &[u8]) -> Option<BlobId> {
 
 pub(crate) fn blob(database: &Vscdb, id: BlobId) -> Result<Option<Vec<u8>>, ReadDatabaseError> {
     Ok(match database.get(Table::DiskKv, &format!("{}{id}", keys::BLOB))? {
-        Some(OwnedValue::Bytes(bytes)) => Some(blob_content(&bytes).into_owned()),
+        Some(Value::Bytes(bytes)) => Some(blob_content(&bytes).into_owned()),
         _ => None,
     })
+}
+
+/// The message in a blob. `None` if there is no such blob, or it is not such a message.
+fn decoded<M: prost::Message + Default>(
+    database: &Vscdb,
+    id: &[u8],
+) -> Result<Option<M>, ReadDatabaseError> {
+    let Ok(id) = BlobId::try_from(id) else { return Ok(None) };
+    Ok(blob(database, id)?.and_then(|bytes| M::decode(bytes.as_slice()).ok()))
+}
+
+/// Walks from a state to everything that it leads to, except earlier states. `load` takes each blob, and returns its
+/// bytes if the walk shall go on from there.
+pub(crate) fn walk_state(root: &[u8], load: &mut dyn FnMut(&Visit) -> Option<Vec<u8>>) {
+    let mut walk = BlobWalk::new(EarlierStates::Skip, MAX_REFERENCES);
+    // A blob that does not decode refers to nothing.
+    walk.follow(None, BlobKind::Root, root, &mut |_| {}).ok();
+    while let Some(visit) = walk.next() {
+        if let Some(bytes) = load(&visit) {
+            walk.follow(Some(visit.id), visit.kind, &bytes, &mut |_| {}).ok();
+        }
+    }
 }
 
 /// The content of a blob. Older builds wrote hex, and an empty blob is written as a zero.
@@ -117,9 +141,7 @@ pub(crate) fn read_state(
         state.messages = messages_of_turns(database, root)?;
     }
     for pending in &root.pending_tool_calls {
-        if let Some(mut message) =
-            parse(pending.as_bytes()).and_then(|json| agent_message("", &json))
-        {
+        if let Some(mut message) = read_agent_message("", pending.as_bytes()) {
             message.message.id = None;
             message.message.kind = MessageKind::Pending;
             state.messages.push(message);
@@ -127,19 +149,13 @@ pub(crate) fn read_state(
     }
     join_results(&mut state.messages);
     for id in &root.todos {
-        if let Ok(id) = BlobId::try_from(id.as_slice())
-            && let Some(bytes) = blob(database, id)?
-            && let Ok(todo) = TodoItem::decode(bytes.as_slice())
-        {
+        if let Some(todo) = decoded::<TodoItem>(database, id)? {
             state.todos.push(Todo { text: todo.content, state: todo_state(todo.status) });
         }
     }
-    if let Some(Ok(id)) = root.plan.as_deref().map(BlobId::try_from)
-        && let Some(bytes) = blob(database, id)?
-        && let Ok(plan) = ConversationPlan::decode(bytes.as_slice())
-    {
-        state.plan = Some(plan.plan).filter(|plan| !plan.is_empty());
-    }
+    let plan: Option<ConversationPlan> =
+        decoded(database, root.plan.as_deref().unwrap_or_default())?;
+    state.plan = plan.map(|plan| plan.plan).filter(|plan| !plan.is_empty());
     state.tokens = token_usage(root);
     state.files = root.file_states_v2.keys().chain(root.file_states.keys()).cloned().collect();
     state.workspaces.clone_from(&root.previous_workspace_uris);
@@ -200,21 +216,13 @@ fn archives(
     database: &Vscdb,
     root: &ConversationStateStructure,
 ) -> Result<Vec<ConversationSummaryArchive>, ReadDatabaseError> {
-    let ids: Vec<&Vec<u8>> = if root.summary_archives.is_empty() {
-        root.summary_archive.iter().collect()
+    let ids = if root.summary_archives.is_empty() {
+        root.summary_archive.as_slice()
     } else {
-        root.summary_archives.iter().collect()
+        &root.summary_archives
     };
-    let mut archives = Vec::new();
-    for id in ids {
-        if let Ok(id) = BlobId::try_from(id.as_slice())
-            && let Some(bytes) = blob(database, id)?
-            && let Ok(archive) = ConversationSummaryArchive::decode(bytes.as_slice())
-        {
-            archives.push(archive);
-        }
-    }
-    Ok(archives)
+    let archives: Result<Vec<_>, _> = ids.iter().map(|id| decoded(database, id)).collect();
+    Ok(archives?.into_iter().flatten().collect())
 }
 
 /// The other history of a root, which the IDE shows. Used if the messages of the prompt are missing.
@@ -223,22 +231,15 @@ fn messages_of_turns(
     root: &ConversationStateStructure,
 ) -> Result<Vec<AgentMessage>, ReadDatabaseError> {
     let mut messages = Vec::new();
-    let old = root.turns_old.iter().map(|id| (id, true));
-    for (id, is_old) in old.chain(root.turns.iter().map(|id| (id, false))) {
-        let Ok(id) = BlobId::try_from(id.as_slice()) else { continue };
-        let Some(bytes) = blob(database, id)? else { continue };
-        let turn = if is_old {
-            AgentConversationTurnStructure::decode(bytes.as_slice()).ok()
-        } else {
-            match ConversationTurnStructure::decode(bytes.as_slice())
-                .ok()
-                .and_then(|turn| turn.turn)
-            {
-                Some(Turn::AgentConversationTurn(turn)) => Some(turn),
-                _ => None,
-            }
-        };
-        if let Some(turn) = turn {
+    for id in &root.turns_old {
+        if let Some(turn) = decoded(database, id)? {
+            read_turn(database, &turn, &mut messages)?;
+        }
+    }
+    for id in &root.turns {
+        if let Some(ConversationTurnStructure { turn: Some(Turn::AgentConversationTurn(turn)) }) =
+            decoded(database, id)?
+        {
             read_turn(database, &turn, &mut messages)?;
         }
     }
@@ -250,11 +251,12 @@ fn read_turn(
     turn: &AgentConversationTurnStructure,
     messages: &mut Vec<AgentMessage>,
 ) -> Result<(), ReadDatabaseError> {
-    let request_id = turn.request_id.clone().filter(|id| !id.is_empty());
-    if let Ok(id) = BlobId::try_from(turn.user_message.as_slice())
-        && let Some(bytes) = blob(database, id)?
-        && let Ok(user) = UserMessage::decode(bytes.as_slice())
-    {
+    let mut add = |message: Message, at_ms: Option<u64>, request_id: Option<String>| {
+        let at = at_ms.and_then(|at_ms| i64::try_from(at_ms).ok()).filter(is_time);
+        let message = Message { at: at.map(Moment::recorded), ..message };
+        messages.push(AgentMessage::new(message, request_id));
+    };
+    if let Some(user) = decoded::<UserMessage>(database, &turn.user_message)? {
         let mut said = user.text;
         if said.is_empty()
             && let Some(Ok(id)) = user.text_blob_id.as_deref().map(BlobId::try_from)
@@ -264,25 +266,20 @@ fn read_turn(
         }
         let mut message = Message::new(Role::User, vec![Part::text(said)]);
         message.id = Some(user.message_id).filter(|id| !id.is_empty());
-        message.at = recorded(user.started_at_ms);
         if user.is_simulated_msg == Some(true) {
             message.kind = MessageKind::Simulated;
         }
-        messages.push(AgentMessage { message, request_id });
+        let request_id = turn.request_id.clone().filter(|id| !id.is_empty());
+        add(message, user.started_at_ms, request_id);
     }
     for id in &turn.steps {
-        let Ok(id) = BlobId::try_from(id.as_slice()) else { continue };
-        let Some(bytes) = blob(database, id)? else { continue };
-        let Ok(step) = ConversationStep::decode(bytes.as_slice()) else { continue };
-        let (part, at) = match step.message {
+        let step: Option<ConversationStep> = decoded(database, id)?;
+        let (part, at_ms) = match step.and_then(|step| step.message) {
             Some(Step::AssistantMessage(said)) => (Part::text(said.text), said.started_at_ms),
             Some(Step::ThinkingMessage(thought)) => {
-                let duration_ms =
-                    Some(u64::from(thought.duration_ms)).filter(|duration| *duration > 0);
-                (
-                    Part::Reasoning { text: thought.text, duration_ms, is_redacted: false },
-                    thought.started_at_ms,
-                )
+                let duration_ms = Some(u64::from(thought.duration_ms)).filter(|it| *it > 0);
+                let part = Part::Reasoning { text: thought.text, duration_ms, is_redacted: false };
+                (part, thought.started_at_ms)
             }
             Some(Step::ToolCall(call)) => {
                 let name = call.tool.as_ref().map_or("", |tool| tool.name());
@@ -292,19 +289,10 @@ fn read_turn(
             }
             None => continue,
         };
-        let mut message = Message::new(Role::Assistant, vec![part]);
-        message.id = Some(id.to_string());
-        message.at = recorded(at);
-        messages.push(AgentMessage { message, request_id: None });
+        let id = BlobId::try_from(id.as_slice()).ok().map(|id| id.to_string());
+        add(Message { id, ..Message::new(Role::Assistant, vec![part]) }, at_ms, None);
     }
     Ok(())
-}
-
-fn recorded(at_ms: Option<u64>) -> Option<Moment> {
-    at_ms
-        .and_then(|at_ms| i64::try_from(at_ms).ok())
-        .filter(super::lenient::is_time)
-        .map(Moment::recorded)
 }
 
 fn todo_state(status: i32) -> TodoState {

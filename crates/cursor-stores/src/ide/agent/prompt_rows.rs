@@ -13,12 +13,12 @@ use crate::ide::conversation::bubble::Bubble;
 use crate::ide::conversation::turns::opens_turn;
 use crate::ide::database::keys;
 use crate::ide::database::pool::Pool;
-use crate::ide::database::{Neighbours, Table, Value, Vscdb};
+use crate::ide::database::{Table, Value, Vscdb};
 use crate::model::{Part, Role, ToolCall};
 use crate::parallel::{self, lock};
 
 /// How many rows after a prompt may belong to its turn.
-const MAX_ROWS: u32 = 2_000;
+pub(crate) const MAX_ROWS: u32 = 2_000;
 
 /// While another process writes, results this recent are good enough.
 const LATELY: Duration = Duration::from_secs(10);
@@ -39,11 +39,11 @@ struct KnownRows {
 }
 
 /// The row of the newest prompt of each request.
-type RowsByRequest = HashMap<String, i64>;
+pub(crate) type RowsByRequest = HashMap<String, i64>;
 
 impl PromptRows {
     /// `state` identifies the state of the database, if that is possible.
-    fn of(&self, pool: &Pool, state: Option<u64>) -> Arc<RowsByRequest> {
+    pub(crate) fn of(&self, pool: &Pool, state: Option<u64>) -> Arc<RowsByRequest> {
         let mut known = lock(&self.known);
         if let Some(known) = known.as_ref()
             && (known.found_at.elapsed() < LATELY || state.is_some() && known.state == state)
@@ -64,7 +64,7 @@ fn find_prompts(pool: &Pool) -> RowsByRequest {
         // Rows that cannot be read are left out.
         let _damage = pool.visit(Table::DiskKv, slice, &mut |row| {
             let Value::Bytes(value) = row.value else { return ControlFlow::Continue(()) };
-            let bytes = &*blob_content(value);
+            let bytes = &*blob_content(&value);
             if finder.find(bytes).is_some()
                 && let Some(message) = read_agent_message("", bytes)
                 && let Some(request) = message.request_id
@@ -171,10 +171,10 @@ fn is_answer(part: &Part) -> bool {
 /// A prompt, and the messages after it, up to the next prompt.
 fn messages_of_turn(database: &Vscdb, prompt: i64) -> Result<Vec<AgentMessage>, ReadDatabaseError> {
     let mut messages = Vec::new();
-    database.visit_blobs(Neighbours::From(prompt, MAX_ROWS), &mut |row| {
+    database.visit_blobs(prompt, MAX_ROWS, &mut |row| {
         let Value::Bytes(bytes) = row.value else { return ControlFlow::Continue(()) };
         let id = row.key.strip_prefix(keys::BLOB).unwrap_or_default();
-        if let Some(message) = read_agent_message(id, &blob_content(bytes)) {
+        if let Some(message) = read_agent_message(id, &blob_content(&bytes)) {
             let opens_next = matches!(message.message.role, Role::User | Role::System);
             if row.rowid > prompt && opens_next {
                 return ControlFlow::Break(());

@@ -7,8 +7,7 @@ use serde_json::{Value as Json, json};
 use super::bubble::{Bubble, read_bubble};
 use super::composer::{capability_tools, fill_in, headers, id_of, inline_bubbles};
 use super::gather::{Gathered, json_of};
-use crate::ide::database::OwnedValue;
-use crate::ide::database::keys;
+use crate::ide::database::{Value, keys};
 use crate::ide::lenient::{text, unpack};
 use crate::model::{Damage, MessageKind, Part};
 use crate::parallel;
@@ -26,13 +25,9 @@ pub(crate) struct Assembled {
     pub(crate) damage: Vec<Damage>,
 }
 
-pub(crate) fn assemble(
-    id: &str,
-    gathered: &Gathered,
-    composer: &Json,
-    extent: Extent,
-) -> Assembled {
+pub(crate) fn assemble(id: &str, gathered: &Gathered, extent: Extent) -> Assembled {
     let mut assembled = Assembled::default();
+    let composer = &gathered.composer;
     let inline = inline_bubbles(composer);
     let sources = Sources { id, gathered, tools: capability_tools(composer) };
     let by_id: HashMap<&str, &Json> =
@@ -159,7 +154,7 @@ impl Sources<'_> {
                     rest.push((read_bubble(&bubble, &json!({"bubbleId": bubble_id})), row.rowid))
                 }
                 // Nothing refers to a deleted row, so nothing is lost.
-                Err(_) if row.value == OwnedValue::Tombstone => {}
+                Err(_) if row.value == Value::Tombstone => {}
                 Err(what) => {
                     damage.push(self.damage(bubble_id, what));
                     let header = json!({"bubbleId": bubble_id});
@@ -180,11 +175,8 @@ impl Sources<'_> {
 }
 
 /// The bytes of a row that is not JSON.
-fn left_of(value: &OwnedValue) -> Option<Part> {
-    match value {
-        OwnedValue::Bytes(bytes) => Some(Part::damaged(bytes)),
-        OwnedValue::Tombstone | OwnedValue::TooLarge { .. } => None,
-    }
+fn left_of(value: &Value<'_>) -> Option<Part> {
+    value.bytes().ok().map(Part::damaged)
 }
 
 fn damaged_bubble(header: &Json, left: Part) -> Bubble {

@@ -17,7 +17,7 @@ use serde_json::{Value as Json, json};
 use self::assemble::assemble;
 use self::bubble::{Bubble, model_of, read_bubble};
 use self::composer::inline_bubbles;
-use self::gather::{ComposerRow, gather, has_task, visit_rows};
+use self::gather::{gather, has_task, visit_rows};
 use self::tool::todos;
 use self::turns::number_turns;
 use super::agent::{AgentState, find_root, read_state};
@@ -26,6 +26,7 @@ use super::lenient::{items, parse_object, text, text_of, texts};
 use crate::ide::agent::merge::merge_state;
 use crate::ide::agent::prompt_rows::find_by_request;
 use crate::ide::database::keys;
+use crate::ide::listing::Composer;
 use crate::ide::listing::headers::Headers;
 use crate::ide::listing::heads::make_head;
 use crate::ide::listing::summary::Summary;
@@ -46,24 +47,21 @@ pub(crate) fn read(
     let opened = store.open()?;
     opened.pool.with(Vscdb::check).map_err(|err| store.unreadable(err))?;
     let gathered = gather(&opened.pool, id, extent).map_err(|err| store.unreadable(err))?;
-    if matches!(gathered.composer, ComposerRow::Missing | ComposerRow::Tombstone)
+    if matches!(gathered.row, None | Some(Composer::Tombstone))
         && gathered.bubbles.is_empty()
         && gathered.damage.is_empty()
     {
         return Err(ReadConversationError::Missing(store.path.clone()));
     }
-    let nothing = Json::Null;
-    let composer = match &gathered.composer {
-        ComposerRow::Json(composer, _) => composer,
-        _ => &nothing,
-    };
-    let mut damage: Vec<Damage> = damage_of_composer(id, &gathered.composer).into_iter().collect();
-    let mut assembled = assemble(id, &gathered, composer, extent);
+    let composer = &gathered.composer;
+    let mut damage: Vec<Damage> =
+        damage_of_composer(id, gathered.row.as_ref()).into_iter().collect();
+    let mut assembled = assemble(id, &gathered, extent);
     let state = agent_state(store, &opened, id, composer, &assembled.bubbles, extent, &mut damage);
     let mut bubbles = merge_state(std::mem::take(&mut assembled.bubbles), &state, extent);
     mark_pending(&mut bubbles, composer);
     add_summary(&mut bubbles, composer);
-    let mut head = head_of(store, &opened, id, &gathered.composer);
+    let mut head = head_of(store, &opened, id, gathered.row.as_ref());
     let n_said = bubbles.iter().filter(|bubble| is_said(&bubble.message)).count() as u64;
     let is_whole = extent.last.is_none();
     if is_whole {
@@ -116,7 +114,7 @@ pub(crate) fn models(opened: &Opened, id: &str) -> Vec<String> {
     let mut models = Vec::new();
     let mut composer = Json::Null;
     visit_rows(&opened.pool, id, &mut |row| {
-        let Value::Bytes(bytes) = row.value else { return };
+        let Value::Bytes(bytes) = &row.value else { return };
         let is_composer = row.key.starts_with(keys::COMPOSER);
         let names_model = memchr::memmem::find(bytes, b"\"model").is_some();
         if !is_composer && !names_model {
@@ -146,18 +144,18 @@ fn is_said(message: &Message) -> bool {
         && matches!(message.kind, MessageKind::Said | MessageKind::Pending | MessageKind::Simulated)
 }
 
-fn damage_of_composer(id: &str, composer: &ComposerRow) -> Option<Damage> {
-    let what = match composer {
-        ComposerRow::Json(..) => return None,
+fn damage_of_composer(id: &str, row: Option<&Composer>) -> Option<Damage> {
+    let what = match row {
+        Some(Composer::Summary(_)) => return None,
         // Sub-agents of older builds never had this row.
-        ComposerRow::Missing if id.starts_with(keys::TASK) => return None,
-        ComposerRow::Missing => {
-            "the row is missing, so the messages are in the order of their times"
+        None if id.starts_with(keys::TASK) => return None,
+        None => "the row is missing, so the messages are in the order of their times",
+        Some(Composer::Tombstone) => {
+            "the conversation was deleted, and some of its messages were not"
         }
-        ComposerRow::Tombstone => "the conversation was deleted, and some of its messages were not",
-        ComposerRow::Damaged(what) => what,
+        Some(Composer::Damaged(what)) => what,
     };
-    Some(Damage::new(format!("{}{id}", keys::COMPOSER), what))
+    Some(Damage::new(keys::composer(id), what))
 }
 
 /// The state of the agent. Without one, what the blobs hold about the turns.
@@ -224,18 +222,15 @@ fn unsent(composer: &Json) -> Option<Bubble> {
     (!bubble.message.parts.is_empty()).then_some(bubble)
 }
 
-fn head_of(store: &IdeStore, opened: &Opened, id: &str, composer: &ComposerRow) -> Head {
+fn head_of(store: &IdeStore, opened: &Opened, id: &str, row: Option<&Composer>) -> Head {
     let nothing = Summary::default();
-    let summary = match composer {
-        ComposerRow::Json(_, summary) => summary,
-        _ => &nothing,
-    };
+    let summary = row.and_then(Composer::summary).unwrap_or(&nothing);
     let headers =
         opened.pool.with(|database| Headers::read(database, Some(id))).unwrap_or_default();
     let mut workspace = |ids: &[Option<&str>]| {
         ids.iter().flatten().find_map(|id| workspace_of_id(&store.workspace_storage, id))
     };
-    let mut head = make_head(id, store.origin(), summary, &headers, store.writer(), &mut workspace);
+    let mut head = make_head(id, store.origin(), summary, &headers, store.has_writer(), &mut workspace);
     if head.workspace.is_none() {
         let links = store.links();
         head.workspace = links.workspace(id).cloned().or_else(|| summary.repository.clone());
@@ -277,10 +272,8 @@ fn finish_head(head: &mut Head, bubbles: &[Bubble], state: &AgentState, store: &
     head.tokens = head.tokens.or(state.tokens);
     let is_idle = head.activity == Activity::Idle;
     if is_idle && !head.pending.is_empty() {
-        head.activity = match store.writer() {
-            crate::ide::listing::heads::Writer::Active => Activity::Live,
-            crate::ide::listing::heads::Writer::Gone => Activity::Interrupted,
-        };
+        head.activity =
+            if store.has_writer() { Activity::Live } else { Activity::Interrupted };
     }
     if !bubbles.is_empty() && matches!(head.shelf, Shelf::Empty | Shelf::Draft) {
         head.shelf = Shelf::Shown;

@@ -36,6 +36,16 @@ pub(crate) fn of_composer(family: &str, composer: &str) -> KeyRange {
     beginning_with(&format!("{family}{composer}:"))
 }
 
+/// Only this key.
+pub(crate) fn only(key: &str) -> KeyRange {
+    key.to_owned()..format!("{key}\0")
+}
+
+/// The key of a conversation's own row.
+pub(crate) fn composer(id: &str) -> String {
+    format!("{COMPOSER}{id}")
+}
+
 /// The first key after all keys that begin with `prefix`.
 pub(crate) fn after(prefix: &str) -> String {
     let mut text = prefix.to_owned();

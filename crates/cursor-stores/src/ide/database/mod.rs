@@ -3,32 +3,34 @@
 pub(crate) mod keys;
 pub(crate) mod pool;
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension, Row as SqlRow};
+use rusqlite::{Connection, Params, Row as SqlRow};
 
 use self::keys::KeyRange;
-use crate::database::IndexedTable;
-use crate::database::again::again_if;
-use crate::database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
+use crate::database::{
+    IndexedTable, ReadDatabaseError, ReadOnlyDatabase, UseDatabaseError, VisitRow,
+};
 
 /// Larger values are not loaded.
-const MAX_VALUE_BYTES: i64 = 64 * 1024 * 1024;
-
-/// The indexes through which rows are found.
-const INDEXES: [IndexedTable; 2] = [
-    IndexedTable { name: "cursorDiskKV", key: "key" },
-    IndexedTable { name: "ItemTable", key: "key" },
-];
+pub(crate) const MAX_VALUE_BYTES: i64 = 64 * 1024 * 1024;
 
 /// An open database of the IDE: the global one, or the one of a workspace.
 #[derive(Debug)]
 pub(crate) struct Vscdb {
     pub(crate) database: ReadOnlyDatabase,
-    has_disk_kv: bool,
-    has_items: bool,
+    tables: Vec<Table>,
+}
+
+/// How much of a small database to check before anything is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Check {
+    Whole,
+    /// Only that these keys of `ItemTable` can be found, which takes a tenth of the time.
+    Keys(&'static [&'static str]),
 }
 
 /// The tables of keys and values.
@@ -48,9 +50,9 @@ pub(crate) struct Row<'a> {
 }
 
 /// The value of a key. Some builds write text, some write bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Value<'a> {
-    Bytes(&'a [u8]),
+    Bytes(Cow<'a, [u8]>),
     /// Cursor deleted the value and left the key.
     Tombstone,
     TooLarge {
@@ -58,38 +60,39 @@ pub(crate) enum Value<'a> {
     },
 }
 
-/// An owned [`Value`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum OwnedValue {
-    Bytes(Vec<u8>),
-    Tombstone,
-    TooLarge { n_bytes: i64 },
-}
-
-/// Rows next to a row, by its number, and how many of them.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Neighbours {
-    From(i64, u32),
-    Before(i64, u32),
-}
-
 pub(crate) type Visit<'v> = dyn FnMut(Row<'_>) -> ControlFlow<()> + 'v;
 
 impl Table {
+    const ALL: [Self; 2] = [Self::DiskKv, Self::Items];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::DiskKv => "cursorDiskKV",
             Self::Items => "ItemTable",
         }
     }
+
+    /// The index through which rows are found.
+    fn index(self) -> IndexedTable {
+        IndexedTable { name: self.name(), key: "key" }
+    }
 }
 
 impl Value<'_> {
-    pub(crate) fn to_owned(self) -> OwnedValue {
+    pub(crate) fn into_owned(self) -> Value<'static> {
         match self {
-            Value::Bytes(bytes) => OwnedValue::Bytes(bytes.to_vec()),
-            Value::Tombstone => OwnedValue::Tombstone,
-            Value::TooLarge { n_bytes } => OwnedValue::TooLarge { n_bytes },
+            Value::Bytes(bytes) => Value::Bytes(Cow::Owned(bytes.into_owned())),
+            Value::Tombstone => Value::Tombstone,
+            Value::TooLarge { n_bytes } => Value::TooLarge { n_bytes },
+        }
+    }
+
+    /// The bytes, or the reason why there are none.
+    pub(crate) fn bytes(&self) -> Result<&[u8], String> {
+        match self {
+            Value::Bytes(bytes) => Ok(bytes),
+            Value::Tombstone => Err("was deleted".to_owned()),
+            Value::TooLarge { n_bytes } => Err(format!("has {n_bytes} bytes, too many to read")),
         }
     }
 }
@@ -102,33 +105,45 @@ fn row_columns() -> String {
 }
 
 impl Vscdb {
-    pub(crate) fn open(path: &Path) -> Result<Self, OpenDatabaseError> {
-        // `Changing` means here that another process wrote to the database, or that the check just found damage.
-        again_if(|err| matches!(err, OpenDatabaseError::Changing), || Self::open_once(path))
-    }
-
-    /// Checks a small database before anything is read. For a large one see [`Self::check`].
-    fn open_once(path: &Path) -> Result<Self, OpenDatabaseError> {
+    /// Opens a database, and checks it if it is small. For a large one see [`Self::check`].
+    fn open(path: &Path, check: Check) -> Result<Self, UseDatabaseError> {
         let database = ReadOnlyDatabase::open(path)?;
-        let look = || {
-            database.check_small()?;
-            let has = |table: Table| database.has_plain_table(table.name(), ["key", "value"]);
-            Ok((has(Table::DiskKv)?, has(Table::Items)?))
-        };
-        let (has_disk_kv, has_items) = look().map_err(ReadDatabaseError::of_opening)?;
-        Ok(Self { database, has_disk_kv, has_items })
+        match check {
+            Check::Whole => database.check_small()?,
+            Check::Keys(_) => {}
+        }
+        let mut tables = Vec::new();
+        for table in Table::ALL {
+            if database.has_plain_table(table.name(), ["key", "value"])? {
+                tables.push(table);
+            }
+        }
+        if let Check::Keys(keys) = check
+            && tables.contains(&Table::Items)
+        {
+            database.check_keys(&Table::Items.index(), keys)?;
+        }
+        Ok(Self { database, tables })
     }
 
     /// Checks the keys of a large database.
     pub(crate) fn check(&self) -> Result<(), ReadDatabaseError> {
-        INDEXES.iter().try_for_each(|table| self.database.check_order(table))
+        Table::ALL.iter().try_for_each(|table| self.database.check_order(&table.index()))
     }
 
     pub(crate) fn has(&self, table: Table) -> bool {
-        match table {
-            Table::DiskKv => self.has_disk_kv,
-            Table::Items => self.has_items,
-        }
+        self.tables.contains(&table)
+    }
+
+    /// Calls `visit` with the rows of a query. A table that does not exist has none.
+    fn visit_sql(
+        &self,
+        table: Table,
+        sql: &str,
+        params: impl Params,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<(), ReadDatabaseError> {
+        if self.has(table) { self.database.visit_rows(sql, params, visit) } else { Ok(()) }
     }
 
     /// Returns the value of exactly this key.
@@ -136,24 +151,16 @@ impl Vscdb {
         &self,
         table: Table,
         key: &str,
-    ) -> Result<Option<OwnedValue>, ReadDatabaseError> {
-        if !self.has(table) {
-            return Ok(None);
-        }
+    ) -> Result<Option<Value<'static>>, ReadDatabaseError> {
         let sql = format!("SELECT {} FROM {} WHERE key = ?1", row_columns(), table.name());
-        self.database.read(|connection| {
-            let mut value = None;
-            connection
-                .prepare_cached(&sql)?
-                .query_row([key], |row| {
-                    read_row(row, &mut |row| {
-                        value = Some(row.value.to_owned());
-                        ControlFlow::Continue(())
-                    })
-                })
-                .optional()?;
-            Ok(value)
-        })
+        let mut value = None;
+        self.visit_sql(table, &sql, [key], &mut |row| {
+            read_row(row, &mut |row| {
+                value = Some(row.value.into_owned());
+                ControlFlow::Break(())
+            })
+        })?;
+        Ok(value)
     }
 
     /// Calls `visit` for every row of a range, sorted by key, without copying values. Begins after the key `after` if
@@ -165,9 +172,6 @@ impl Vscdb {
         after: &mut Option<String>,
         visit: &mut Visit<'_>,
     ) -> Result<(), ReadDatabaseError> {
-        if !self.has(table) {
-            return Ok(());
-        }
         let comparison = if after.is_some() { ">" } else { ">=" };
         let sql = format!(
             "SELECT {} FROM {} WHERE key {comparison} ?1 AND key < ?2",
@@ -175,25 +179,13 @@ impl Vscdb {
             table.name()
         );
         let from = after.clone().unwrap_or_else(|| range.start.clone());
-        self.database.read(|connection| {
-            let mut statement = connection.prepare_cached(&sql)?;
-            let mut rows = statement.query((&from, &range.end))?;
-            while let Some(row) = rows.next()? {
-                let flow = read_row(row, &mut |row| {
-                    match after {
-                        Some(after) => {
-                            after.clear();
-                            after.push_str(row.key);
-                        }
-                        None => *after = Some(row.key.to_owned()),
-                    }
-                    visit(row)
-                })?;
-                if flow.is_break() {
-                    break;
-                }
-            }
-            Ok(())
+        self.visit_sql(table, &sql, (&from, &range.end), &mut |row| {
+            read_row(row, &mut |row| {
+                let after = after.get_or_insert_default();
+                after.clear();
+                after.push_str(row.key);
+                visit(row)
+            })
         })
     }
 
@@ -204,53 +196,32 @@ impl Vscdb {
         range: &KeyRange,
         visit: &mut dyn FnMut(&str, i64),
     ) -> Result<(), ReadDatabaseError> {
-        if !self.has(table) {
-            return Ok(());
-        }
         let sql = format!("SELECT key, rowid FROM {} WHERE key >= ?1 AND key < ?2", table.name());
-        self.database.read(|connection| {
-            let mut statement = connection.prepare_cached(&sql)?;
-            let mut rows = statement.query((&range.start, &range.end))?;
-            while let Some(row) = rows.next()? {
-                if let Ok(key) = row.get_ref(0)?.as_str() {
-                    visit(key, row.get(1)?);
-                }
+        self.visit_sql(table, &sql, (&range.start, &range.end), &mut |row| {
+            if let Ok(key) = row.get_ref(0)?.as_str() {
+                visit(key, row.get(1)?);
             }
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })
     }
 
-    /// Calls `visit` with the blobs of the agents among the rows next to one. Other rows are counted, but not loaded.
+    /// Calls `visit` with the blobs of the agents among `n_rows` rows, from the one with this number. Other rows are
+    /// counted, but not loaded.
     pub(crate) fn visit_blobs(
         &self,
-        rows: Neighbours,
+        rowid: i64,
+        n_rows: u32,
         visit: &mut Visit<'_>,
     ) -> Result<(), ReadDatabaseError> {
-        let (rowid, chosen) = match rows {
-            Neighbours::From(rowid, n_rows) => {
-                (rowid, format!("rowid >= ?1 ORDER BY rowid LIMIT {n_rows}"))
-            }
-            Neighbours::Before(rowid, n_rows) => {
-                (rowid, format!("rowid < ?1 ORDER BY rowid DESC LIMIT {n_rows}"))
-            }
-        };
         let sql = format!(
             "SELECT rowid, blob, octet_length(value), \
              CASE WHEN blob IS NOT NULL AND octet_length(value) <= {MAX_VALUE_BYTES} THEN value END \
              FROM (SELECT rowid, CASE WHEN key >= ?2 AND key < ?3 THEN key END AS blob, value \
-             FROM cursorDiskKV WHERE {chosen})"
+             FROM cursorDiskKV WHERE rowid >= ?1 ORDER BY rowid LIMIT {n_rows})"
         );
         let range = keys::beginning_with(keys::BLOB);
-        self.database.read(|connection| {
-            let mut statement = connection.prepare_cached(&sql)?;
-            let mut rows = statement.query((rowid, &range.start, &range.end))?;
-            while let Some(row) = rows.next()? {
-                if read_row(row, visit)?.is_break() {
-                    break;
-                }
-            }
-            Ok(())
-        })
+        let params = (rowid, &range.start, &range.end);
+        self.visit_sql(Table::DiskKv, &sql, params, &mut |row| read_row(row, visit))
     }
 
     pub(crate) fn count_keys(
@@ -258,72 +229,52 @@ impl Vscdb {
         table: Table,
         range: &KeyRange,
     ) -> Result<u64, ReadDatabaseError> {
-        if !self.has(table) {
-            return Ok(0);
-        }
         let sql = format!("SELECT count(*) FROM {} WHERE key >= ?1 AND key < ?2", table.name());
-        self.database.read(|connection| {
-            connection
-                .prepare_cached(&sql)?
-                .query_row((&range.start, &range.end), |row| row.get::<_, i64>(0))
-                .map(|count| u64::try_from(count).unwrap_or(0))
-        })
+        if self.has(table) {
+            self.database.count(&sql, (&range.start, &range.end))
+        } else {
+            Ok(0)
+        }
     }
 
-    /// Returns the first key of a range, for walks that skip from one id to the next.
+    /// Returns the first key of a range.
     pub(crate) fn first_key(
         &self,
         table: Table,
         range: &KeyRange,
     ) -> Result<Option<String>, ReadDatabaseError> {
-        if !self.has(table) {
-            return Ok(None);
-        }
         let sql = format!(
             "SELECT key FROM {} WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT 1",
             table.name()
         );
-        self.database.read(|connection| {
-            let read = |row: &SqlRow<'_>| Ok(row.get_ref(0)?.as_str().ok().map(str::to_owned));
-            let key = connection
-                .prepare_cached(&sql)?
-                .query_row((&range.start, &range.end), read)
-                .optional()?;
-            Ok(key.flatten())
-        })
+        let mut first = None;
+        self.visit_sql(table, &sql, (&range.start, &range.end), &mut |row| {
+            first = row.get_ref(0)?.as_str().ok().map(str::to_owned);
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(first)
     }
 
-    /// Calls `visit` with every composer that has rows of a family. Skips from one composer to the next, so that a
-    /// conversation of thousands of rows costs no more than one with a single row.
-    pub(crate) fn visit_composers(
+    /// Calls `next` with the first key of a range, and then with the first key from where it says. So a walk skips from
+    /// one id to the next, and a conversation of thousands of rows costs no more than one with a single row.
+    pub(crate) fn skip(
         &self,
-        family: &str,
-        visit: &mut dyn FnMut(&str),
+        table: Table,
+        mut range: KeyRange,
+        next: &mut dyn FnMut(&str) -> Option<String>,
     ) -> Result<(), ReadDatabaseError> {
-        if !self.has(Table::DiskKv) || !self.is_indexed(Table::DiskKv) {
+        if !self.is_indexed(table) {
             return Ok(());
         }
-        let KeyRange { start: mut from, end } = keys::beginning_with(family);
-        let sql = "SELECT key FROM cursorDiskKV WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT 1";
-        self.database.read(|connection| {
-            let mut statement = connection.prepare_cached(sql)?;
-            loop {
-                let mut rows = statement.query((&from, &end))?;
-                let Some(row) = rows.next()? else { return Ok(()) };
-                let Ok(key) = row.get_ref(0)?.as_str() else { return Ok(()) };
-                from = match keys::split(family, key) {
-                    Some((composer, _)) => {
-                        visit(composer);
-                        keys::of_composer(family, composer).end
-                    }
-                    None => keys::after(key),
-                };
-            }
-        })
+        while let Some(key) = self.first_key(table, &range)? {
+            let Some(start) = next(&key) else { break };
+            range.start = start;
+        }
+        Ok(())
     }
 
     /// True if keys can be found without scanning the table. Databases that Cursor creates always have the index.
-    pub(crate) fn is_indexed(&self, table: Table) -> bool {
+    fn is_indexed(&self, table: Table) -> bool {
         self.database
             .read(|connection: &Connection| {
                 let sql = "SELECT count(*) > 0 FROM pragma_index_list(?1)";
@@ -337,7 +288,7 @@ impl Vscdb {
 fn read_row(row: &SqlRow<'_>, visit: &mut Visit<'_>) -> rusqlite::Result<ControlFlow<()>> {
     let Ok(key) = row.get_ref(1)?.as_str() else { return Ok(ControlFlow::Continue(())) };
     let value = match (row.get_ref(2)?, row.get_ref(3)?) {
-        (_, ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Value::Bytes(bytes),
+        (_, ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Value::Bytes(bytes.into()),
         (ValueRef::Integer(n_bytes), ValueRef::Null) => Value::TooLarge { n_bytes },
         _ => Value::Tombstone,
     };

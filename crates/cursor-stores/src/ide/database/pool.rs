@@ -1,15 +1,15 @@
 //! Connections to one database for one piece of work: one for each thread, opened again when the database changes.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ground::with_causes;
 
-use super::keys::KeyRange;
-use crate::database::again::ATTEMPTS;
-use crate::database::{OpenDatabaseError, ReadDatabaseError};
-use crate::ide::database::{Table, Visit, Vscdb};
+use super::keys::{self, KeyRange};
+use super::{Check, Row, Table, Value, Visit, Vscdb};
+use crate::database::{ReadDatabaseError, UseDatabaseError, again};
 use crate::model::Damage;
 use crate::parallel::lock;
 
@@ -19,37 +19,33 @@ const MAX_NAMED: usize = 100;
 #[derive(Debug)]
 pub(crate) struct Pool {
     path: PathBuf,
+    check: Check,
     idle: Mutex<Vec<Vscdb>>,
     /// Set as soon as the database turns out to be damaged.
     is_salvaged: AtomicBool,
     shortcoming: Mutex<Option<&'static str>>,
 }
 
-/// Says why something was not read from a database.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum UsePoolError {
-    #[error(transparent)]
-    Open(#[from] OpenDatabaseError),
-    #[error(transparent)]
-    Read(#[from] ReadDatabaseError),
-}
-
 impl Pool {
     /// Opens the first connection, to find out whether the database can be opened.
-    pub(crate) fn open(path: &Path) -> Result<Self, OpenDatabaseError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, UseDatabaseError> {
+        Self::open_checked(path, Check::Whole)
+    }
+
+    pub(crate) fn open_checked(path: &Path, check: Check) -> Result<Self, UseDatabaseError> {
         let pool = Self {
             path: path.to_owned(),
+            check,
             idle: Mutex::default(),
             is_salvaged: AtomicBool::new(false),
             shortcoming: Mutex::default(),
         };
-        let first = pool.connect()?;
-        lock(&pool.idle).push(first);
+        pool.with(|_| Ok(()))?;
         Ok(pool)
     }
 
-    fn connect(&self) -> Result<Vscdb, OpenDatabaseError> {
-        let database = Vscdb::open(&self.path)?;
+    fn connect(&self) -> Result<Vscdb, UseDatabaseError> {
+        let database = Vscdb::open(&self.path, self.check)?;
         let shortcoming = database.database.shortcoming();
         if shortcoming.is_some() {
             *lock(&self.shortcoming) = shortcoming;
@@ -74,26 +70,28 @@ impl Pool {
     pub(crate) fn with<T>(
         &self,
         mut work: impl FnMut(&Vscdb) -> Result<T, ReadDatabaseError>,
-    ) -> Result<T, UsePoolError> {
-        let mut attempt = 1;
-        loop {
+    ) -> Result<T, UseDatabaseError> {
+        again(|| {
             let idle = lock(&self.idle).pop();
             let database = match idle {
                 Some(database) => database,
                 None => self.connect()?,
             };
-            match work(&database) {
-                Err(ReadDatabaseError::Changed) if attempt < ATTEMPTS => {
-                    attempt += 1;
-                    // The other connections see the same old state.
-                    lock(&self.idle).clear();
-                }
-                Err(err) => return Err(err.into()),
-                Ok(answer) => {
-                    lock(&self.idle).push(database);
-                    return Ok(answer);
-                }
+            let answer = work(&database);
+            match answer {
+                Ok(_) => lock(&self.idle).push(database),
+                // The other connections see the same old state.
+                Err(_) => lock(&self.idle).clear(),
             }
+            Ok(answer?)
+        })
+    }
+
+    /// The bytes of exactly this key. `None` if there are none, or they cannot be read.
+    pub(crate) fn bytes(&self, table: Table, key: &str) -> Option<Vec<u8>> {
+        match self.with(|database| database.get(table, key)) {
+            Ok(Some(Value::Bytes(bytes))) => Some(bytes.into_owned()),
+            _ => None,
         }
     }
 
@@ -108,33 +106,51 @@ impl Pool {
         // After a change, continues where it stopped. Rows that were visited before the change are as valid as the
         // rest.
         let visited = self.with(|database| database.visit_from(table, range, &mut after, visit));
-        match visited {
-            Ok(()) => self.lost(range),
-            Err(err) => vec![damage_of(range, &err)],
+        self.damage_of(range, visited)
+    }
+
+    /// Like [`Self::visit`], for the rows of a family that belong to a conversation. Passes the id of each row.
+    pub(crate) fn visit_own(
+        &self,
+        family: &str,
+        composer: &str,
+        visit: &mut dyn FnMut(&str, Row<'_>) -> ControlFlow<()>,
+    ) -> Vec<Damage> {
+        let range = keys::of_composer(family, composer);
+        self.visit(Table::DiskKv, &range, &mut |row| match keys::split(family, row.key) {
+            Some((owner, id)) if owner == composer => visit(id, row),
+            _ => ControlFlow::Continue(()),
+        })
+    }
+
+    /// The damage of a range that was walked.
+    pub(crate) fn damage_of(
+        &self,
+        range: &KeyRange,
+        walked: Result<(), UseDatabaseError>,
+    ) -> Vec<Damage> {
+        let lost = match walked {
+            Ok(()) if !self.is_salvaged() => return Vec::new(),
+            Ok(()) => self.with(|database| {
+                let lost = database.database.lost(&range.start..&range.end);
+                Ok(lost.map(|(key, loss)| Damage::new(key, loss.what())).collect())
+            }),
+            Err(err) => Err(err),
+        };
+        let mut damage: Vec<Damage> = lost.unwrap_or_else(|err| {
+            vec![Damage::new(format!("{}…", range.start.escape_debug()), with_causes(&err))]
+        });
+        let n_unnamed = damage.len().saturating_sub(MAX_NAMED);
+        damage.truncate(MAX_NAMED);
+        if n_unnamed > 0 {
+            let place = format!("{n_unnamed} more rows");
+            damage.push(Damage::new(place, "they are on damaged pages of the database"));
         }
+        damage
     }
 
     /// The lost or cut rows of a range. Known only after the range was read.
     pub(crate) fn lost(&self, range: &KeyRange) -> Vec<Damage> {
-        if !self.is_salvaged() {
-            return Vec::new();
-        }
-        let lost = self.with(|database| {
-            let lost = database.database.lost(&range.start..&range.end);
-            let mut damage: Vec<Damage> =
-                lost.map(|(key, loss)| Damage::new(key, loss.what())).collect();
-            let n_unnamed = damage.len().saturating_sub(MAX_NAMED);
-            damage.truncate(MAX_NAMED);
-            if n_unnamed > 0 {
-                let place = format!("{n_unnamed} more rows");
-                damage.push(Damage::new(place, "they are on damaged pages of the database"));
-            }
-            Ok(damage)
-        });
-        lost.unwrap_or_else(|err| vec![damage_of(range, &err)])
+        self.damage_of(range, Ok(()))
     }
-}
-
-fn damage_of(range: &KeyRange, err: &UsePoolError) -> Damage {
-    Damage::new(format!("{}…", range.start.escape_debug()), with_causes(err))
 }

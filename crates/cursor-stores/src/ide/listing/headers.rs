@@ -2,12 +2,14 @@
 //! projects of the agents' window. No catalogue has all conversations.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use rusqlite::types::ValueRef;
+use serde_json::Value as Json;
 
 use super::summary::{Summary, summarise};
 use crate::database::ReadDatabaseError;
-use crate::ide::database::{OwnedValue, Table, Vscdb};
+use crate::ide::database::{Table, Value, Vscdb};
 use crate::ide::lenient::{is_time, items, parse, text};
 use crate::model::Workspace;
 use crate::workspace_json::workspace_of_json;
@@ -73,10 +75,7 @@ impl Headers {
     }
 
     fn read_item(&mut self, database: &Vscdb, only: Option<&str>) -> Result<(), ReadDatabaseError> {
-        let Some(OwnedValue::Bytes(value)) = database.get(Table::Items, HEADERS_KEY)? else {
-            return Ok(());
-        };
-        let Some(json) = parse(&value) else { return Ok(()) };
+        let json = item(database, HEADERS_KEY)?;
         for head in items(&json["allComposers"]) {
             if let Some(id) =
                 text(&head["composerId"]).filter(|id| only.is_none_or(|only| only == *id))
@@ -97,57 +96,41 @@ impl Headers {
         if columns.is_empty() {
             return Ok(());
         }
-        database.database.read(|connection| {
-            let selected: Vec<String> = COLUMNS
-                .iter()
-                .map(|column| match *column {
-                    "value" => format!(
-                        "CASE WHEN octet_length(value) <= {MAX_HEADER_BYTES} THEN value END"
-                    ),
-                    column if columns.iter().any(|known| known == column) => column.to_owned(),
-                    _ => "NULL".to_owned(),
-                })
-                .collect();
-            let filter = if only.is_some() { "composerId = ?1" } else { "?1 IS NULL" };
-            let sql = format!("SELECT {} FROM composerHeaders WHERE {filter}", selected.join(", "));
-            let mut statement = connection.prepare(&sql)?;
-            let mut rows = statement.query([only])?;
-            while let Some(row) = rows.next()? {
-                let Ok(id) = row.get_ref(0)?.as_str() else { continue };
-                let mut header = Header::default();
-                if let ValueRef::Text(value) | ValueRef::Blob(value) = row.get_ref(1)? {
-                    header.summary = summarise(value).unwrap_or_default();
-                }
-                let number =
-                    |column: usize| -> Option<i64> { row.get_ref(column).ok()?.as_i64().ok() };
-                let owned = |column: usize| -> Option<String> {
-                    let value = row.get_ref(column).ok()?.as_str().ok()?;
-                    (!value.is_empty()).then(|| value.to_owned())
-                };
-                let summary = &mut header.summary;
-                summary.workspace_id = owned(2).or(summary.workspace_id.take());
-                summary.created = number(3).filter(is_time).or(summary.created);
-                summary.last_updated = number(4).filter(is_time).or(summary.last_updated);
-                summary.is_archived |= number(5).is_some_and(|flag| flag != 0);
-                summary.is_subagent |= number(6).is_some_and(|flag| flag != 0);
-                header.recency = number(7).filter(is_time);
-                header.subagent_type = owned(8);
-                self.headers.insert(id.to_owned(), header);
+        let selected = COLUMNS.map(|column| match column {
+            "value" => {
+                format!("CASE WHEN octet_length(value) <= {MAX_HEADER_BYTES} THEN value END")
             }
-            Ok(())
+            column if columns.iter().any(|known| known == column) => column.to_owned(),
+            _ => "NULL".to_owned(),
+        });
+        let filter = if only.is_some() { "composerId = ?1" } else { "?1 IS NULL" };
+        let sql = format!("SELECT {} FROM composerHeaders WHERE {filter}", selected.join(", "));
+        database.database.visit_rows(&sql, [only], &mut |row| {
+            let Ok(id) = row.get_ref(0)?.as_str() else { return Ok(ControlFlow::Continue(())) };
+            let mut header = Header::default();
+            if let ValueRef::Text(value) | ValueRef::Blob(value) = row.get_ref(1)? {
+                header.summary = summarise(value).unwrap_or_default();
+            }
+            let number = |column: usize| -> Option<i64> { row.get_ref(column).ok()?.as_i64().ok() };
+            let owned = |column: usize| -> Option<String> {
+                let value = row.get_ref(column).ok()?.as_str().ok()?;
+                (!value.is_empty()).then(|| value.to_owned())
+            };
+            let summary = &mut header.summary;
+            summary.workspace_id = owned(2).or(summary.workspace_id.take());
+            summary.created = number(3).filter(is_time).or(summary.created);
+            summary.last_updated = number(4).filter(is_time).or(summary.last_updated);
+            summary.is_archived |= number(5).is_some_and(|flag| flag != 0);
+            summary.is_subagent |= number(6).is_some_and(|flag| flag != 0);
+            header.recency = number(7).filter(is_time);
+            header.subagent_type = owned(8);
+            self.headers.insert(id.to_owned(), header);
+            Ok(ControlFlow::Continue(()))
         })
     }
 
     fn read_projects(&mut self, database: &Vscdb) -> Result<(), ReadDatabaseError> {
-        let Some(OwnedValue::Bytes(projects)) = database.get(Table::Items, PROJECTS_KEY)? else {
-            return Ok(());
-        };
-        let Some(OwnedValue::Bytes(members)) = database.get(Table::Items, MEMBERSHIP_KEY)? else {
-            return Ok(());
-        };
-        let (Some(projects), Some(members)) = (parse(&projects), parse(&members)) else {
-            return Ok(());
-        };
+        let (projects, members) = (item(database, PROJECTS_KEY)?, item(database, MEMBERSHIP_KEY)?);
         let list = if projects.is_array() { &projects } else { &projects["projects"] };
         let places: HashMap<&str, Workspace> = items(list)
             .iter()
@@ -165,4 +148,12 @@ impl Headers {
         }
         Ok(())
     }
+}
+
+/// The JSON of an item, or null.
+fn item(database: &Vscdb, key: &str) -> Result<Json, ReadDatabaseError> {
+    Ok(match database.get(Table::Items, key)? {
+        Some(Value::Bytes(bytes)) => parse(&bytes).unwrap_or_default(),
+        _ => Json::Null,
+    })
 }

@@ -5,20 +5,14 @@ use super::summary::Summary;
 use crate::ide::database::keys;
 use crate::model::{Activity, Head, Moment, Origin, Parent, Shelf, Workspace};
 
-/// Tells whether a process has the database open, judging by its files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Writer {
-    Active,
-    Gone,
-}
-
-/// Makes a head. `workspace` finds the workspace if the conversation does not name it.
+/// Makes a head. `has_writer` says whether a process has the database open. `workspace` finds the workspace if the
+/// conversation does not name it.
 pub(crate) fn make_head(
     id: &str,
     origin: Origin,
     summary: &Summary,
     headers: &Headers,
-    writer: Writer,
+    has_writer: bool,
     workspace: &mut dyn FnMut(&[Option<&str>]) -> Option<Workspace>,
 ) -> Head {
     let nothing = Header::default();
@@ -49,7 +43,7 @@ pub(crate) fn make_head(
     // If the messages are only in the agent's state, their number is unknown.
     head.n_messages = summary.n_messages.filter(|_| has_messages || !summary.has_state);
     head.tokens = summary.tokens.or(listed.tokens);
-    head.activity = activity(summary, listed, writer);
+    head.activity = activity(summary, listed, has_writer);
     head.shelf = if summary.is_archived || listed.is_archived {
         Shelf::Archived
     } else if has_messages || summary.has_state && !summary.has_unsent {
@@ -64,15 +58,15 @@ pub(crate) fn make_head(
     head
 }
 
-fn activity(summary: &Summary, listed: &Summary, writer: Writer) -> Activity {
+fn activity(summary: &Summary, listed: &Summary, has_writer: bool) -> Activity {
     let status = summary.status.as_deref();
     let is_under_way = status == Some("generating")
         || summary.is_generating
         || summary.waits_for_user
         || listed.waits_for_user;
-    match (is_under_way, writer, status) {
-        (true, Writer::Active, _) => Activity::Live,
-        (true, Writer::Gone, _) | (false, _, Some("aborted")) => Activity::Interrupted,
+    match (is_under_way, has_writer, status) {
+        (true, true, _) => Activity::Live,
+        (true, false, _) | (false, _, Some("aborted")) => Activity::Interrupted,
         (false, _, Some("error")) => Activity::Failed,
         _ => Activity::Idle,
     }

@@ -18,7 +18,7 @@ use self::workspaces::workspace_of_id;
 use super::agent::{find_root, says_something};
 use super::database::{Table, Value};
 use crate::ide::database::keys::{self, KeyRange};
-use crate::ide::database::pool::{Pool, UsePoolError};
+use crate::ide::database::pool::Pool;
 use crate::ide::store::{IdeStore, Opened};
 use crate::model::{Activity, Damage, Head, Shelf, Workspace};
 use crate::parallel;
@@ -30,6 +30,26 @@ pub(crate) enum Composer {
     /// The user deleted the conversation.
     Tombstone,
     Damaged(String),
+}
+
+impl Composer {
+    pub(crate) fn of(value: &Value<'_>) -> Self {
+        let summary = value.bytes().and_then(|bytes| {
+            summarise(bytes).map(Box::new).ok_or_else(|| "is not JSON".to_owned())
+        });
+        match summary {
+            _ if *value == Value::Tombstone => Self::Tombstone,
+            Ok(summary) => Self::Summary(summary),
+            Err(what) => Self::Damaged(what),
+        }
+    }
+
+    pub(crate) fn summary(&self) -> Option<&Summary> {
+        match self {
+            Self::Summary(summary) => Some(summary),
+            Self::Tombstone | Self::Damaged(_) => None,
+        }
+    }
 }
 
 /// Everything that a list is made of.
@@ -81,18 +101,25 @@ fn perform(pool: &Pool, task: &Task) -> Inventory {
         Task::Composers(range) => {
             part.damage = pool.visit(Table::DiskKv, range, &mut |row| {
                 if let Some(id) = row.key.strip_prefix(keys::COMPOSER) {
-                    part.composers.insert(id.to_owned(), read_composer(row.value));
+                    part.composers.insert(id.to_owned(), Composer::of(&row.value));
                 }
                 ControlFlow::Continue(())
             });
         }
         Task::Bubbles => {
+            let range = keys::beginning_with(keys::BUBBLE);
             let walked = pool.with(|database| {
-                database.visit_composers(keys::BUBBLE, &mut |id| {
-                    part.with_bubbles.insert(id.to_owned());
+                database.skip(Table::DiskKv, range.clone(), &mut |key| {
+                    Some(match keys::split(keys::BUBBLE, key) {
+                        Some((id, _)) => {
+                            part.with_bubbles.insert(id.to_owned());
+                            keys::of_composer(keys::BUBBLE, id).end
+                        }
+                        None => keys::after(key),
+                    })
                 })
             });
-            part.damage = damage_of(pool, &keys::beginning_with(keys::BUBBLE), walked);
+            part.damage = pool.damage_of(&range, walked);
         }
         Task::Checkpoints => {
             let range = keys::beginning_with(keys::CHECKPOINT);
@@ -102,7 +129,7 @@ fn perform(pool: &Pool, task: &Task) -> Inventory {
                         .extend(key.strip_prefix(keys::CHECKPOINT).map(str::to_owned));
                 })
             });
-            part.damage = damage_of(pool, &range, walked);
+            part.damage = pool.damage_of(&range, walked);
         }
         Task::Headers => match pool.with(|database| Headers::read(database, None)) {
             Ok(headers) => part.headers = headers,
@@ -110,27 +137,6 @@ fn perform(pool: &Pool, task: &Task) -> Inventory {
         },
     }
     part
-}
-
-/// The rows that a walk over the keys could not reach.
-fn damage_of(pool: &Pool, range: &KeyRange, walked: Result<(), UsePoolError>) -> Vec<Damage> {
-    match walked {
-        Ok(()) => pool.lost(range),
-        Err(err) => vec![Damage::new(format!("{}…", range.start), with_causes(&err))],
-    }
-}
-
-fn read_composer(value: Value<'_>) -> Composer {
-    match value {
-        Value::Tombstone => Composer::Tombstone,
-        Value::TooLarge { n_bytes } => {
-            Composer::Damaged(format!("has {n_bytes} bytes, too many to read"))
-        }
-        Value::Bytes(bytes) => match summarise(bytes) {
-            Some(summary) => Composer::Summary(Box::new(summary)),
-            None => Composer::Damaged("is not JSON".to_owned()),
-        },
-    }
 }
 
 pub(crate) fn list(store: &IdeStore) -> Listing {
@@ -147,7 +153,7 @@ pub(crate) fn list_opened(store: &IdeStore, opened: &Opened) -> (Inventory, List
     let mut inventory = inventory(&opened.pool);
     let mut damage: Vec<Damage> = opened.damage().into_iter().collect();
     damage.append(&mut inventory.damage);
-    let writer = store.writer();
+    let has_writer = store.has_writer();
     let mut places: HashMap<String, Option<Workspace>> = HashMap::new();
     let mut workspace = |ids: &[Option<&str>]| {
         ids.iter().flatten().find_map(|id| {
@@ -157,11 +163,9 @@ pub(crate) fn list_opened(store: &IdeStore, opened: &Opened) -> (Inventory, List
                 .clone()
         })
     };
-    let mut make = |id: &str, summary: &Summary| -> Head {
-        make_head(id, store.origin(), summary, &inventory.headers, writer, &mut workspace)
-    };
-    let mut heads = heads_of_composers(&opened.pool, &inventory, &mut make, &mut damage);
-    heads.extend(heads_without_composer(&opened.pool, &inventory, &mut make, &mut damage));
+    let mut heads = make_heads(&opened.pool, &inventory, &mut damage, &mut |id, summary| {
+        make_head(id, store.origin(), summary, &inventory.headers, has_writer, &mut workspace)
+    });
     damage.extend(lost_conversations(&inventory));
     if opened.backup.is_some() {
         heads.iter_mut().for_each(|head| head.activity = Activity::Damaged);
@@ -171,67 +175,51 @@ pub(crate) fn list_opened(store: &IdeStore, opened: &Opened) -> (Inventory, List
     (inventory, Listing { heads, damage })
 }
 
-/// Makes a head from its id and summary.
-type MakeHead<'a> = dyn FnMut(&str, &Summary) -> Head + 'a;
-
-fn heads_of_composers(
+fn make_heads(
     pool: &Pool,
     inventory: &Inventory,
-    make: &mut MakeHead<'_>,
     damage: &mut Vec<Damage>,
+    make: &mut dyn FnMut(&str, &Summary) -> Head,
 ) -> Vec<Head> {
-    let mut heads = Vec::new();
     let nothing = Summary::default();
-    for (id, composer) in &inventory.composers {
-        let summary = match composer {
-            Composer::Tombstone => continue,
-            Composer::Summary(summary) => summary,
-            Composer::Damaged(what) => {
-                damage.push(Damage::new(format!("{}{id}", keys::COMPOSER), what.clone()));
-                &nothing
+    let composers = &inventory.composers;
+    // Sub-agents of older builds have only bubbles. Other conversations without a composer lost it, and with it the
+    // order of their bubbles.
+    let rowless = inventory.with_bubbles.iter().filter(|id| !composers.contains_key(*id));
+    let all = composers.iter().map(|(id, composer)| (id, Some(composer)));
+    let mut heads = Vec::new();
+    for (id, composer) in all.chain(rowless.map(|id| (id, None))) {
+        let lost = match composer {
+            Some(Composer::Tombstone) => continue,
+            Some(Composer::Damaged(what)) => Some(what.as_str()),
+            None if !id.starts_with(keys::TASK) => {
+                Some("the row is missing, but its messages are not")
             }
+            Some(Composer::Summary(_)) | None => None,
         };
-        let mut head = make(id, summary);
-        if matches!(composer, Composer::Damaged(_)) {
-            head.activity = Activity::Damaged;
+        let summary = composer.and_then(Composer::summary);
+        let mut head = make(id, summary.unwrap_or(&nothing));
+        let has_checkpoint = inventory.with_checkpoint.contains(id);
+        if summary.is_none() {
             head.shelf = Shelf::Shown;
         } else if head.shelf == Shelf::Empty
-            && (inventory.with_bubbles.contains(id)
-                || inventory.with_checkpoint.contains(id) && is_in_state(pool, id))
+            && (inventory.with_bubbles.contains(id) || has_checkpoint && is_in_state(pool, id))
         {
             // The row says that the conversation is empty, but it has bubbles or an agent's state.
             head.shelf = Shelf::Shown;
             head.n_messages = None;
         }
+        if composer.is_none() {
+            let range = keys::of_composer(keys::BUBBLE, id);
+            head.n_messages = pool.with(|database| database.count_keys(Table::DiskKv, &range)).ok();
+        }
         // The agent's state may hold messages without a bubble.
         head.is_count_estimated = head.n_messages.is_some()
-            && (summary.is_count_estimated || inventory.with_checkpoint.contains(id));
-        heads.push(head);
-    }
-    heads
-}
-
-/// Sub-agents of older builds have only bubbles. Other conversations without a composer lost it, and with it the order of
-/// their bubbles.
-fn heads_without_composer(
-    pool: &Pool,
-    inventory: &Inventory,
-    make: &mut MakeHead<'_>,
-    damage: &mut Vec<Damage>,
-) -> Vec<Head> {
-    let mut heads = Vec::new();
-    let nothing = Summary::default();
-    for id in inventory.with_bubbles.iter().filter(|id| !inventory.composers.contains_key(*id)) {
-        let mut head = make(id, &nothing);
-        head.shelf = Shelf::Shown;
-        let range = keys::of_composer(keys::BUBBLE, id);
-        head.n_messages = pool.with(|database| database.count_keys(Table::DiskKv, &range)).ok();
-        if !id.starts_with(keys::TASK) {
+            && composer.is_some()
+            && (has_checkpoint || summary.is_some_and(|summary| summary.is_count_estimated));
+        if let Some(what) = lost {
             head.activity = Activity::Damaged;
-            damage.push(Damage::new(
-                format!("{}{id}", keys::COMPOSER),
-                "the row is missing, but its messages are not",
-            ));
+            damage.push(Damage::new(keys::composer(id), what));
         }
         heads.push(head);
     }
@@ -250,9 +238,8 @@ fn add_workspaces(store: &IdeStore, inventory: &Inventory, heads: &mut [Head]) {
         }
     }
     for head in heads.iter_mut().filter(|head| head.workspace.is_none()) {
-        if let Some(Composer::Summary(summary)) = inventory.composers.get(&head.id) {
-            head.workspace.clone_from(&summary.repository);
-        }
+        let summary = inventory.composers.get(&head.id).and_then(Composer::summary);
+        head.workspace = summary.and_then(|summary| summary.repository.clone());
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use crate::ide::database::keys;
 use crate::ide::database::pool::Pool;
-use crate::ide::database::{OwnedValue, Table, Value};
+use crate::ide::database::{Table, Value};
 use crate::ide::lenient::{items, parse, text, texts};
 use crate::model::Workspace;
 use crate::parallel;
@@ -86,10 +86,7 @@ impl WorkspaceLinks {
 fn composers_of(database: &Path) -> Vec<(String, Option<String>)> {
     let Ok(pool) = Pool::open(database) else { return Vec::new() };
     let mut composers = Vec::new();
-    if let Ok(Some(OwnedValue::Bytes(value))) =
-        pool.with(|database| database.get(Table::Items, COMPOSERS_KEY))
-        && let Some(json) = parse(&value)
-    {
+    if let Some(json) = pool.bytes(Table::Items, COMPOSERS_KEY).and_then(|value| parse(&value)) {
         for head in items(&json["allComposers"]) {
             if let Some(id) = text(&head["composerId"]) {
                 composers.push((id.to_owned(), text(&head["name"]).map(str::to_owned)));
@@ -102,7 +99,7 @@ fn composers_of(database: &Path) -> Vec<(String, Option<String>)> {
     }
     // A row that cannot be read costs a link, but no message.
     let _damage = pool.visit(Table::Items, &keys::beginning_with(PANES_PREFIX), &mut |row| {
-        if let Value::Bytes(bytes) = row.value
+        if let Value::Bytes(bytes) = &row.value
             && let Some(Json::Object(views)) = parse(bytes)
         {
             let ids = views.keys().filter_map(|key| key.strip_prefix(VIEW_PREFIX));

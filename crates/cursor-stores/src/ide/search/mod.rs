@@ -16,7 +16,7 @@ use super::agent::blob_content;
 use super::conversation::composer;
 use super::database::keys::{self, KeyRange};
 use super::database::pool::Pool;
-use super::database::{OwnedValue, Row, Table, Value};
+use super::database::{Row, Table, Value};
 use super::lenient::{items, parse, text};
 use super::listing::headers::HEADERS_KEY;
 use super::listing::workspaces::{COMPOSERS_KEY, PANES_PREFIX, workspace_directories};
@@ -24,7 +24,7 @@ use super::store::IdeStore;
 use crate::model::Damage;
 use crate::parallel::{self, lock};
 use crate::search::{FieldMatch, Matcher, Search, search_bytes, search_json, search_value};
-use crate::store::{Found, Hit};
+use crate::store::{Found, Hit, IndexableStore};
 
 /// Items of conversations, and of the projects that they belong to.
 const ITEM_PREFIXES: [&str; 2] = ["composer.", "glass.localAgentProject"];
@@ -73,6 +73,7 @@ pub(crate) fn search(
         if deleted.contains(&hit.key) { ControlFlow::Continue(()) } else { found(hit) }
     };
     let search = IdeSearch {
+        store,
         pool: &opened.pool,
         search: Search::new(matcher, &found),
         blob_hits: Mutex::default(),
@@ -91,6 +92,7 @@ pub(crate) fn search(
 }
 
 struct IdeSearch<'a> {
+    store: &'a IdeStore,
     pool: &'a Pool,
     search: Search<'a>,
     /// Matches in blobs whose conversations are not known yet.
@@ -107,7 +109,7 @@ impl IdeSearch<'_> {
             return Vec::new();
         }
         let mut damage = self.pool.visit(Table::DiskKv, task.range(), &mut |row| {
-            match row.value {
+            match &row.value {
                 Value::Tombstone => {}
                 Value::TooLarge { n_bytes } => too_large
                     .push(Damage::new(row.key, format!("has {n_bytes} bytes, too many to search"))),
@@ -202,7 +204,8 @@ impl IdeSearch<'_> {
         if hits.is_empty() || self.search.is_over() {
             return;
         }
-        for (owner, hit) in find_owners(self.pool, &hits).into_iter().zip(hits) {
+        let prompts = || self.store.prompt_rows.of(self.pool, self.store.fingerprint());
+        for (owner, hit) in find_owners(self.pool, &hits, &prompts).into_iter().zip(hits) {
             let key = owner.unwrap_or_default();
             let _flow = self.search.report(&key, Some(hit.blob_id), None, hit.found);
         }
@@ -215,23 +218,18 @@ impl IdeSearch<'_> {
         }
         let table = self.pool.with(|database| {
             let mut matches: Vec<(String, FieldMatch)> = Vec::new();
-            if !database.database.has_plain_table("composerHeaders", ["composerId", "value"])? {
-                return Ok(matches);
-            }
-            database.database.read(|connection| {
-                let mut statement =
-                    connection.prepare("SELECT composerId, value FROM composerHeaders")?;
-                let mut rows = statement.query([])?;
-                while let Some(row) = rows.next()? {
+            if database.database.has_plain_table("composerHeaders", ["composerId", "value"])? {
+                let sql = "SELECT composerId, value FROM composerHeaders";
+                database.database.visit_rows(sql, [], &mut |row| {
                     if let (Ok(id), Ok(value)) =
                         (row.get_ref(0)?.as_str(), row.get_ref(1)?.as_bytes())
                         && let Some(found) = search_json(self.search.matcher, value)
                     {
                         matches.push((id.to_owned(), found));
                     }
-                }
-                Ok(())
-            })?;
+                    Ok(ControlFlow::Continue(()))
+                })?;
+            }
             Ok(matches)
         });
         let mut damage = Vec::new();
@@ -244,7 +242,7 @@ impl IdeSearch<'_> {
         for prefix in ITEM_PREFIXES {
             let range = keys::beginning_with(prefix);
             damage.extend(self.pool.visit(Table::Items, &range, &mut |row| {
-                if let Value::Bytes(bytes) = row.value {
+                if let Value::Bytes(bytes) = &row.value {
                     self.item(row.key, bytes);
                 }
                 ControlFlow::Continue(())
@@ -292,14 +290,12 @@ impl IdeSearch<'_> {
             return;
         }
         let Ok(pool) = Pool::open(&directory.join("state.vscdb")) else { return };
-        if let Ok(Some(OwnedValue::Bytes(bytes))) =
-            pool.with(|database| database.get(Table::Items, COMPOSERS_KEY))
-        {
+        if let Some(bytes) = pool.bytes(Table::Items, COMPOSERS_KEY) {
             self.item(COMPOSERS_KEY, &bytes);
         }
         // A pane's settings are no loss.
         let _damage = pool.visit(Table::Items, &keys::beginning_with(PANES_PREFIX), &mut |row| {
-            if let Value::Bytes(bytes) = row.value {
+            if let Value::Bytes(bytes) = &row.value {
                 self.report_unowned(row.key, search_json(self.search.matcher, bytes));
             }
             ControlFlow::Continue(())
@@ -326,16 +322,10 @@ impl Positions {
 
 /// Positions are known only if the headers alone decide: the state of an agent may add messages between.
 fn places(pool: &Pool, composer: &str) -> Option<HashMap<String, usize>> {
+    let json: Json = parse(&pool.bytes(Table::DiskKv, &keys::composer(composer))?)?;
     let checkpoint = format!("{}{composer}", keys::CHECKPOINT);
-    let key = format!("{}{composer}", keys::COMPOSER);
-    let (value, checkpoint) = pool
-        .with(|database| {
-            Ok((database.get(Table::DiskKv, &key)?, database.get(Table::DiskKv, &checkpoint)?))
-        })
-        .ok()?;
-    let Some(OwnedValue::Bytes(bytes)) = value else { return None };
-    let json: Json = parse(&bytes)?;
-    if checkpoint.is_some() || composer::has_state(&json) {
+    let has_checkpoint = pool.with(|database| database.get(Table::DiskKv, &checkpoint)).ok()?;
+    if has_checkpoint.is_some() || composer::has_state(&json) {
         return None;
     }
     let ids = composer::header_ids(&json).map(str::to_owned);

@@ -5,13 +5,11 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 
 use crate::chat::BlobId;
-use crate::chat::schema::references::{BlobKind, visit_references};
-use crate::database::ReadDatabaseError;
-use crate::ide::agent::message::read_agent_message;
-use crate::ide::agent::{blob, blob_content, blob_id_of, inline_root_bytes};
+use crate::ide::agent::prompt_rows::{MAX_ROWS, RowsByRequest};
+use crate::ide::agent::{blob, blob_id_of, inline_root_bytes, walk_state};
 use crate::ide::database::keys;
 use crate::ide::database::pool::Pool;
-use crate::ide::database::{Neighbours, Table, Value, Vscdb};
+use crate::ide::database::{Table, Value};
 use crate::ide::lenient::{parse, text};
 use crate::parallel::{self, lock};
 use crate::search::FieldMatch;
@@ -28,12 +26,10 @@ pub(crate) struct BlobHit {
 impl BlobHit {
     /// With this many, the search reports them before it goes on, so that memory is bounded.
     pub(crate) const MAX_HELD: usize = 20_000;
-    /// For this many matches the search looks for the prompt before them.
-    const MAX_TRACED: usize = 500;
 }
 
-/// How many rows back to look for the prompt of a message.
-const MAX_ROWS_BACK: u32 = 500;
+/// A conversation, and the bytes of one of its states.
+type Root = (String, Vec<u8>);
 
 /// Blobs without a known owner, and the owners found so far.
 struct Wanted {
@@ -49,40 +45,47 @@ impl Wanted {
     }
 }
 
-/// Returns the conversation of every hit, where one is known.
-pub(crate) fn find_owners(pool: &Pool, hits: &[BlobHit]) -> Vec<Option<String>> {
+/// Returns the conversation of every hit, where one is known. `prompts` finds the prompts in the database.
+pub(crate) fn find_owners(
+    pool: &Pool,
+    hits: &[BlobHit],
+    prompts: &dyn Fn() -> std::sync::Arc<RowsByRequest>,
+) -> Vec<Option<String>> {
     let ids: Vec<Option<BlobId>> = hits.iter().map(|hit| hit.blob_id.parse().ok()).collect();
     let open = ids.iter().flatten().copied().collect();
     let wanted = Mutex::new(Wanted { open, owners: HashMap::new() });
-    let roots = current_roots(pool, &wanted);
-    for depth in [Depth::Roots, Depth::Turns] {
-        if !is_empty(&wanted) {
-            parallel::map(&roots, |(owner, root)| walk(pool, owner, root, depth, &wanted));
+    let is_done = || lock(&wanted).open.is_empty();
+    // The earlier states repeat the current ones, except for what was edited away.
+    for family in [keys::CHECKPOINT, keys::BUBBLE_CHECKPOINT] {
+        let mut roots = checkpoint_roots(pool, family, &wanted);
+        if family == keys::CHECKPOINT {
+            let known = roots.iter().map(|(owner, _)| owner.clone()).collect();
+            roots.extend(inline_roots(pool, &known));
+        }
+        parallel::map(&roots, |(owner, root)| {
+            walk_state(root, &mut |visit| {
+                lock(&wanted).offer(visit.id, owner);
+                let is_needed = visit.kind.leads_on() && !is_done();
+                is_needed.then(|| pool.with(|database| blob(database, visit.id)).ok()).flatten()?
+            });
+        });
+        if is_done() {
+            break;
         }
     }
-    if !is_empty(&wanted) {
-        let older = older_roots(pool, &wanted);
-        parallel::map(&older, |(owner, root)| walk(pool, owner, root, Depth::Roots, &wanted));
-    }
-    let owners = wanted.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).owners;
+    let owners = std::mem::take(&mut lock(&wanted).owners);
     let mut found: Vec<Option<String>> =
         ids.iter().map(|id| owners.get(id.as_ref()?).cloned()).collect();
-    by_request(pool, hits, &mut found);
+    by_request(pool, hits, prompts, &mut found);
     found
 }
 
-fn is_empty(wanted: &Mutex<Wanted>) -> bool {
-    lock(wanted).open.is_empty()
-}
-
-/// The current states of conversations, as bytes.
-fn current_roots(pool: &Pool, wanted: &Mutex<Wanted>) -> Vec<(String, Vec<u8>)> {
-    let mut roots = checkpoint_roots(pool, keys::CHECKPOINT, wanted);
-    let known: HashSet<String> = roots.iter().map(|(owner, _)| owner.clone()).collect();
-    let inline = parallel::map(&keys::slices(keys::COMPOSER, 1), |slice| {
+/// The states that composers hold themselves, of conversations that are not known yet.
+fn inline_roots(pool: &Pool, known: &HashSet<String>) -> Vec<Root> {
+    let roots = parallel::map(&keys::slices(keys::COMPOSER, 1), |slice| {
         let mut roots = Vec::new();
         let _damage = pool.visit(Table::DiskKv, slice, &mut |row| {
-            if let Value::Bytes(bytes) = row.value
+            if let Value::Bytes(bytes) = &row.value
                 && let Some(owner) =
                     row.key.strip_prefix(keys::COMPOSER).filter(|owner| !known.contains(*owner))
                 && strings_of(bytes, "conversationState").any(|state| state.starts_with(b"~"))
@@ -95,19 +98,13 @@ fn current_roots(pool: &Pool, wanted: &Mutex<Wanted>) -> Vec<(String, Vec<u8>)> 
         });
         roots
     });
-    roots.extend(inline.into_iter().flatten());
-    roots
+    roots.into_iter().flatten().collect()
 }
 
-/// The earlier states of conversations.
-fn older_roots(pool: &Pool, wanted: &Mutex<Wanted>) -> Vec<(String, Vec<u8>)> {
-    checkpoint_roots(pool, keys::BUBBLE_CHECKPOINT, wanted)
-}
-
-fn checkpoint_roots(pool: &Pool, family: &str, wanted: &Mutex<Wanted>) -> Vec<(String, Vec<u8>)> {
+fn checkpoint_roots(pool: &Pool, family: &str, wanted: &Mutex<Wanted>) -> Vec<Root> {
     let mut checkpoints: Vec<(String, BlobId)> = Vec::new();
     let _damage = pool.visit(Table::DiskKv, &keys::beginning_with(family), &mut |row| {
-        if let Value::Bytes(bytes) = row.value
+        if let Value::Bytes(bytes) = &row.value
             && let Some(id) = blob_id_of(bytes)
         {
             let owner = match keys::split(family, row.key) {
@@ -126,87 +123,49 @@ fn checkpoint_roots(pool: &Pool, family: &str, wanted: &Mutex<Wanted>) -> Vec<(S
     roots.into_iter().flatten().collect()
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Depth {
-    /// The blobs that a root and its archives refer to.
-    Roots,
-    /// Also the blobs that its turns refer to. Each turn has to be read.
-    Turns,
-}
-
-fn walk(pool: &Pool, owner: &str, root: &[u8], depth: Depth, wanted: &Mutex<Wanted>) {
-    let mut pending: Vec<(BlobKind, BlobId)> = Vec::new();
-    let refer = |kind: BlobKind, bytes: &[u8], pending: &mut Vec<(BlobKind, BlobId)>| {
-        let mut ids = Vec::new();
-        // A blob that does not decode refers to nothing.
-        let _decoded = visit_references(kind, bytes, &mut |reference| {
-            if let Ok(id) = BlobId::try_from(reference.id) {
-                ids.push((reference.kind, id));
-            }
-        });
-        let mut wanted = lock(wanted);
-        for (kind, id) in ids {
-            wanted.offer(id, owner);
-            let leads_on = match kind {
-                BlobKind::Archive | BlobKind::SubagentState => true,
-                BlobKind::Turn | BlobKind::OldTurn | BlobKind::UserMessage | BlobKind::Step => {
-                    depth == Depth::Turns
-                }
-                // Earlier states are searched later, in their own step.
-                _ => false,
-            };
-            if leads_on {
-                pending.push((kind, id));
-            }
-        }
+/// Finds the owners of messages that no state refers to: a bubble has the request id of the message, or of the last
+/// prompt before it.
+fn by_request(
+    pool: &Pool,
+    hits: &[BlobHit],
+    prompts: &dyn Fn() -> std::sync::Arc<RowsByRequest>,
+    found: &mut [Option<String>],
+) {
+    let is_open = |(_, (hit, found)): &(usize, (&BlobHit, &Option<String>))| {
+        found.is_none() && hit.is_json
     };
-    refer(BlobKind::Root, root, &mut pending);
-    let mut seen = HashSet::new();
-    while let Some((kind, id)) = pending.pop() {
-        if !seen.insert(id) || is_empty(wanted) {
-            continue;
-        }
-        if let Ok(Some(bytes)) = pool.with(|database| blob(database, id)) {
-            refer(kind, &bytes, &mut pending);
-        }
-    }
-}
-
-/// Finds the owners of messages that no state refers to: a bubble has the same request id.
-fn by_request(pool: &Pool, hits: &[BlobHit], found: &mut [Option<String>]) {
-    let mut requests: HashMap<usize, String> = HashMap::new();
-    let mut n_traced = 0;
-    for (number, hit) in
-        hits.iter().enumerate().filter(|(number, hit)| found[*number].is_none() && hit.is_json)
-    {
-        let request = match &hit.request_id {
-            Some(request) => Some(request.clone()),
-            None if n_traced < BlobHit::MAX_TRACED => {
-                n_traced += 1;
-                pool.with(|database| request_before(database, hit.rowid)).ok().flatten()
-            }
-            None => None,
-        };
-        requests.extend(request.map(|request| (number, request)));
-    }
-    if requests.is_empty() {
+    let open: Vec<usize> = hits
+        .iter()
+        .zip(&*found)
+        .enumerate()
+        .filter(is_open)
+        .map(|(number, _)| number)
+        .collect();
+    if open.is_empty() {
         return;
     }
-    let wanted: HashSet<&[u8]> = requests.values().map(String::as_bytes).collect();
+    let prompts = prompts();
+    let mut rows: Vec<(i64, &String)> = prompts.iter().map(|(id, row)| (*row, id)).collect();
+    rows.sort_unstable();
+    let request_of = |hit: &BlobHit| {
+        hit.request_id.clone().or_else(|| {
+            let (row, id) = rows[..rows.partition_point(|(row, _)| *row <= hit.rowid)].last()?;
+            (hit.rowid - row < i64::from(MAX_ROWS)).then(|| (*id).clone())
+        })
+    };
+    let requests: Vec<(usize, String)> =
+        open.into_iter().filter_map(|number| Some((number, request_of(&hits[number])?))).collect();
+    let wanted: HashSet<&[u8]> = requests.iter().map(|(_, id)| id.as_bytes()).collect();
     let owners = parallel::map(&keys::slices(keys::BUBBLE, 2), |slice| {
         let mut owners: HashMap<String, String> = HashMap::new();
         let _damage = pool.visit(Table::DiskKv, slice, &mut |row| {
-            if let Value::Bytes(bytes) = row.value {
-                for request in strings_of(bytes, "requestId") {
-                    if wanted.contains(request)
-                        && let Some((owner, _)) = keys::split(keys::BUBBLE, row.key)
-                    {
-                        owners.insert(
-                            String::from_utf8_lossy(request).into_owned(),
-                            owner.to_owned(),
-                        );
-                    }
-                }
+            if let Value::Bytes(bytes) = &row.value
+                && let Some((owner, _)) = keys::split(keys::BUBBLE, row.key)
+            {
+                let named = strings_of(bytes, "requestId").filter(|id| wanted.contains(id));
+                owners.extend(
+                    named.map(|id| (String::from_utf8_lossy(id).into_owned(), owner.to_owned())),
+                );
             }
             ControlFlow::Continue(())
         });
@@ -228,22 +187,6 @@ fn strings_of<'a>(json: &'a [u8], name: &str) -> impl Iterator<Item = &'a [u8]> 
         let text = value.trim_ascii_start().strip_prefix(b"\"")?;
         Some(&text[..memchr::memchr(b'"', text)?])
     })
-}
-
-/// The request of the last prompt before a message.
-fn request_before(database: &Vscdb, rowid: i64) -> Result<Option<String>, ReadDatabaseError> {
-    let mut request = None;
-    database.visit_blobs(Neighbours::Before(rowid, MAX_ROWS_BACK), &mut |row| {
-        if let Value::Bytes(bytes) = row.value
-            && let Some(message) = read_agent_message("", &blob_content(bytes))
-            && message.request_id.is_some()
-        {
-            request = message.request_id;
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    })?;
-    Ok(request)
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ impl IndexableStore for IdeStore {
         for task in tasks_of(&[name.to_owned()]) {
             // Every search reports the damage.
             pool.visit(Table::DiskKv, task.range(), &mut |row| {
-                if let Value::Bytes(bytes) = row.value {
+                if let Value::Bytes(bytes) = &row.value {
                     match task {
                         Task::Blobs(_) => {
                             let content = blob_content(bytes);

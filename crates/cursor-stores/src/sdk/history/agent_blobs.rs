@@ -14,7 +14,7 @@ use crate::chat::{
     BlobId, ChatMeta, ChatStore, ChatStoreError, Fetched, LatestRoot, Rows, SubagentOrigin,
     meta_row, with_store,
 };
-use crate::database::again::ATTEMPTS;
+use crate::database::again::again_if;
 use crate::database::{OpenDatabaseError, ReadDatabaseError};
 use crate::model::Damage;
 use crate::plain_file::PlainFileError;
@@ -135,47 +135,47 @@ impl ChatBlobs {
     /// reason.
     fn read<T>(&self, read: impl Fn(&ChatStore) -> Result<T, ReadDatabaseError>) -> Option<T> {
         let mut store = self.store.borrow_mut();
-        for _ in 0..ATTEMPTS {
+        let is_change = |err: &ChatStoreError| {
+            matches!(err, ChatStoreError::Read(ReadDatabaseError::Changed))
+        };
+        let read = again_if(is_change, || {
             let open = match store.take() {
                 Some(open) => open,
-                None if self.is_unopenable.get() => return None,
-                None => match ChatStore::open_salvaged(&self.path) {
-                    Ok(open) => {
-                        self.loss.replace(open.loss().map(str::to_owned));
-                        open
-                    }
-                    Err(ChatStoreError::Read(ReadDatabaseError::Changed)) => continue,
-                    Err(error) => {
-                        self.is_unopenable.set(true);
-                        let is_there = !matches!(
-                            error,
-                            ChatStoreError::Database(OpenDatabaseError::File(
-                                PlainFileError::Missing { .. }
-                            ))
-                        );
-                        // A locked file is not damaged.
-                        if is_there && !error.is_locked() {
-                            self.loss.replace(Some(with_causes(&error)));
-                        }
-                        return None;
-                    }
-                },
+                None if self.is_unopenable.get() => return Ok(None),
+                None => self.open()?,
             };
             match read(&open) {
-                Err(ReadDatabaseError::Changed) => {}
+                Err(ReadDatabaseError::Changed) => Err(ReadDatabaseError::Changed.into()),
                 read => {
                     *store = Some(open);
-                    return match read {
-                        Ok(read) => Some(read),
-                        Err(error) => {
-                            self.loss.replace(Some(with_causes(&error)));
-                            None
-                        }
-                    };
+                    Ok(Some(read?))
                 }
             }
+        });
+        match read {
+            Ok(read) => read,
+            Err(error) if is_change(&error) => None,
+            Err(error) => {
+                self.is_unopenable.set(store.is_none());
+                let is_missing = matches!(
+                    error,
+                    ChatStoreError::Database(OpenDatabaseError::File(
+                        PlainFileError::Missing { .. }
+                    ))
+                );
+                // A locked file is not damaged.
+                if !is_missing && !error.is_locked() {
+                    self.loss.replace(Some(with_causes(&error)));
+                }
+                None
+            }
         }
-        None
+    }
+
+    fn open(&self) -> Result<ChatStore, ChatStoreError> {
+        let open = ChatStore::open_salvaged(&self.path)?;
+        self.loss.replace(open.loss().map(str::to_owned));
+        Ok(open)
     }
 }
 

@@ -5,14 +5,13 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension, Params, Row};
+use rusqlite::{OptionalExtension, Row};
 use serde_json::{Map, Value as Json};
 
 use super::fields::{at_ms, words};
-use super::row_query::{RowQuery, VisitRow, bounded, is_length};
-use crate::database::WrittenTable;
-use crate::database::again::again_if;
-use crate::database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
+use crate::database::{
+    ReadDatabaseError, ReadOnlyDatabase, UseDatabaseError, VisitRow, WrittenTable, again,
+};
 use crate::lenient_json;
 use crate::model::Damage;
 use crate::sdk::records::{Agent, Event, Payload, Run};
@@ -20,18 +19,8 @@ use crate::sdk::records::{Agent, Event, Payload, Run};
 /// How many lost rows are reported by name. The second constant sorts after all of their keys.
 const MAX_NAMED: usize = 20;
 const LAST: &str = "\u{10FFFF}";
-
-/// Says why `index.db` was not read.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum IndexDbError {
-    #[error(transparent)]
-    Open(#[from] OpenDatabaseError),
-    #[error(transparent)]
-    Read(#[from] ReadDatabaseError),
-    /// Not a store, or the main file of a new store that was copied without its log.
-    #[error("the database has no ordinary table `agents`; it may have been copied without its log")]
-    NotAStore,
-}
+/// A larger value is not loaded.
+pub(crate) const MAX_VALUE_BYTES: i64 = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Table {
@@ -43,20 +32,8 @@ pub(crate) enum Table {
 /// The database, open for reading.
 pub(crate) struct IndexDb {
     database: ReadOnlyDatabase,
-    agents: Vec<String>,
-    runs: Vec<String>,
-    events: Vec<String>,
-}
-
-impl IndexDbError {
-    /// True if the error will stay: the file is damaged, and not only in use.
-    pub(crate) fn is_lasting(&self) -> bool {
-        !matches!(
-            self,
-            Self::Open(OpenDatabaseError::Locked | OpenDatabaseError::Changing)
-                | Self::Read(ReadDatabaseError::Changed)
-        )
-    }
+    /// The columns of each table, empty if it does not exist.
+    columns: [Vec<String>; Table::ALL.len()],
 }
 
 /// Takes the values of a row, by column.
@@ -76,10 +53,25 @@ pub(crate) enum Columns {
 pub(crate) fn with_index<T>(
     path: &Path,
     mut work: impl FnMut(&IndexDb) -> Result<T, ReadDatabaseError>,
-) -> Result<T, IndexDbError> {
-    let is_change =
-        |err: &IndexDbError| matches!(err, IndexDbError::Read(ReadDatabaseError::Changed));
-    again_if(is_change, || Ok(work(&IndexDb::open(path)?)?))
+) -> Result<T, UseDatabaseError> {
+    again(|| Ok(work(&IndexDb::open(path)?)?))
+}
+
+/// Selects the row's number and its columns. For a value that is too large, selects its negative length.
+pub(crate) fn bounded(columns: &[&str]) -> String {
+    let mut selected = String::from("rowid");
+    for name in columns {
+        let name = format!("\"{}\"", name.replace('"', "\"\""));
+        selected += &format!(
+            ", CASE WHEN octet_length({name}) > {MAX_VALUE_BYTES} THEN -octet_length({name}) ELSE {name} END AS {name}"
+        );
+    }
+    selected
+}
+
+/// True for the negative length that [`bounded`] selects instead of a value.
+pub(crate) fn is_length(value: &Json) -> bool {
+    value.as_i64().is_some_and(|number| number < -MAX_VALUE_BYTES)
 }
 
 impl Table {
@@ -118,24 +110,22 @@ impl Table {
 }
 
 impl IndexDb {
-    fn open(path: &Path) -> Result<Self, IndexDbError> {
+    fn open(path: &Path) -> Result<Self, UseDatabaseError> {
         let database = ReadOnlyDatabase::open(path)?;
         database.check_small()?;
         let columns = |table: Table| database.columns(table.name(), &table.essential_columns());
-        let (agents, runs, events) =
-            (columns(Table::Agents)?, columns(Table::Runs)?, columns(Table::RunEvents)?);
-        if agents.is_empty() && runs.is_empty() && events.is_empty() {
-            return Err(IndexDbError::NotAStore);
+        let columns = [columns(Table::Agents)?, columns(Table::Runs)?, columns(Table::RunEvents)?];
+        if columns.iter().all(Vec::is_empty) {
+            // Not a store, or the main file of a new store that was copied without its log.
+            return Err(UseDatabaseError::NotAStore(
+                "the database has no ordinary table `agents`; it may have been copied without its log",
+            ));
         }
-        Ok(Self { database, agents, runs, events })
+        Ok(Self { database, columns })
     }
 
     fn columns(&self, table: Table) -> &[String] {
-        match table {
-            Table::Agents => &self.agents,
-            Table::Runs => &self.runs,
-            Table::RunEvents => &self.events,
-        }
+        &self.columns[table as usize]
     }
 
     /// Says what is missing from everything that is read here, and names lost rows.
@@ -181,8 +171,7 @@ impl IndexDb {
     pub(crate) fn agents(&self, id: Option<&str>) -> Result<Vec<Agent>, ReadDatabaseError> {
         let condition = if id.is_some() { "agent_id = ?1" } else { "?1 IS NULL" };
         let mut agents = Vec::new();
-        let query = (condition, "agent_id");
-        self.visit(Table::Agents, Columns::Listed, query, [id], &mut |row| {
+        self.visit(Table::Agents, Columns::Listed, condition, "agent_id", id, &mut |row| {
             agents.extend(Agent::from_row(&fields(row)?));
             Ok(ControlFlow::Continue(()))
         })?;
@@ -199,8 +188,7 @@ impl IndexDb {
         let condition = if agent_id.is_some() { "agent_id = ?1" } else { "?1 IS NULL" };
         let mut runs = Vec::new();
         let mut too_large = Vec::new();
-        let query = (condition, "agent_id");
-        self.visit(Table::Runs, columns, query, [agent_id], &mut |row| {
+        self.visit(Table::Runs, columns, condition, "agent_id", agent_id, &mut |row| {
             let row = fields(row)?;
             let run = Run::from_row(&row);
             if let (Some(run), Some(result)) = (&run, row.get("result"))
@@ -223,15 +211,8 @@ impl IndexDb {
     /// The events of a run, sorted.
     pub(crate) fn events(&self, run_id: &str) -> Result<Vec<Event>, ReadDatabaseError> {
         let mut events = Vec::new();
-        let query = ("run_id = ?1", "seq");
-        self.visit(Table::RunEvents, Columns::Known, query, [run_id], &mut |row| {
-            let mut row = fields(row)?;
-            events.push(Event {
-                seq: row.get("seq").and_then(Json::as_i64).unwrap_or_default(),
-                kind: words(row.get("event_type")).unwrap_or_default(),
-                at: at_ms(row.get("created_at")),
-                payload: payload(&mut row),
-            });
+        self.visit_events(run_id, &mut |row| {
+            events.push(Event::from_row(fields(row)?));
             Ok(ControlFlow::Continue(()))
         })?;
         events.sort_by_key(|event| event.seq);
@@ -240,7 +221,7 @@ impl IndexDb {
 
     /// The time of the latest event of a run.
     fn last_event_at(&self, run_id: &str) -> Result<Option<i64>, ReadDatabaseError> {
-        if !self.events.iter().any(|name| name == "created_at") {
+        if !self.columns(Table::RunEvents).iter().any(|name| name == "created_at") {
             return Ok(None);
         }
         self.database.read(|connection| {
@@ -279,8 +260,7 @@ impl IndexDb {
         let condition = format!("{column} = ?1");
         let names = self.columns(table);
         let mut too_large = Vec::new();
-        let query = (condition.as_str(), order);
-        self.visit(table, Columns::All, query, [equals], &mut |row| {
+        self.visit(table, Columns::All, &condition, order, Some(equals), &mut |row| {
             let mut values = Vec::with_capacity(names.len());
             for (place, name) in names.iter().enumerate() {
                 match row.get_ref(place + 1)? {
@@ -305,11 +285,11 @@ impl IndexDb {
                 continue;
             }
             let mut run = Run { updated: self.last_event_at(&id)?, id, ..Run::default() };
-            let query = ("run_id = ?1", "seq");
-            self.visit(Table::RunEvents, Columns::Known, query, [&run.id], &mut |row| {
-                let mut row = fields(row)?;
-                run.created = run.created.or(at_ms(row.get("created_at")));
-                if let Payload::Json(json) = payload(&mut row)
+            let id = run.id.clone();
+            self.visit_events(&id, &mut |row| {
+                let event = Event::from_row(fields(row)?);
+                run.created = run.created.or(event.at);
+                if let Payload::Json(json) = event.payload
                     && let Ok(envelope) = lenient_json::parse(&json)
                     && let Some(agent) = words(envelope.get("agentId"))
                 {
@@ -328,30 +308,23 @@ impl IndexDb {
         if !self.has(Table::RunEvents) {
             return Ok(Vec::new());
         }
-        self.database.read(|connection| {
-            // Skips from key to key, so that a run with many events costs no more than one with few.
-            let sql = "SELECT run_id FROM run_events WHERE run_id > ?1 ORDER BY run_id LIMIT 1";
-            let mut statement = connection.prepare(sql)?;
-            let mut runs: Vec<String> = Vec::new();
-            loop {
-                let last = runs.last().map(String::as_str).unwrap_or_default();
-                let mut rows = statement.query([last])?;
-                let next = match rows.next()? {
-                    Some(row) => match row.get_ref(0)? {
-                        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
-                        // Values that are not text sort after all texts.
-                        _ => return Ok(runs),
-                    },
-                    None => return Ok(runs),
-                };
-                // Bytes that are not UTF-8 would make the loop endless.
-                if next.as_str() <= last {
-                    return Ok(runs);
-                }
-                drop(rows);
-                runs.push(next);
+        // Skips from key to key, so that a run with many events costs no more than one with few.
+        let sql = "SELECT run_id FROM run_events WHERE run_id > ?1 ORDER BY run_id LIMIT 1";
+        let mut runs: Vec<String> = Vec::new();
+        loop {
+            let last = runs.last().map(String::as_str).unwrap_or_default();
+            let mut next = None;
+            self.database.visit_rows(sql, [last], &mut |row| {
+                // Values that are not text sort after all texts.
+                next = row.get_ref(0)?.as_str().ok().map(str::to_owned);
+                Ok(ControlFlow::Break(()))
+            })?;
+            // A key that does not follow would make the loop endless.
+            match next.filter(|next| next.as_str() > last) {
+                Some(next) => runs.push(next),
+                None => return Ok(runs),
             }
-        })
+        }
     }
 
     /// The number of rows of every ordinary table.
@@ -373,12 +346,23 @@ impl IndexDb {
         })
     }
 
-    fn visit<P: Params + Copy>(
+    fn visit_events(
+        &self,
+        run_id: &str,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<(), ReadDatabaseError> {
+        let condition = "run_id = ?1";
+        self.visit(Table::RunEvents, Columns::Known, condition, "seq", Some(run_id), visit)
+    }
+
+    /// Calls `visit` with rows. The first column of each is its number.
+    fn visit(
         &self,
         table: Table,
         columns: Columns,
-        (condition, order): (&str, &str),
-        params: P,
+        condition: &str,
+        order: &str,
+        equals: Option<&str>,
         visit: &mut VisitRow<'_>,
     ) -> Result<(), ReadDatabaseError> {
         let names = self.columns(table).iter().map(String::as_str);
@@ -386,8 +370,9 @@ impl IndexDb {
         if wanted.is_empty() {
             return Ok(());
         }
-        let query = RowQuery { table: table.name(), selected: bounded(&wanted), condition, order };
-        query.visit(&self.database, params, visit)
+        let (selected, table) = (bounded(&wanted), table.name());
+        let sql = format!("SELECT {selected} FROM {table} WHERE {condition} ORDER BY {order}");
+        self.database.visit_rows(&sql, [equals], visit)
     }
 }
 
@@ -407,16 +392,6 @@ fn fields(row: &Row<'_>) -> rusqlite::Result<Map<String, Json>> {
         fields.insert(statement.column_name(place)?.to_owned(), value);
     }
     Ok(fields)
-}
-
-fn payload(row: &mut Map<String, Json>) -> Payload {
-    match (row.remove("payload_json"), row.remove("payload_ref")) {
-        (Some(Json::String(text)), _) => Payload::Json(text.into_bytes()),
-        (Some(value), _) if is_length(&value) => Payload::TooLarge,
-        (Some(value), _) => Payload::Json(value.to_string().into_bytes()),
-        (None, Some(Json::String(reference))) => Payload::Elsewhere(reference),
-        (None, _) => Payload::Absent,
-    }
 }
 
 #[cfg(test)]

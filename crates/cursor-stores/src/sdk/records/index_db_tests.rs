@@ -3,7 +3,6 @@ use store_fixtures::open_writer;
 use store_fixtures::sdk::{Agent, Generation, write_database};
 
 use super::*;
-use crate::sdk::records::row_query::MAX_VALUE_BYTES;
 
 #[test]
 fn a_value_that_is_too_large_is_reported_and_not_loaded() {

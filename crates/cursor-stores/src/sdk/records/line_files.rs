@@ -8,13 +8,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value as Json};
 
-use super::fields::{at_ms, words};
 use crate::chat::BlobId;
 use crate::lenient_json;
 use crate::lines::{Line, LineReader};
 use crate::model::Damage;
 use crate::plain_file::{self, PlainFileError};
-use crate::sdk::records::{Agent, Event, Payload, Run};
+use crate::sdk::records::{Agent, Event, Run, row_of};
 
 pub(crate) const AGENTS: &str = "agents.ndjson";
 pub(crate) const RUNS: &str = "runs.ndjson";
@@ -46,16 +45,11 @@ impl LineFiles {
         id: Option<&str>,
         damage: &mut Vec<Damage>,
     ) -> Result<Vec<Agent>, PlainFileError> {
-        let mut agents = BTreeMap::new();
-        self.visit_objects(AGENTS, id.as_slice(), damage, &mut |document| {
-            // If an agent occurs twice, the last line counts.
-            if let Some(agent) = Agent::from_document(document)
-                && id.is_none_or(|id| id == agent.id)
-            {
-                agents.insert(agent.id.clone(), agent);
-            }
-        })?;
-        Ok(agents.into_values().collect())
+        let is_wanted = |agent: &Agent| id.is_none_or(|id| id == agent.id);
+        self.latest(AGENTS, id, damage, &|document| {
+            let agent = Agent::from_document(document).filter(is_wanted)?;
+            Some((agent.id.clone(), agent))
+        })
     }
 
     /// All runs, or those of one agent, unsorted.
@@ -64,15 +58,26 @@ impl LineFiles {
         agent_id: Option<&str>,
         damage: &mut Vec<Damage>,
     ) -> Result<Vec<Run>, PlainFileError> {
-        let mut runs = BTreeMap::new();
-        self.visit_objects(RUNS, agent_id.as_slice(), damage, &mut |document| {
-            if let Some(run) = Run::from_document(document)
-                && agent_id.is_none_or(|id| id == run.agent_id)
-            {
-                runs.insert(run.id.clone(), run);
-            }
+        let is_wanted = |run: &Run| agent_id.is_none_or(|id| id == run.agent_id);
+        self.latest(RUNS, agent_id, damage, &|document| {
+            let run = Run::from_document(document).filter(is_wanted)?;
+            Some((run.id.clone(), run))
+        })
+    }
+
+    /// What the lines that mention an agent say, by id. If an id occurs twice, the last line counts.
+    fn latest<T>(
+        &self,
+        name: &str,
+        agent_id: Option<&str>,
+        damage: &mut Vec<Damage>,
+        read: &dyn Fn(&Map<String, Json>) -> Option<(String, T)>,
+    ) -> Result<Vec<T>, PlainFileError> {
+        let mut latest = BTreeMap::new();
+        self.visit_objects(name, agent_id.as_slice(), damage, &mut |document| {
+            latest.extend(read(document));
         })?;
-        Ok(runs.into_values().collect())
+        Ok(latest.into_values().collect())
     }
 
     /// The events of these runs, sorted, in one pass over the file.
@@ -89,17 +94,7 @@ impl LineFiles {
         self.visit_objects(RUN_EVENTS, runs, damage, &mut |document| {
             let run = document.get("runId").and_then(Json::as_str).unwrap_or_default();
             let Some(of_run) = events.get_mut(run) else { return };
-            let payload = match (document.get("payload"), words(document.get("payloadRef"))) {
-                (None | Some(Json::Null), Some(reference)) => Payload::Elsewhere(reference),
-                (None | Some(Json::Null), None) => Payload::Absent,
-                (Some(payload), _) => Payload::Json(payload.to_string().into_bytes()),
-            };
-            of_run.push(Event {
-                seq: document.get("seq").and_then(Json::as_i64).unwrap_or_default(),
-                kind: words(document.get("eventType")).unwrap_or_default(),
-                at: at_ms(document.get("createdAt")),
-                payload,
-            });
+            of_run.push(Event::from_row(row_of(document)));
         })?;
         for events in events.values_mut() {
             events.sort_by_key(|event| event.seq);

@@ -3,13 +3,13 @@
 pub(crate) mod fields;
 pub(crate) mod index_db;
 pub(crate) mod line_files;
-pub(crate) mod row_query;
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
 
 use self::fields::{at_ms, token_usage, words};
+use self::index_db::is_length;
 use crate::chat::BlobId;
 use crate::lenient_json;
 use crate::model::{TokenUsage, TurnState};
@@ -112,6 +112,24 @@ pub(crate) enum Payload {
     Absent,
 }
 
+impl Event {
+    pub(crate) fn from_row(mut row: Map<String, Json>) -> Self {
+        let payload = match (row.remove("payload_json"), row.remove("payload_ref")) {
+            (Some(Json::String(text)), _) => Payload::Json(text.into_bytes()),
+            (Some(value), _) if is_length(&value) => Payload::TooLarge,
+            (Some(value), _) => Payload::Json(value.to_string().into_bytes()),
+            (None, Some(Json::String(reference))) => Payload::Elsewhere(reference),
+            (None, _) => Payload::Absent,
+        };
+        Self {
+            seq: row.get("seq").and_then(Json::as_i64).unwrap_or_default(),
+            kind: words(row.get("event_type")).unwrap_or_default(),
+            at: at_ms(row.get("created_at")),
+            payload,
+        }
+    }
+}
+
 impl AgentStatus {
     fn of(word: Option<&str>) -> Self {
         match word.unwrap_or_default().to_ascii_uppercase().as_str() {
@@ -168,15 +186,7 @@ impl Agent {
 
     /// Reads a line of `agents.ndjson`.
     pub(crate) fn from_document(document: &Map<String, Json>) -> Option<Self> {
-        Some(Self {
-            id: words(document.get("agentId"))?,
-            workspace: words(document.get("cwd")),
-            status: AgentStatus::of(document.get("status").and_then(Json::as_str)),
-            checkpoint: document.get("latestCheckpoint").and_then(checkpoint),
-            name: words(document.get("name")),
-            created: at_ms(document.get("createdAt")),
-            updated: at_ms(document.get("updatedAt")),
-        })
+        Self::from_row(&row_of(document))
     }
 }
 
@@ -210,30 +220,43 @@ impl Run {
 
     /// Reads a line of `runs.ndjson`.
     pub(crate) fn from_document(document: &Map<String, Json>) -> Option<Self> {
-        let text = |name: &str| words(document.get(name));
-        let status =
-            RunStatus::of(document.get("status").and_then(Json::as_str).unwrap_or_default());
+        let mut row = row_of(document);
         let model = document.get("model").unwrap_or(&Json::Null);
-        let updated = at_ms(document.get("updatedAt"));
-        Some(Self {
-            id: text("runId")?,
-            agent_id: text("agentId").unwrap_or_default(),
-            request_id: text("requestId"),
-            turn_number: document.get("turnNumber").and_then(Json::as_i64),
-            status,
-            model: words(model.get("id")).or_else(|| words(Some(model))),
-            model_params: model_params(model.get("params").unwrap_or(&Json::Null)),
-            start_checkpoint: document.get("startCheckpointRef").and_then(checkpoint),
-            checkpoint: document.get("latestCheckpointRef").and_then(checkpoint),
-            error: text("error").map(RunError::of),
-            usage: document.get("usage").and_then(token_usage),
-            result: text("result"),
-            created: at_ms(document.get("createdAt")),
-            updated,
-            started: at_ms(document.get("startedAt")),
-            ended: at_ms(document.get("endedAt")).or(updated.filter(|_| status.is_over())),
-        })
+        row.insert("model".to_owned(), model.get("id").unwrap_or(model).clone());
+        row.insert("model_params_json".to_owned(), model["params"].clone());
+        Self::from_row(&row)
     }
+}
+
+/// The columns that are called otherwise in a line.
+const COLUMNS_OF_LINES: [(&str, &str); 17] = [
+    ("agentId", "agent_id"),
+    ("cwd", "workspace_ref"),
+    ("latestCheckpoint", "latest_checkpoint_ref_json"),
+    ("runId", "run_id"),
+    ("requestId", "request_id"),
+    ("turnNumber", "turn_number"),
+    ("startCheckpointRef", "start_checkpoint_ref_json"),
+    ("latestCheckpointRef", "latest_checkpoint_ref_json"),
+    ("error", "error_code"),
+    ("usage", "usage_json"),
+    ("createdAt", "created_at"),
+    ("updatedAt", "updated_at"),
+    ("startedAt", "started_at"),
+    ("endedAt", "finished_at"),
+    ("eventType", "event_type"),
+    ("payload", "payload_json"),
+    ("payloadRef", "payload_ref"),
+];
+
+/// A line as the database would keep it.
+pub(crate) fn row_of(document: &Map<String, Json>) -> Map<String, Json> {
+    let column = |name: &String| {
+        let known = COLUMNS_OF_LINES.iter().find(|(of_line, _)| of_line == name);
+        known.map_or_else(|| name.clone(), |(_, column)| (*column).to_owned())
+    };
+    let known = document.iter().filter(|(_, value)| !value.is_null());
+    known.map(|(name, value)| (column(name), value.clone())).collect()
 }
 
 /// Sorts runs. Turn numbers start at 0 or 1, and a hostile store may repeat one.
@@ -245,12 +268,12 @@ pub(crate) fn sort_runs(runs: &mut [Run]) {
     });
 }
 
-/// JSON that a column keeps as text.
+/// JSON that a column keeps as text, and a line as it is.
 fn inner_json(column: Option<&Json>) -> Json {
-    column
-        .and_then(Json::as_str)
-        .and_then(|text| lenient_json::parse(text.as_bytes()).ok())
-        .unwrap_or(Json::Null)
+    match column {
+        Some(Json::String(text)) => lenient_json::parse(text.as_bytes()).unwrap_or_default(),
+        value => value.cloned().unwrap_or_default(),
+    }
 }
 
 /// The root that a reference names: `blobId` in columns, `rootBlobId` in documents.

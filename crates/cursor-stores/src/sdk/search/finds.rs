@@ -12,7 +12,9 @@ use serde_json::Value as Json;
 use crate::lenient_json;
 use crate::sdk::history::run_story::event_id;
 use crate::sdk::records::fields::words;
-use crate::search::{FieldMatch, Search, Snippet, search_bytes, search_json, search_text};
+use crate::search::{
+    FieldMatch, Matcher, Search, Snippet, search_bytes, search_json, search_text,
+};
 
 /// A piece of a model's text is never as large as a tool result.
 const LARGEST_PIECE: usize = 64 * 1024;
@@ -22,42 +24,34 @@ const MAX_JOINED_BYTES: usize = 16 * 1024 * 1024;
 /// With more matches than this, some may be reported twice.
 const MAX_SURROUNDINGS: usize = 10_000;
 
-/// The matches in one agent.
+/// The matches in one agent. They are reported when all of them come from one state of the store.
 pub(crate) struct Finds<'a> {
-    search: &'a Search<'a>,
-    pub(crate) key: &'a str,
-    /// How many matches an earlier attempt reported, before it had to start again.
-    n_known: usize,
-    n_found: usize,
+    matcher: &'a Matcher,
+    key: &'a str,
+    found: Vec<(Option<String>, FieldMatch)>,
     /// The text around matches in the events: the blobs repeat it.
     surroundings: HashSet<String>,
 }
 
 impl<'a> Finds<'a> {
-    pub(crate) fn new(search: &'a Search<'a>, key: &'a str) -> Self {
-        Self { search, key, n_known: 0, n_found: 0, surroundings: HashSet::new() }
+    pub(crate) fn new(matcher: &'a Matcher, key: &'a str) -> Self {
+        Self { matcher, key, found: Vec::new(), surroundings: HashSet::new() }
     }
 
-    /// Starts again, without reporting a match twice.
-    pub(crate) fn restart(&mut self) {
-        self.n_known = self.n_known.max(self.n_found);
-        self.n_found = 0;
-        self.surroundings.clear();
+    pub(crate) fn report(&mut self, search: &Search<'_>) -> ControlFlow<()> {
+        let mut found = self.found.drain(..);
+        found.try_for_each(|(message_id, found)| search.report(self.key, message_id, None, found))
     }
 
-    fn report(&mut self, message_id: Option<String>, found: FieldMatch) -> ControlFlow<()> {
-        self.n_found += 1;
-        if self.n_found <= self.n_known {
-            return ControlFlow::Continue(());
-        }
-        self.search.report(self.key, message_id, None, found)
+    fn add(&mut self, message_id: Option<String>, found: FieldMatch) {
+        self.found.push((message_id, found));
     }
 
     /// Looks through one value: JSON or text.
     fn look(&self, value: &[u8]) -> Option<FieldMatch> {
         match value.first() {
-            Some(b'{' | b'[') => search_json(self.search.matcher, value),
-            _ => search_bytes(self.search.matcher, "", value),
+            Some(b'{' | b'[') => search_json(self.matcher, value),
+            _ => search_bytes(self.matcher, "", value),
         }
     }
 
@@ -66,19 +60,19 @@ impl<'a> Finds<'a> {
         &mut self,
         value: &[u8],
         place: impl FnOnce() -> (Option<String>, String),
-    ) -> ControlFlow<()> {
-        let Some(found) = self.look(value) else { return ControlFlow::Continue(()) };
-        let (message_id, field) = place();
-        self.report(message_id, found.below(&field))
+    ) {
+        if let Some(found) = self.look(value) {
+            let (message_id, field) = place();
+            self.add(message_id, found.below(&field));
+        }
     }
 
     /// Searches a blob. Skips matches that the events had too.
-    pub(crate) fn blob(&mut self, id: &str, data: &[u8]) -> ControlFlow<()> {
-        match self.look(data) {
-            Some(found) if self.is_new(&found.snippet) => {
-                self.report(Some(id.to_owned()), found.below("blobs"))
-            }
-            _ => ControlFlow::Continue(()),
+    pub(crate) fn blob(&mut self, id: &str, data: &[u8]) {
+        if let Some(found) = self.look(data)
+            && self.is_new(&found.snippet)
+        {
+            self.add(Some(id.to_owned()), found.below("blobs"));
         }
     }
 
@@ -114,12 +108,7 @@ impl RunSearch {
         Self { run_id: run_id.to_owned(), joined: None, calls: HashSet::new() }
     }
 
-    pub(crate) fn event(
-        &mut self,
-        finds: &mut Finds<'_>,
-        seq: i64,
-        payload: &[u8],
-    ) -> ControlFlow<()> {
+    pub(crate) fn event(&mut self, finds: &mut Finds<'_>, seq: i64, payload: &[u8]) {
         let piece = piece_of(payload);
         let is_same = |joined: &Joined, field: &str| {
             joined.field == field && joined.text.len() < MAX_JOINED_BYTES
@@ -129,45 +118,39 @@ impl RunSearch {
                 joined.text += text
             }
             (_, Piece::Of { field, text }) => {
-                self.finish(finds)?;
+                self.finish(finds);
                 self.joined =
                     Some(Joined { field, first_seq: seq, text: text.to_string(), in_piece: None });
             }
             (_, Piece::Between) => {}
-            (_, Piece::Other) => self.finish(finds)?,
+            (_, Piece::Other) => self.finish(finds),
         }
-        let matcher = finds.search.matcher;
-        if !matcher.may_match_json(payload) {
-            return ControlFlow::Continue(());
+        if !finds.matcher.may_match_json(payload) {
+            return;
         }
         let (call, own) = without_known_ids(payload, finds.key, &self.run_id);
-        let Some(found) = search_json(matcher, &own) else {
-            return ControlFlow::Continue(());
-        };
+        let Some(found) = search_json(finds.matcher, &own) else { return };
         if let (Piece::Of { .. }, Some(joined)) = (piece, &mut self.joined) {
             joined.in_piece.get_or_insert((seq, found));
-            return ControlFlow::Continue(());
-        }
         // Every event of a call repeats its input.
-        if call.is_some_and(|call| !self.calls.insert((call, found.field.clone()))) {
-            return ControlFlow::Continue(());
+        } else if call.is_none_or(|call| self.calls.insert((call, found.field.clone()))) {
+            self.add(finds, seq, found);
         }
-        self.report(finds, seq, found)
     }
 
     /// Searches the text that was joined last. Call it once more at the end.
-    pub(crate) fn finish(&mut self, finds: &mut Finds<'_>) -> ControlFlow<()> {
-        let Some(joined) = self.joined.take() else { return ControlFlow::Continue(()) };
-        match (search_text(finds.search.matcher, joined.field, &joined.text), joined.in_piece) {
-            (Some(found), _) => self.report(finds, joined.first_seq, found),
-            (None, Some((seq, found))) => self.report(finds, seq, found),
-            (None, None) => ControlFlow::Continue(()),
+    pub(crate) fn finish(&mut self, finds: &mut Finds<'_>) {
+        let Some(joined) = self.joined.take() else { return };
+        match (search_text(finds.matcher, joined.field, &joined.text), joined.in_piece) {
+            (Some(found), _) => self.add(finds, joined.first_seq, found),
+            (None, Some((seq, found))) => self.add(finds, seq, found),
+            (None, None) => {}
         }
     }
 
-    fn report(&self, finds: &mut Finds<'_>, seq: i64, found: FieldMatch) -> ControlFlow<()> {
+    fn add(&self, finds: &mut Finds<'_>, seq: i64, found: FieldMatch) {
         finds.is_new(&found.snippet);
-        finds.report(Some(event_id(&self.run_id, seq)), found)
+        finds.add(Some(event_id(&self.run_id, seq)), found);
     }
 }
 

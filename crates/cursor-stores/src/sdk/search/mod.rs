@@ -13,17 +13,17 @@ use serde_json::Value as Json;
 
 use self::finds::{Finds, RunSearch};
 use crate::chat::ChatMeta;
-use crate::database::again::ATTEMPTS;
-use crate::database::{OpenDatabaseError, ReadDatabaseError, ReadOnlyDatabase};
+use crate::database::{ReadDatabaseError, ReadOnlyDatabase, again};
 use crate::lenient_json;
 use crate::model::Damage;
 use crate::parallel;
-use crate::plain_file::PlainFileError;
+use crate::plain_file::{PlainFileError, inspect};
 use crate::sdk::history::agent_blobs::{agents_with_chats, chat_path};
 use crate::sdk::history::run_story::event_id;
-use crate::sdk::records::index_db::{Columns, IndexDb, Table, with_index};
+use crate::sdk::records::index_db::{
+    Columns, IndexDb, Table, bounded, is_length, with_index,
+};
 use crate::sdk::records::line_files::{self, LineFiles, blob, visit_lines};
-use crate::sdk::records::row_query::{RowQuery, bounded, is_length};
 use crate::sdk::store::SdkStore;
 use crate::search::Search;
 
@@ -76,46 +76,47 @@ pub(crate) fn search_database(store: &SdkStore, search: &Search<'_>) -> Vec<Dama
     let n_shares = parallel::n_cores() * SHARES_PER_CORE;
     let shares: Vec<&[(String, Vec<String>)]> =
         work.chunks(work.len().div_ceil(n_shares).max(1)).collect();
-    let lost = parallel::map(&shares, |agents| {
-        let mut finds: Vec<Finds<'_>> =
-            agents.iter().map(|(id, _)| Finds::new(search, id)).collect();
-        let mut lost = match index_state {
-            IndexState::Readable => search_index(store, agents, &mut finds),
-            IndexState::Lost => Vec::new(),
-        };
-        for finds in finds.iter_mut().filter(|finds| !finds.key.is_empty()) {
-            if !search.is_over() {
-                search_chat(store, finds, &mut lost);
-            }
-        }
-        lost
-    });
+    let lost = parallel::map(&shares, |agents| search_share(store, agents, index_state, search));
     damage.extend(lost.into_iter().flatten());
     damage
 }
 
-/// Searches the rows of some agents. Agents that are done are not searched again if the database changes.
-fn search_index(
+/// Searches some agents, one after the other. Agents that are done are not searched again if the database changes.
+fn search_share(
     store: &SdkStore,
     agents: &[(String, Vec<String>)],
-    finds: &mut [Finds<'_>],
+    index_state: IndexState,
+    search: &Search<'_>,
 ) -> Vec<Damage> {
     let mut damage = Vec::new();
-    let mut rest = agents.iter().zip(finds).peekable();
-    let searched = with_index(&store.path, |index| {
-        while let Some(((agent_id, runs), finds)) = rest.peek_mut() {
-            finds.restart();
-            let mut lost = Vec::new();
-            if search_rows(index, agent_id, runs, finds, &mut lost)?.is_break() {
-                break;
+    let mut rest = agents;
+    while index_state == IndexState::Readable && !rest.is_empty() {
+        let searched = with_index(&store.path, |index| {
+            while let Some(((agent_id, runs), others)) = rest.split_first() {
+                let mut finds = Finds::new(search.matcher, agent_id);
+                let mut lost = Vec::new();
+                search_rows(index, agent_id, runs, &mut finds, &mut lost)?;
+                damage.append(&mut lost);
+                rest = others;
+                search_chat(store, agent_id, &mut finds, &mut damage);
+                if finds.report(search).is_break() {
+                    rest = &[];
+                }
             }
-            damage.append(&mut lost);
-            rest.next();
+            Ok(())
+        });
+        if let Err(error) = searched {
+            damage.push(Damage::new("index.db", with_causes(&error)));
+            break;
         }
-        Ok(())
-    });
-    if let Err(error) = searched {
-        damage.push(Damage::new("index.db", with_causes(&error)));
+    }
+    // Without the index, the agents' own databases are left.
+    for (agent_id, _) in rest {
+        let mut finds = Finds::new(search.matcher, agent_id);
+        search_chat(store, agent_id, &mut finds, &mut damage);
+        if finds.report(search).is_break() {
+            break;
+        }
     }
     damage
 }
@@ -126,38 +127,28 @@ fn search_rows(
     runs: &[String],
     finds: &mut Finds<'_>,
     damage: &mut Vec<Damage>,
-) -> Result<ControlFlow<()>, ReadDatabaseError> {
-    let mut flow = ControlFlow::Continue(());
+) -> Result<(), ReadDatabaseError> {
     for (table, id_column) in [(Table::Agents, "agent_id"), (Table::Runs, "run_id")] {
         index.visit_values(table, "agent_id", agent_id, damage, &mut |values| {
-            let id = || {
-                values
-                    .iter()
-                    .find(|(name, _)| *name == id_column)
-                    .map(|(_, id)| text_of(*id).into_owned())
-            };
-            flow = values.iter().try_for_each(|(name, value)| {
+            let id = values.iter().find(|(name, _)| *name == id_column);
+            for (name, value) in values {
                 finds.value(text_of(*value).as_bytes(), || {
-                    (id(), format!("{}.{name}", table.name()))
-                })
-            });
-            flow
+                    let id = id.map(|(_, id)| text_of(*id).into_owned());
+                    (id, format!("{}.{name}", table.name()))
+                });
+            }
+            ControlFlow::Continue(())
         })?;
-        if flow.is_break() {
-            return Ok(flow);
-        }
     }
     for run in runs {
         let mut of_run = RunSearch::new(run);
         index.visit_values(Table::RunEvents, "run_id", run, damage, &mut |values| {
-            flow = search_event(&mut of_run, run, values, finds);
-            flow
+            search_event(&mut of_run, run, values, finds);
+            ControlFlow::Continue(())
         })?;
-        if flow.is_break() || of_run.finish(finds).is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
+        of_run.finish(finds);
     }
-    Ok(flow)
+    Ok(())
 }
 
 fn search_event(
@@ -165,7 +156,7 @@ fn search_event(
     run: &str,
     values: &[(&str, ValueRef<'_>)],
     finds: &mut Finds<'_>,
-) -> ControlFlow<()> {
+) {
     let seq = values.iter().find_map(|(name, value)| match value {
         ValueRef::Integer(seq) if *name == "seq" => Some(*seq),
         _ => None,
@@ -175,15 +166,14 @@ fn search_event(
         match (*name, value) {
             ("run_id", _) => {}
             ("payload_json", ValueRef::Text(payload) | ValueRef::Blob(payload)) => {
-                of_run.event(finds, seq, payload)?;
+                of_run.event(finds, seq, payload);
             }
             (_, ValueRef::Text(value) | ValueRef::Blob(value)) => {
-                finds.value(value, || (Some(event_id(run, seq)), format!("run_events.{name}")))?;
+                finds.value(value, || (Some(event_id(run, seq)), format!("run_events.{name}")));
             }
             _ => {}
         }
     }
-    ControlFlow::Continue(())
 }
 
 fn text_of(value: ValueRef<'_>) -> std::borrow::Cow<'_, str> {
@@ -195,88 +185,65 @@ fn text_of(value: ValueRef<'_>) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Searches an agent's own database.
-fn search_chat(store: &SdkStore, finds: &mut Finds<'_>, damage: &mut Vec<Damage>) {
-    let path = chat_path(&store.directory, finds.key);
-    let place = format!("store.db of {}", finds.key);
-    for attempt in 1..=ATTEMPTS {
-        let database = match ReadOnlyDatabase::open(&path) {
-            Ok(database) => database,
-            Err(OpenDatabaseError::File(PlainFileError::Missing { .. })) => return,
-            Err(error) => return damage.push(Damage::new(place, with_causes(&error))),
-        };
-        let mut lost = Vec::new();
-        lost.extend(database.shortcoming().map(str::to_owned));
-        match search_tables(&database, finds, &mut lost) {
-            Err(ReadDatabaseError::Changed) if attempt < ATTEMPTS => continue,
-            Err(error) => lost.push(with_causes(&error)),
-            Ok(()) => {}
-        }
-        return damage.extend(lost.into_iter().map(|what| Damage::new(&place, what)));
+/// Searches an agent's own database. Events without an agent have none.
+fn search_chat(
+    store: &SdkStore,
+    agent_id: &str,
+    finds: &mut Finds<'_>,
+    damage: &mut Vec<Damage>,
+) {
+    let path = chat_path(&store.directory, agent_id);
+    if agent_id.is_empty() || matches!(inspect(&path), Err(PlainFileError::Missing { .. })) {
+        return;
     }
+    let searched = again(|| {
+        let database = ReadOnlyDatabase::open(&path)?;
+        let n_too_large = search_tables(&database, finds)?;
+        Ok((n_too_large, database.shortcoming().map(str::to_owned)))
+    });
+    let lost = match searched {
+        Ok((0, lost)) => lost.into_iter().collect(),
+        Ok((n, lost)) => {
+            lost.into_iter().chain([format!("{n} blobs are too large to search")]).collect()
+        }
+        Err(error) => vec![with_causes(&error)],
+    };
+    damage.extend(lost.into_iter().map(|what| Damage::new(format!("store.db of {agent_id}"), what)));
 }
 
 /// Searches the meta row and all blobs that can be read. A second attempt recognises earlier matches by the text around
-/// them.
+/// them. Returns the number of blobs that are too large.
 fn search_tables(
     database: &ReadOnlyDatabase,
     finds: &mut Finds<'_>,
-    lost: &mut Vec<String>,
-) -> Result<(), ReadDatabaseError> {
+) -> Result<u64, ReadDatabaseError> {
     if database.has_plain_table("meta", ["key", "value"])? {
-        let sought = search_meta(database, finds)?;
-        if sought.is_break() {
-            return Ok(());
-        }
+        let selected = bounded(&["value"]);
+        // There is one row. The query avoids the index, which may be damaged without an error.
+        let sql = format!("SELECT {selected} FROM meta WHERE +key = '0' ORDER BY rowid");
+        database.visit_rows(&sql, [], &mut |row| {
+            if let Ok(meta) = ChatMeta::from_row(text_of(row.get_ref(1)?).as_bytes()) {
+                // The fields hold a marker in place of the encryption key.
+                finds.blob("meta", Json::Object(meta.fields().clone()).to_string().as_bytes());
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
     }
     let mut n_too_large = 0;
     if database.has_plain_table("blobs", ["id", "data"])? {
-        let blobs = RowQuery {
-            table: "blobs",
-            selected: bounded(&["id", "data"]),
-            condition: "true",
-            order: "rowid",
-        };
-        blobs.visit(database, (), &mut |row| {
-            Ok(match row.get_ref(2)? {
+        let sql = format!("SELECT {} FROM blobs ORDER BY rowid", bounded(&["id", "data"]));
+        database.visit_rows(&sql, [], &mut |row| {
+            match row.get_ref(2)? {
                 ValueRef::Text(data) | ValueRef::Blob(data) => {
-                    finds.blob(&text_of(row.get_ref(1)?), data)
+                    finds.blob(&text_of(row.get_ref(1)?), data);
                 }
-                ValueRef::Integer(length) => {
-                    n_too_large += u64::from(is_length(&length.into()));
-                    ControlFlow::Continue(())
-                }
-                ValueRef::Null | ValueRef::Real(_) => ControlFlow::Continue(()),
-            })
+                ValueRef::Integer(length) => n_too_large += u64::from(is_length(&length.into())),
+                ValueRef::Null | ValueRef::Real(_) => {}
+            }
+            Ok(ControlFlow::Continue(()))
         })?;
     }
-    if n_too_large > 0 {
-        lost.push(format!("{n_too_large} blobs are too large to search"));
-    }
-    Ok(())
-}
-
-fn search_meta(
-    database: &ReadOnlyDatabase,
-    finds: &mut Finds<'_>,
-) -> Result<ControlFlow<()>, ReadDatabaseError> {
-    let row = RowQuery {
-        table: "meta",
-        selected: bounded(&["value"]),
-        // There is one row. The query avoids the index, which may be damaged without an error.
-        condition: "+key = '0'",
-        order: "rowid",
-    };
-    let mut flow = ControlFlow::Continue(());
-    row.visit(database, (), &mut |row| {
-        if let Ok(meta) = ChatMeta::from_row(text_of(row.get_ref(1)?).as_bytes()) {
-            // The fields hold a marker in place of the encryption key.
-            let fields = Json::Object(meta.fields().clone()).to_string();
-            flow = finds.blob("meta", fields.as_bytes());
-        }
-        Ok(flow)
-    })?;
-    Ok(flow)
+    Ok(n_too_large)
 }
 
 /// Searches the files of lines one after the other: every line has to be parsed anyway.
@@ -300,10 +267,10 @@ pub(crate) fn search_lines(files: &LineFiles, search: &Search<'_>) -> Vec<Damage
         let mut visit_line = |number: usize, line: &[u8]| {
             let document = lenient_json::parse(line).unwrap_or_default();
             let key = key(&document);
-            let mut finds = Finds::new(search, &key);
+            let mut finds = Finds::new(search.matcher, &key);
             let line_id = format!("{name}:{number}");
             match name {
-                line_files::RUN_EVENTS => search_event_line(document, &mut runs, &mut finds),
+                line_files::RUN_EVENTS => search_event_line(document, &mut runs, &mut finds, &key),
                 line_files::CHECKPOINTS => {
                     let data = document.as_object().and_then(|document| blob(document, &key));
                     match data {
@@ -313,6 +280,7 @@ pub(crate) fn search_lines(files: &LineFiles, search: &Search<'_>) -> Vec<Damage
                 }
                 _ => finds.value(line, || (Some(line_id), name.to_owned())),
             }
+            finds.report(search)
         };
         let visited = visit_lines(&files.file(name), &mut damage, &mut visit_line);
         if let Err(error) = visited {
@@ -320,7 +288,9 @@ pub(crate) fn search_lines(files: &LineFiles, search: &Search<'_>) -> Vec<Damage
         }
     }
     for (key, mut run) in runs.into_values() {
-        if run.finish(&mut Finds::new(search, &key)).is_break() {
+        let mut finds = Finds::new(search.matcher, &key);
+        run.finish(&mut finds);
+        if finds.report(search).is_break() {
             break;
         }
     }
@@ -331,18 +301,19 @@ fn search_event_line(
     mut document: Json,
     runs: &mut HashMap<String, (String, RunSearch)>,
     finds: &mut Finds<'_>,
-) -> ControlFlow<()> {
+    key: &str,
+) {
     let run_id = document["runId"].as_str().unwrap_or_default().to_owned();
     let seq = document["seq"].as_i64().unwrap_or_default();
     let payload = document.get_mut("payload").map(Json::take).unwrap_or_default();
     let (_, of_run) = runs
         .entry(run_id.clone())
-        .or_insert_with(|| (finds.key.to_owned(), RunSearch::new(&run_id)));
-    of_run.event(finds, seq, payload.to_string().as_bytes())?;
+        .or_insert_with(|| (key.to_owned(), RunSearch::new(&run_id)));
+    of_run.event(finds, seq, payload.to_string().as_bytes());
     if let Some(fields) = document.as_object_mut() {
         fields.remove("runId");
     }
     finds.value(document.to_string().as_bytes(), || {
         (Some(event_id(&run_id, seq)), line_files::RUN_EVENTS.to_owned())
-    })
+    });
 }

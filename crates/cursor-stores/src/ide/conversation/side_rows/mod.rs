@@ -14,7 +14,7 @@ use super::bubble::{Bubble, read_bubble};
 use super::gather::json_of;
 use crate::ide::database::keys;
 use crate::ide::database::pool::Pool;
-use crate::ide::database::{OwnedValue, Table};
+use crate::ide::database::{Table, Value};
 use crate::ide::lenient::{text, unpack};
 use crate::model::{Damage, MessageKind, Part};
 use crate::store::Extent;
@@ -134,25 +134,20 @@ impl<'a> SideRows<'a> {
         &mut self,
         family: &'static str,
         damage: &mut Vec<Damage>,
-    ) -> Vec<(String, OwnedValue)> {
+    ) -> Vec<(String, Value<'static>)> {
         let mut rows = Vec::new();
-        let range = keys::of_composer(family, self.id);
-        let lost = self.pool.visit(Table::DiskKv, &range, &mut |row| {
-            let own = keys::split(family, row.key).filter(|(owner, _)| *owner == self.id);
-            let Some((_, row_id)) = own else { return ControlFlow::Continue(()) };
-            let value = row.value.to_owned();
-            if !self.has_room_for(&value) {
+        damage.extend(self.pool.visit_own(family, self.id, &mut |row_id, row| {
+            if !self.has_room_for(&row.value) {
                 return ControlFlow::Break(());
             }
-            rows.push((row_id.to_owned(), value));
+            rows.push((row_id.to_owned(), row.value.into_owned()));
             ControlFlow::Continue(())
-        });
-        damage.extend(lost);
+        }));
         rows
     }
 
     /// The rows of a family that messages refer to.
-    fn referred_to(&mut self, family: &'static str) -> Vec<(String, OwnedValue)> {
+    fn referred_to(&mut self, family: &'static str) -> Vec<(String, Value<'static>)> {
         let mut ids: Vec<(usize, String)> = self
             .places
             .iter()
@@ -173,8 +168,8 @@ impl<'a> SideRows<'a> {
         rows
     }
 
-    fn has_room_for(&mut self, value: &OwnedValue) -> bool {
-        if let OwnedValue::Bytes(bytes) = value {
+    fn has_room_for(&mut self, value: &Value<'_>) -> bool {
+        if let Value::Bytes(bytes) = value {
             self.n_bytes = self.n_bytes.saturating_add(bytes.len());
         }
         self.n_bytes <= MAX_BYTES
@@ -185,21 +180,18 @@ impl<'a> SideRows<'a> {
         &mut self,
         family: &'static str,
         row_id: &str,
-        value: &OwnedValue,
+        value: &Value<'_>,
         bubbles: &mut [Bubble],
         damage: &mut Vec<Damage>,
     ) -> bool {
-        if *value == OwnedValue::Tombstone {
+        if *value == Value::Tombstone {
             return false;
         }
         let parts = match json_of(value) {
             Ok(row) => self.parts(family, row_id, &row),
             Err(what) => {
                 damage.push(Damage::new(format!("{family}{}:{row_id}", self.id), what));
-                match value {
-                    OwnedValue::Bytes(bytes) => vec![Part::damaged(bytes)],
-                    _ => Vec::new(),
-                }
+                value.bytes().ok().map(Part::damaged).into_iter().collect()
             }
         };
         if parts.is_empty() {
@@ -257,7 +249,7 @@ impl<'a> SideRows<'a> {
         }
         let key = text(&state["contentKey"])?;
         let value = self.pool.with(|database| database.get(Table::DiskKv, key)).ok()??;
-        let OwnedValue::Bytes(bytes) = &value else { return None };
+        let Value::Bytes(bytes) = &value else { return None };
         if bytes.len() > MAX_FIRST_BYTES || !self.has_room_for(&value) {
             return None;
         }
