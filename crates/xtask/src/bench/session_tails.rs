@@ -24,12 +24,14 @@ const BUCKET: &str = "0123456789abcdef0123456789abcdef";
 
 /// Commits a word to a store.
 type Write = Box<dyn FnMut(&str)>;
+/// Makes a store in a home.
+type Writer = fn(&Path) -> Write;
 
 /// Follows one conversation in each kind of store, and one of the chats of `many`. This process writes them.
 pub(super) fn measure(figures: &mut Figures, many: &Stage, scratch: &Path) -> anyhow::Result<()> {
     figures
         .section("sessions tail -f: from the commit of another process to the line that shows it");
-    let kinds: [(&str, fn(&Path) -> Write); 4] = [
+    let kinds: [(&str, Writer); 4] = [
         ("a chat of the command line", chat_writer),
         ("a conversation of the IDE", ide_writer),
         ("an agent of the SDK", sdk_writer),
