@@ -28,7 +28,7 @@ use cursor_home::{
 use serde_json::{Map, Value, json};
 
 use crate::process::groups::ProcessGroups;
-use crate::tools::read_regular_file;
+use crate::tools::read_json;
 use curl::Curl;
 use program::Program;
 use protocol::Connection;
@@ -36,8 +36,6 @@ use remote::Remote;
 
 /// The agent's variables that a server inherits; all others must be in `mcp.json`.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "TERM", "SHELL", "USER"];
-
-const MAX_CONFIGURATION_BYTES: u64 = 1024 * 1024;
 
 /// Everything that decides about the servers of a run.
 #[derive(Debug, Clone, Copy)]
@@ -351,14 +349,9 @@ fn approvals(project_directory: &ProjectDir) -> Vec<String> {
 }
 
 fn disabled(project_directory: &ProjectDir) -> DisabledServers {
-    let file =
-        read_regular_file(&project_directory.disabled_servers(), MAX_CONFIGURATION_BYTES).ok();
-    file.and_then(|file| DisabledServers::parse(&file.bytes).ok()).unwrap_or_default()
-}
-
-fn read_json(path: &Path) -> Option<Value> {
-    let file = read_regular_file(path, MAX_CONFIGURATION_BYTES).ok()?;
-    serde_json::from_slice(&file.bytes).ok()
+    let file = read_json(&project_directory.disabled_servers());
+    file.and_then(|file| DisabledServers::parse(file.to_string().as_bytes()).ok())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

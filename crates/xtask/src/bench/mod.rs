@@ -130,11 +130,11 @@ fn print(parts: &BTreeMap<String, Figures>, json: bool) -> anyhow::Result<()> {
 }
 
 fn measure(args: &Args, part: Part, out: &Path) -> anyhow::Result<()> {
-    let scratch = Scratch::new()?;
+    let scratch = out.parent().context("no scratch directory")?;
     let caretaker = release_binary("caretaker");
     let mut figures = Figures::default();
     match part {
-        Part::Parsing => parsing::measure(&mut figures, &scratch.0, &caretaker, args)?,
+        Part::Parsing => parsing::measure(&mut figures, scratch, &caretaker, args)?,
         Part::Daemon => daemon::measure(&mut figures, &caretaker, args)?,
         #[cfg(feature = "runs")]
         Part::Runs | Part::Launch | Part::Crowds => {
@@ -143,9 +143,9 @@ fn measure(args: &Args, part: Part, out: &Path) -> anyhow::Result<()> {
         #[cfg(not(feature = "runs"))]
         Part::Runs | Part::Launch | Part::Crowds => bail!("this build does not measure runs"),
         #[cfg(feature = "sessions")]
-        Part::Sessions => sessions::measure(&mut figures, &scratch.0, &caretaker, args.rounds)?,
+        Part::Sessions => sessions::measure(&mut figures, scratch, &caretaker, args.rounds)?,
         #[cfg(feature = "sessions")]
-        Part::Resume => resume::measure(&mut figures, &scratch.0, &caretaker, args.rounds)?,
+        Part::Resume => resume::measure(&mut figures, scratch, &caretaker, args.rounds)?,
         #[cfg(not(feature = "sessions"))]
         Part::Sessions | Part::Resume => bail!("this build does not measure sessions"),
     }
@@ -156,36 +156,26 @@ fn release_binary(name: &str) -> PathBuf {
     commands::target_dir().join("release").join(name)
 }
 
-const SCRATCH: &str = "bench-";
-
-/// A directory that the bench removes at its end.
+/// A directory for gigabytes, which the bench removes at its end. An interrupted bench leaves it to the next one.
 struct Scratch(PathBuf);
-
-/// Removes the files of interrupted benches, which may be gigabytes.
-fn remove_leftovers() {
-    for entry in std::fs::read_dir(commands::target_dir()).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(SCRATCH)?.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // A leftover that cannot be removed does no harm.
-            std::fs::remove_dir_all(entry.path()).ok();
-        }
-    }
-}
 
 impl Scratch {
     fn new() -> anyhow::Result<Self> {
-        remove_leftovers();
-        let directory = commands::target_dir().join(format!("{SCRATCH}{}", std::process::id()));
-        std::fs::create_dir_all(&directory)
-            .with_context(|| format!("`{}` could not be made", directory.display()))?;
-        Ok(Self(directory))
+        let scratch = Self(commands::target_dir().join("bench"));
+        scratch.remove();
+        std::fs::create_dir_all(&scratch.0)
+            .with_context(|| format!("`{}` could not be made", scratch.0.display()))?;
+        Ok(scratch)
+    }
+
+    fn remove(&self) {
+        // A leftover that cannot be removed does no harm.
+        std::fs::remove_dir_all(&self.0).ok();
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // If this fails, the next bench removes the directory: its name has the id of this process.
-        std::fs::remove_dir_all::<&Path>(self.0.as_ref()).ok();
+        self.remove();
     }
 }
