@@ -62,18 +62,15 @@ struct ModelStep {
     text: String,
 }
 
-/// The parts of the process that the turn uses.
-pub struct Surroundings {
-    pub output: Arc<Output>,
-    pub ears: Ears,
-    pub reentry: Reentry,
-    pub tools: ToolEnvironment,
-    pub store: SessionStore,
-}
-
 impl Turn {
-    pub fn new(plan: Plan, surroundings: Surroundings) -> Self {
-        let Surroundings { output, ears, reentry, tools, mut store } = surroundings;
+    pub fn new(
+        plan: Plan,
+        output: Arc<Output>,
+        ears: Ears,
+        reentry: Reentry,
+        tools: ToolEnvironment,
+        mut store: SessionStore,
+    ) -> Self {
         let crash_points: Arc<Mutex<Vec<CrashPoint>>> = Arc::default();
         let dies_at = Arc::clone(&crash_points);
         store.on_crash_point(move |point| {
