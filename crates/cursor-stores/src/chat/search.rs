@@ -38,11 +38,7 @@ const LARGE: u64 = 32 * 1024 * 1024;
 /// The limit for one chat. A pattern that matches more blobs says nothing.
 const MAX_CANDIDATES: usize = 20_000;
 
-pub(crate) fn search(
-    root: &ChatsRoot,
-    matcher: &Matcher,
-    found: Found<'_>,
-) -> Vec<Damage> {
+pub(crate) fn search(root: &ChatsRoot, matcher: &Matcher, found: Found<'_>) -> Vec<Damage> {
     let mut damage = Vec::new();
     let chats = root.chats(&mut damage);
     let search = Search::new(matcher, found);

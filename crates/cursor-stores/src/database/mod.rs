@@ -11,12 +11,12 @@ mod read_only;
 pub(crate) mod record_format;
 pub(crate) mod salvage;
 
+pub(crate) use again::{UseDatabaseError, again};
 pub use error::{OpenDatabaseError, ReadDatabaseError};
 pub(crate) use error::{contradiction, is_damage};
 pub use fingerprint::DatabaseFingerprint;
 pub(crate) use fingerprint::with_suffix;
 pub(crate) use holders::{changed_recently, is_open_for_writing};
 pub(crate) use index_check::IndexedTable;
-pub(crate) use again::{UseDatabaseError, again};
 pub(crate) use read_only::{ReadOnlyDatabase, VisitRow};
 pub(crate) use salvage::Table as WrittenTable;

@@ -106,10 +106,7 @@ pub(super) fn read_rows(place: &Place, keys: &[&'static str]) -> Rows {
 }
 
 fn is_missing(err: &UseDatabaseError) -> bool {
-    matches!(
-        err,
-        UseDatabaseError::Open(OpenDatabaseError::File(PlainFileError::Missing { .. }))
-    )
+    matches!(err, UseDatabaseError::Open(OpenDatabaseError::File(PlainFileError::Missing { .. })))
 }
 
 /// Adds the rows that can be read, and returns the failures.
@@ -163,9 +160,7 @@ fn query<T>(
     let pool = Pool::open_checked(path, Check::Keys(&ALL_KEYS))?;
     match pool.with(|database| Ok(database.has(Table::Items)))? {
         true => pool.with(ask),
-        false => Err(UseDatabaseError::NotAStore(
-            "the database has no ordinary table `ItemTable`",
-        )),
+        false => Err(UseDatabaseError::NotAStore("the database has no ordinary table `ItemTable`")),
     }
 }
 

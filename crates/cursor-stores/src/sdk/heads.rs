@@ -24,9 +24,8 @@ pub(super) fn make_head(store: &SdkStore, agent: &Agent, runs: &[Run]) -> Head {
         head.add_model(run.model.as_deref().unwrap_or_default());
         head.tokens = TokenUsage::sum(head.tokens, run.usage);
     }
-    head.activity = activity(agent.status, runs.last().map(|run| run.status), &|| {
-        store.has_writer()
-    });
+    head.activity =
+        activity(agent.status, runs.last().map(|run| run.status), &|| store.has_writer());
     head.shelf = match agent.status {
         AgentStatus::Archived => Shelf::Archived,
         _ if runs.is_empty() && agent.checkpoint.is_none() => Shelf::Empty,

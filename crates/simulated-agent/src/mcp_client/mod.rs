@@ -28,7 +28,7 @@ use cursor_home::{
 use serde_json::{Map, Value, json};
 
 use crate::process::groups::ProcessGroups;
-use crate::tools::read_regular_file;
+use crate::tools::read_json;
 use curl::Curl;
 use program::Program;
 use protocol::Connection;
@@ -36,8 +36,6 @@ use remote::Remote;
 
 /// The agent's variables that a server inherits; all others must be in `mcp.json`.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "TERM", "SHELL", "USER"];
-
-const MAX_CONFIGURATION_BYTES: u64 = 1024 * 1024;
 
 /// Everything that decides about the servers of a run.
 #[derive(Debug, Clone, Copy)]
@@ -126,13 +124,15 @@ pub struct McpClients {
 #[derive(Debug)]
 struct Server {
     name: String,
-    link: Link,
+    state: ServerState,
+    /// `None` unless the server is ready.
+    link: Option<Link>,
 }
 
 #[derive(Debug)]
-enum Link {
-    Up { connection: Box<dyn Connection>, tools: Vec<McpTool> },
-    Down(ServerState),
+struct Link {
+    connection: Box<dyn Connection>,
+    tools: Vec<McpTool>,
 }
 
 impl McpClients {
@@ -143,18 +143,19 @@ impl McpClients {
         let servers = thread::scope(|scope| {
             let started = definitions(setup).into_iter().map(|(name, definition)| {
                 let server = startable(&name, definition, setup, &approvals, &disabled);
-                let link = scope.spawn(move || match server {
-                    Ok(server) => link(&server, setup, processes),
-                    Err(why_not) => Link::Down(why_not),
-                });
-                (name, link)
+                (name, scope.spawn(move || link(&server?, setup, processes)))
             });
             // All servers start before the first `join`.
             let started: Vec<_> = started.collect();
-            let failed = || Link::Down(ServerState::Failed("connecting failed".to_owned()));
-            let servers = started.into_iter().map(|(name, link)| Server {
-                name,
-                link: link.join().unwrap_or_else(|_| failed()),
+            let failed = |_| Err(ServerState::Failed("connecting failed".to_owned()));
+            let servers = started.into_iter().map(|(name, linking)| {
+                match linking.join().unwrap_or_else(failed) {
+                    Ok(link) => {
+                        let state = ServerState::Ready { n_tools: link.tools.len() };
+                        Server { name, state, link: Some(link) }
+                    }
+                    Err(state) => Server { name, state, link: None },
+                }
             });
             servers.collect()
         });
@@ -162,39 +163,34 @@ impl McpClients {
     }
 
     pub fn list(&self) -> Vec<ServerStatus> {
-        let status = |server: &Server| {
-            let state = match &server.link {
-                Link::Up { tools, .. } => ServerState::Ready { n_tools: tools.len() },
-                Link::Down(state) => state.clone(),
-            };
-            ServerStatus { name: server.name.clone(), state }
+        let status = |server: &Server| ServerStatus {
+            name: server.name.clone(),
+            state: server.state.clone(),
         };
         self.servers.iter().map(status).collect()
     }
 
     /// All servers: the tools of those that answered, and the state of the others.
     pub fn as_json(&self) -> Value {
-        let server = |server: &Server| match &server.link {
-            Link::Up { tools, .. } => {
-                let tools: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-                json!({"name": server.name, "state": "ready", "tools": tools})
-            }
-            Link::Down(ServerState::Failed(why)) => {
-                json!({"name": server.name, "state": "failed", "why": why})
-            }
-            Link::Down(ServerState::NeedsLogin(why)) => {
-                json!({"name": server.name, "state": "needs_login", "why": why})
-            }
-            Link::Down(ServerState::Disabled) => json!({"name": server.name, "state": "disabled"}),
-            Link::Down(ServerState::NeedsApproval | ServerState::Ready { .. }) => {
-                json!({"name": server.name, "state": "needs_approval"})
+        let server = |Server { name, state, link }: &Server| {
+            let tools = link.iter().flat_map(|link| &link.tools).map(|tool| tool.name.as_str());
+            match state {
+                ServerState::Ready { .. } => {
+                    json!({"name": name, "state": "ready", "tools": tools.collect::<Vec<_>>()})
+                }
+                ServerState::Failed(why) => json!({"name": name, "state": "failed", "why": why}),
+                ServerState::NeedsLogin(why) => {
+                    json!({"name": name, "state": "needs_login", "why": why})
+                }
+                ServerState::Disabled => json!({"name": name, "state": "disabled"}),
+                ServerState::NeedsApproval => json!({"name": name, "state": "needs_approval"}),
             }
         };
         self.servers.iter().map(server).collect()
     }
 
     pub fn list_tools(&self, server: &str) -> Result<&[McpTool], McpCallError> {
-        self.link(server).map(|(_, tools)| tools)
+        self.link(server).map(|link| link.tools.as_slice())
     }
 
     /// Calls a tool and returns the result object of the protocol.
@@ -204,43 +200,33 @@ impl McpClients {
         tool: &str,
         args: &Map<String, Value>,
     ) -> Result<Value, McpCallError> {
-        let (connection, tools) = self.link(server)?;
+        let Link { connection, tools } = self.link(server)?;
         if !tools.iter().any(|known| known.name == tool) {
-            return Err(McpCallError::NoSuchTool {
-                server: server.to_owned(),
-                tool: tool.to_owned(),
-            });
+            let (server, tool) = (server.to_owned(), tool.to_owned());
+            return Err(McpCallError::NoSuchTool { server, tool });
         }
         let params = json!({"name": tool, "arguments": args});
         Ok(connection.request("tools/call", params, self.call_limit)?)
     }
 
-    fn link(&self, name: &str) -> Result<(&dyn Connection, &[McpTool]), McpCallError> {
-        let up = self.servers.iter().filter_map(|server| match &server.link {
-            Link::Up { connection, tools } => {
-                Some((server.name.as_str(), connection.as_ref(), tools.as_slice()))
-            }
-            Link::Down(_) => None,
-        });
-        up.clone()
-            .find(|(held, ..)| *held == name)
-            .map(|(_, connection, tools)| (connection, tools))
-            .ok_or_else(|| {
-                let names: Vec<&str> = up.map(|(held, ..)| held).collect();
-                let available = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-                McpCallError::NoSuchServer { server: name.to_owned(), available }
-            })
+    fn link(&self, name: &str) -> Result<&Link, McpCallError> {
+        let up =
+            || self.servers.iter().filter_map(|server| Some((&server.name, server.link.as_ref()?)));
+        up().find(|(held, _)| *held == name).map(|(_, link)| link).ok_or_else(|| {
+            let names: Vec<&str> = up().map(|(held, _)| held.as_str()).collect();
+            let available = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            McpCallError::NoSuchServer { server: name.to_owned(), available }
+        })
     }
 }
 
 impl Drop for McpClients {
     fn drop(&mut self) {
         // Every server hears it before the agent waits for the first one.
-        for server in &self.servers {
-            if let Link::Up { connection, .. } = &server.link {
-                connection.hang_up();
-            }
-        }
+        self.servers
+            .iter()
+            .flat_map(|server| &server.link)
+            .for_each(|link| link.connection.hang_up());
     }
 }
 
@@ -265,33 +251,31 @@ fn startable(
     Ok(server)
 }
 
-fn link(server: &McpServer, setup: &McpSetup<'_>, processes: &ProcessGroups) -> Link {
+/// Connects to a server and asks for its tools.
+fn link(
+    server: &McpServer,
+    setup: &McpSetup<'_>,
+    processes: &ProcessGroups,
+) -> Result<Link, ServerState> {
     let deadline = Instant::now() + setup.time_limits.connect;
-    let connection: Result<Box<dyn Connection>, RequestError> = match server.transport() {
-        Transport::Stdio => {
-            started(server, setup, processes).map(|program| Box::new(program) as Box<_>)
-        }
-        Transport::Remote => {
-            Ok(Box::new(Remote::new(server.definition(), Curl::new(setup.env, processes))))
-        }
-    };
-    let greeted = connection.and_then(|connection| {
-        let tools = protocol::greet(connection.as_ref(), deadline)?;
-        Ok((connection, tools))
-    });
-    match greeted {
-        Ok((connection, mut tools)) => {
-            if server.definition().contains_key("enabledTools") {
-                let enabled: Vec<&str> = texts(server, "enabledTools").collect();
-                tools.retain(|tool| enabled.contains(&tool.name.as_str()));
+    let greeted = || {
+        let connection: Box<dyn Connection> = match server.transport() {
+            Transport::Stdio => Box::new(started(server, setup, processes)?),
+            Transport::Remote => {
+                Box::new(Remote::new(server.definition(), Curl::new(setup.env, processes)))
             }
-            Link::Up { connection, tools }
+        };
+        let mut tools = protocol::greet(connection.as_ref(), deadline)?;
+        if server.definition().contains_key("enabledTools") {
+            let enabled: Vec<&str> = texts(server, "enabledTools").collect();
+            tools.retain(|tool| enabled.contains(&tool.name.as_str()));
         }
-        Err(err @ RequestError::NeedsLogin(_)) => {
-            Link::Down(ServerState::NeedsLogin(err.to_string()))
-        }
-        Err(err) => Link::Down(ServerState::Failed(err.to_string())),
-    }
+        Ok(Link { connection, tools })
+    };
+    greeted().map_err(|err| match err {
+        RequestError::NeedsLogin(_) => ServerState::NeedsLogin(err.to_string()),
+        err => ServerState::Failed(err.to_string()),
+    })
 }
 
 fn started(
@@ -351,14 +335,9 @@ fn approvals(project_directory: &ProjectDir) -> Vec<String> {
 }
 
 fn disabled(project_directory: &ProjectDir) -> DisabledServers {
-    let file =
-        read_regular_file(&project_directory.disabled_servers(), MAX_CONFIGURATION_BYTES).ok();
-    file.and_then(|file| DisabledServers::parse(&file.bytes).ok()).unwrap_or_default()
-}
-
-fn read_json(path: &Path) -> Option<Value> {
-    let file = read_regular_file(path, MAX_CONFIGURATION_BYTES).ok()?;
-    serde_json::from_slice(&file.bytes).ok()
+    let file = read_json(&project_directory.disabled_servers());
+    file.and_then(|file| DisabledServers::parse(file.to_string().as_bytes()).ok())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -182,7 +182,7 @@ pub fn list() -> String {
 }
 
 fn crash_points() -> String {
-    CrashPoint::ALL.map(CrashPoint::name).join(", ")
+    CrashPoint::names().collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -10,11 +10,8 @@ use std::path::{Path, PathBuf};
 use cursor_home::{CursorRoots, WorkspacePath, without_dots};
 use serde_json::Value;
 
-use crate::tools::{ParsedCommand, read_regular_file};
-use rule::Rule;
-
-/// More than the caches in `cli-config.json` need.
-const MAX_SETTINGS_BYTES: u64 = 4 * 1024 * 1024;
+use crate::tools::{ParsedCommand, SimpleCommand, read_json};
+use rule::{Kind, Rule, two};
 
 /// How much the agent may do beyond the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +40,6 @@ pub struct Permissions {
     allow: Vec<Rule>,
     deny: Vec<Rule>,
     workspace: PathBuf,
-    home: PathBuf,
 }
 
 /// Commands that the read-only modes run without an entry in the allow-list.
@@ -90,20 +86,27 @@ impl Permissions {
         workspace: &Path,
         home: &Path,
     ) -> Self {
+        let parse = |entry: &str| Rule::parse(entry, home);
         Self {
             policy,
-            allow: allow.iter().filter_map(|entry| Rule::parse(entry.as_ref())).collect(),
-            deny: deny.iter().filter_map(|entry| Rule::parse(entry.as_ref())).collect(),
+            allow: allow.iter().filter_map(|entry| parse(entry.as_ref())).collect(),
+            deny: deny.iter().filter_map(|entry| parse(entry.as_ref())).collect(),
             workspace: workspace.to_owned(),
-            home: home.to_owned(),
         }
     }
 
     pub(crate) fn shell(&self, command: &ParsedCommand) -> Verdict {
-        let denied = command
-            .commands
-            .iter()
-            .any(|command| self.deny.iter().any(|rule| rule.denies_command(command)));
+        let called = |name: &str, command: &SimpleCommand| {
+            let args: Vec<&str> = command.args.iter().map(|arg| arg.text.as_str()).collect();
+            two(name, &args.join(" "))
+        };
+        // A path does not hide a program from a deny entry. In an allow-list a path would let in any file called `ls`.
+        let denied = command.commands.iter().any(|command| {
+            let file_name = command.name.rsplit('/').next().unwrap_or_default();
+            [command.name.as_str(), file_name]
+                .iter()
+                .any(|name| lists(&self.deny, Kind::Shell, &called(name, command)))
+        });
         self.verdict(denied, || {
             // A command that was not parsed might run anything.
             !command.parsing_failed
@@ -112,37 +115,35 @@ impl Permissions {
                 && command.commands.iter().all(|command| {
                     let harmless = self.policy == ApprovalPolicy::ReadOnly
                         && READ_ONLY_COMMANDS.contains(&command.name.as_str());
-                    harmless || self.allow.iter().any(|rule| rule.allows_command(command))
+                    harmless || lists(&self.allow, Kind::Shell, &called(&command.name, command))
                 })
                 && (self.policy != ApprovalPolicy::ReadOnly || !command.has_output_redirect())
         })
     }
 
     pub(crate) fn read(&self, path: &Path) -> Verdict {
-        let names = self.names(path);
-        let denied = self.deny.iter().any(|rule| rule.is_about_reading(&names, &self.home));
-        if denied { Verdict::Denied } else { Verdict::Allowed }
+        if self.denies_path(Kind::Read, path) { Verdict::Denied } else { Verdict::Allowed }
     }
 
     pub(crate) fn write(&self, path: &Path) -> Verdict {
-        let names = self.names(path);
-        let denied = self.deny.iter().any(|rule| rule.is_about_writing(&names, &self.home));
         // The agent must not change the file that hides other files from it.
-        if denied || path.file_name() == Some(".cursorignore".as_ref()) {
+        if self.denies_path(Kind::Write, path) || path.file_name() == Some(".cursorignore".as_ref())
+        {
             return Verdict::Denied;
         }
         if self.policy == ApprovalPolicy::ReadOnly { Verdict::NotAllowed } else { Verdict::Allowed }
     }
 
     pub(crate) fn mcp(&self, server: &str, tool: &str) -> Verdict {
-        let denied = self.deny.iter().any(|rule| rule.is_about_mcp(server, tool));
-        self.verdict(denied, || self.allow.iter().any(|rule| rule.is_about_mcp(server, tool)))
+        self.listed(Kind::Mcp, &two(server, tool).to_lowercase())
     }
 
     pub(crate) fn web_fetch(&self, url: &str) -> Verdict {
-        let domain = domain(url);
-        let denied = self.deny.iter().any(|rule| rule.is_about_domain(&domain));
-        self.verdict(denied, || self.allow.iter().any(|rule| rule.is_about_domain(&domain)))
+        self.listed(Kind::WebFetch, &domain(url))
+    }
+
+    fn listed(&self, kind: Kind, subject: &str) -> Verdict {
+        self.verdict(lists(&self.deny, kind, subject), || lists(&self.allow, kind, subject))
     }
 
     fn verdict(&self, denied: bool, is_listed: impl Fn() -> bool) -> Verdict {
@@ -155,13 +156,18 @@ impl Permissions {
     }
 
     /// A pattern may name a path from the root or from the workspace.
-    fn names(&self, path: &Path) -> Vec<String> {
+    fn denies_path(&self, kind: Kind, path: &Path) -> bool {
         // A detour through `..` evades no pattern.
         let path = without_dots(path);
-        let relative =
-            path.strip_prefix(&self.workspace).ok().map(|path| path.to_string_lossy().into_owned());
-        relative.into_iter().chain([path.to_string_lossy().into_owned()]).collect()
+        [Some(path.as_path()), path.strip_prefix(&self.workspace).ok()]
+            .into_iter()
+            .flatten()
+            .any(|path| lists(&self.deny, kind, &path.to_string_lossy()))
     }
+}
+
+fn lists(rules: &[Rule], kind: Kind, subject: &str) -> bool {
+    rules.iter().any(|rule| rule.is_about(kind, subject))
 }
 
 /// The project's files from the shallowest to the deepest.
@@ -184,11 +190,6 @@ fn project_permissions(file: Value) -> Option<Value> {
 fn list(value: &Value) -> Option<Vec<String>> {
     let entries = value.as_array()?.iter();
     Some(entries.filter_map(Value::as_str).map(str::to_owned).collect())
-}
-
-fn read_json(path: &Path) -> Option<Value> {
-    let file = read_regular_file(path, MAX_SETTINGS_BYTES).ok()?;
-    serde_json::from_slice(&file.bytes).ok()
 }
 
 /// The host of an address, in lower case, without user and port.

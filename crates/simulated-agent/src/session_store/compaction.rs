@@ -4,11 +4,11 @@ use cursor_stores::chat::schema::{ConversationSummary, ConversationSummaryArchiv
 use prost::Message;
 
 use super::restore::Conversation;
-use super::{CrashPoint, SessionStore, WriteSessionError, messages};
+use super::{CrashPoint, SessionError, SessionStore, messages};
 
 impl SessionStore {
     /// Replaces the prompt by its summary and archives the old messages. Does nothing to an empty conversation.
-    pub fn compact(&mut self, summary: &str) -> Result<(), WriteSessionError> {
+    pub fn compact(&mut self, summary: &str) -> Result<(), SessionError> {
         let has_system =
             self.conversation.messages.first().is_some_and(|message| message["role"] == "system");
         let n_kept = usize::from(has_system);

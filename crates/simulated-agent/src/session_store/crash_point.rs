@@ -1,9 +1,11 @@
 //! The moments between two statements of the writer at which a process may die.
 
+use clap::ValueEnum;
+
 /// A moment between two autocommitted statements. The writer announces each one as it passes.
 ///
-/// `-->` in a description is what a reader finds when the process is killed there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The variants stand in the order in which a session passes them. `-->` in a description is what a reader finds when the process is killed there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 pub enum CrashPoint {
     /// Tables and the meta row exist --> no blob, empty root.
     StoreCreated,
@@ -30,41 +32,14 @@ pub enum CrashPoint {
 }
 
 impl CrashPoint {
-    /// Every point, in the order in which a session passes them.
-    pub const ALL: [Self; 11] = [
-        Self::StoreCreated,
-        Self::BeforeFirstRoot,
-        Self::AfterUserMessage,
-        Self::AfterBlobsBeforeRoot,
-        Self::BetweenRootAndMeta,
-        Self::MidTool,
-        Self::AfterToolBeforeResult,
-        Self::AfterResultBeforeCommit,
-        Self::FinalPending,
-        Self::BetweenMetaAndMetaJson,
-        Self::MidCompaction,
-    ];
-
-    /// The name by which scripts ask for the point.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::StoreCreated => "store-created",
-            Self::BeforeFirstRoot => "before-first-root",
-            Self::AfterUserMessage => "after-user-message",
-            Self::AfterBlobsBeforeRoot => "after-blobs-before-root",
-            Self::BetweenRootAndMeta => "between-root-and-meta",
-            Self::MidTool => "mid-tool",
-            Self::AfterToolBeforeResult => "after-tool-before-result",
-            Self::AfterResultBeforeCommit => "after-result-before-commit",
-            Self::FinalPending => "final-pending",
-            Self::BetweenMetaAndMetaJson => "between-meta-and-meta-json",
-            Self::MidCompaction => "mid-compaction",
-        }
+    /// Every name by which scripts ask for a point.
+    pub fn names() -> impl Iterator<Item = String> {
+        let values = Self::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        values.map(|value| value.get_name().to_owned())
     }
 
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|point| point.name() == name)
+        Self::from_str(name, false).ok()
     }
 }

@@ -52,43 +52,19 @@ pub struct SessionStore {
     crash_hook: Box<dyn Fn(CrashPoint) + Send>,
 }
 
-/// The reason why a session could not be opened.
+/// The reason why a session could not be opened, written or closed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenSessionError {
-    #[error("cannot create the session directory `{}`", .path.display())]
-    Directory { path: PathBuf, source: io::Error },
-    #[error("cannot write the session's meta.json")]
-    MetaFile(#[source] io::Error),
-    #[error("cannot open the session's store.db")]
+pub enum SessionError {
+    #[error("cannot use the session's files in `{}`", .path.display())]
+    Files { path: PathBuf, source: io::Error },
+    #[error("cannot use the session's store.db")]
     Database(#[from] rusqlite::Error),
-}
-
-/// The reason why a turn could not be written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum WriteSessionError {
-    #[error(transparent)]
-    Open(#[from] OpenSessionError),
-    #[error("cannot write the session's store.db")]
-    Database(#[from] rusqlite::Error),
-    #[error("cannot write the session's meta.json")]
-    MetaFile(#[source] io::Error),
     /// The prompt needs this message. Cursor's server answers such a turn with an error.
     #[error("blob not found: {id}")]
     BlobNotFound { id: BlobId },
     #[error("no turn is open")]
     NoTurn,
-}
-
-/// The reason why a session could not be closed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CloseSessionError {
-    #[error("cannot close the session's store.db")]
-    Database(#[from] rusqlite::Error),
-    #[error("cannot delete the empty session")]
-    Delete(#[source] io::Error),
 }
 
 impl SessionStore {
@@ -100,7 +76,7 @@ impl SessionStore {
         workspace: &WorkspacePath,
         session_id: Uuid,
         facts: SessionFacts,
-    ) -> Result<Self, OpenSessionError> {
+    ) -> Result<Self, SessionError> {
         let directory = roots.session_dir(workspace, session_id);
         let database = match directory.store_db() {
             path if path.exists() => Some(WritableStore::open(&path)?),
@@ -137,7 +113,7 @@ impl SessionStore {
         if store.facts.generation == Generation::V2026_09 {
             store.create_directory()?;
             store.meta_file = Some(store.found_or_new_meta_file());
-            store.write_meta_file().map_err(OpenSessionError::MetaFile)?;
+            store.write_meta_file()?;
         }
         Ok(store)
     }
@@ -206,7 +182,7 @@ impl SessionStore {
     }
 
     /// Closes the session.
-    pub fn close(self, how: Closing) -> Result<(), CloseSessionError> {
+    pub fn close(self, how: Closing) -> Result<(), SessionError> {
         let has_root = self.meta.latest_root() != LatestRoot::Absent;
         let has_blobs =
             self.database.as_ref().map(WritableStore::has_blobs).transpose()?.unwrap_or(false);
@@ -221,15 +197,14 @@ impl SessionStore {
             Generation::V2026_09 => !has_root && !has_blobs,
         };
         if how == Closing::Clean && is_empty && self.directory.path().exists() {
-            fs::remove_dir_all(self.directory.path()).map_err(CloseSessionError::Delete)?;
+            fs::remove_dir_all(self.directory.path())
+                .map_err(|source| failed(&self.directory, source))?;
         }
         Ok(())
     }
 
-    fn create_directory(&self) -> Result<(), OpenSessionError> {
-        let path = self.directory.path();
-        fs::create_dir_all(path)
-            .map_err(|source| OpenSessionError::Directory { path: path.to_path_buf(), source })
+    fn create_directory(&self) -> Result<(), SessionError> {
+        fs::create_dir_all(self.directory.path()).map_err(|source| failed(&self.directory, source))
     }
 
     fn found_or_new_meta_file(&self) -> SessionMetaFile {
@@ -243,16 +218,19 @@ impl SessionStore {
         })
     }
 
-    fn write_meta_file(&self) -> io::Result<()> {
-        match &self.meta_file {
-            Some(meta_file) => fs::write(self.directory.meta_json(), meta_file.to_json()),
-            None => Ok(()),
-        }
+    fn write_meta_file(&self) -> Result<(), SessionError> {
+        let Some(meta_file) = &self.meta_file else { return Ok(()) };
+        fs::write(self.directory.meta_json(), meta_file.to_json())
+            .map_err(|source| failed(&self.directory, source))
     }
 
     fn at(&self, point: CrashPoint) {
         (self.crash_hook)(point);
     }
+}
+
+fn failed(directory: &SessionDir, source: io::Error) -> SessionError {
+    SessionError::Files { path: directory.path().to_owned(), source }
 }
 
 fn new_meta(session_id: Uuid, facts: &SessionFacts) -> ChatMeta {

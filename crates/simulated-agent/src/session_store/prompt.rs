@@ -12,13 +12,13 @@ use uuid::Uuid;
 
 use super::restore::Conversation;
 use super::writer::OpenTurn;
-use super::{CrashPoint, SessionStore, WriteSessionError, messages, pending_messages};
+use super::{CrashPoint, SessionError, SessionStore, messages, pending_messages};
 
 impl SessionStore {
     /// Writes the user's prompt. First marks calls that an earlier process left unfinished as interrupted.
-    pub fn begin_turn(&mut self, prompt: &str, request_id: &str) -> Result<(), WriteSessionError> {
+    pub fn begin_turn(&mut self, prompt: &str, request_id: &str) -> Result<(), SessionError> {
         if let Some(id) = self.conversation.hole {
-            return Err(WriteSessionError::BlobNotFound { id });
+            return Err(SessionError::BlobNotFound { id });
         }
         self.create_database()?;
         let message_id = Uuid::new_v4().to_string();
@@ -46,7 +46,7 @@ impl SessionStore {
         Ok(())
     }
 
-    fn create_database(&mut self) -> Result<(), WriteSessionError> {
+    fn create_database(&mut self) -> Result<(), SessionError> {
         if self.database.is_none() {
             self.create_directory()?;
             let database = WritableStore::open(&self.directory.store_db())?;
@@ -62,7 +62,7 @@ impl SessionStore {
         &mut self,
         prompt: &str,
         message_id: &str,
-    ) -> Result<BlobId, WriteSessionError> {
+    ) -> Result<BlobId, SessionError> {
         let system = messages::system();
         let user_info = messages::user_info(&self.workspace);
         let id_of = |message: &Value| BlobId::of(message.to_string().as_bytes());
@@ -89,7 +89,7 @@ impl SessionStore {
         &mut self,
         prompt: &str,
         message_id: &str,
-    ) -> Result<BlobId, WriteSessionError> {
+    ) -> Result<BlobId, SessionError> {
         let state_before = match self.meta.latest_root() {
             LatestRoot::Blob(id) => id,
             // The turn before got no answer, so its prompt was never part of a root.

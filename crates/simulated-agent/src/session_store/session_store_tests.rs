@@ -211,7 +211,7 @@ fn a_message_that_is_missing_from_the_prompt_makes_every_turn_fail() {
     let before = bench.dump().meta;
     let mut store = bench.open();
     let err = store.begin_turn("and now?", "request").unwrap_err();
-    assert!(matches!(err, WriteSessionError::BlobNotFound { id } if id.to_string() == lost));
+    assert!(matches!(err, SessionError::BlobNotFound { id } if id.to_string() == lost));
     assert_eq!(bench.dump().meta, before);
 }
 
@@ -267,9 +267,9 @@ fn a_prompt_refers_to_the_state_before_it_which_is_stored_and_is_the_latest_root
 fn a_call_without_a_result_counts_as_interrupted_and_calls_out_of_order_are_refused() {
     let bench = Bench::new(Generation::V2026_09);
     let mut store = bench.open();
-    assert!(matches!(store.model_step(None, Some("hi"), &[]), Err(WriteSessionError::NoTurn)));
+    assert!(matches!(store.model_step(None, Some("hi"), &[]), Err(SessionError::NoTurn)));
     store.begin_turn("work", "request").unwrap();
-    assert!(matches!(store.tools_finished(&[]), Err(WriteSessionError::NoTurn)));
+    assert!(matches!(store.tools_finished(&[]), Err(SessionError::NoTurn)));
     store.model_step(None, None, &[shell_call("c", "sleep 9")]).unwrap();
     store.end_turn(None, "gave up").unwrap();
     let prompt = bench.dump().prompt();

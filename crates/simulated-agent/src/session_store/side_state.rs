@@ -84,10 +84,8 @@ pub(super) fn todos(
         .filter_map(|data| TodoItem::decode(data.as_slice()).ok());
     let items = items.map(|item| tools::TodoItem {
         status: match item.status() {
-            TodoStatus::Unspecified | TodoStatus::Pending => tools::TodoStatus::Pending,
-            TodoStatus::InProgress => tools::TodoStatus::InProgress,
-            TodoStatus::Completed => tools::TodoStatus::Completed,
-            TodoStatus::Cancelled => tools::TodoStatus::Cancelled,
+            TodoStatus::Unspecified => TodoStatus::Pending,
+            status => status,
         },
         id: item.id,
         content: item.content,
@@ -101,18 +99,11 @@ fn todo_item(todo: &Value) -> TodoItem {
     let time = |key: &str| {
         todo.get(key).and_then(Value::as_i64).or_else(|| text(key).parse().ok()).unwrap_or_default()
     };
-    let status = match text("status").to_ascii_uppercase().trim_start_matches("TODO_STATUS_") {
-        "PENDING" => TodoStatus::Pending,
-        "IN_PROGRESS" => TodoStatus::InProgress,
-        "COMPLETED" => TodoStatus::Completed,
-        "CANCELLED" => TodoStatus::Cancelled,
-        _ => TodoStatus::Unspecified,
-    };
     let dependencies = todo.get("dependencies").and_then(Value::as_array).into_iter().flatten();
     TodoItem {
         id: text("id").to_owned(),
         content: text("content").to_owned(),
-        status: status.into(),
+        status: tools::status_of(text("status")).into(),
         created_at: time("createdAt"),
         updated_at: time("updatedAt"),
         dependencies: dependencies.filter_map(Value::as_str).map(str::to_owned).collect(),

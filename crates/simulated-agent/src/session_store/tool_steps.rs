@@ -42,53 +42,40 @@ pub(super) fn tool_call(call: &ToolCallRecord, result: &Value) -> ToolCall {
     ToolCall { tool, tool_call_id: Some(call.call_id.clone()), ..ToolCall::default() }
 }
 
+/// Fills fields of a message from the JSON fields of the same names, in camel case.
+macro_rules! filled {
+    ($json:expr, $message:ident { $($field:ident)* }) => {{
+        let mut message = $message::default();
+        $(message.$field = $json.get(stringify!($field));)*
+        message
+    }};
+}
+
 fn shell(args: Json<'_>, result: Json<'_>) -> ShellToolCall {
+    let outcome = result.outcome().map(|(key, outcome)| {
+        let ended = filled!(outcome, ShellSuccess {
+            command working_directory exit_code signal stdout stderr execution_time shell_id interleaved_output
+        });
+        let refused = filled!(outcome, ShellRefusal { command working_directory }).encode_to_vec();
+        match key {
+            "success" => ShellOutcome::Success(ended),
+            // A failure has the fields of a success and more.
+            "failure" => ShellOutcome::Failure(ended.encode_to_vec()),
+            "timeout" => ShellOutcome::Timeout(refused),
+            "rejected" => ShellOutcome::Rejected(refused),
+            "permissionDenied" => ShellOutcome::PermissionDenied(refused),
+            _ => ShellOutcome::SpawnError(refused),
+        }
+    });
     ShellToolCall {
-        args: Some(ShellArgs {
-            command: args.text("command"),
-            working_directory: args.text("workingDirectory"),
-            timeout: args.number("timeout").unwrap_or_default(),
-            tool_call_id: args.text("toolCallId"),
-            simple_commands: args.texts("simpleCommands"),
-            file_output_threshold_bytes: args.number("fileOutputThresholdBytes"),
-            is_background: args.flag("isBackground").unwrap_or_default(),
-        }),
+        args: Some(filled!(args, ShellArgs {
+            command working_directory timeout tool_call_id simple_commands file_output_threshold_bytes is_background
+        })),
         result: Some(ShellResult {
-            result: shell_outcome(result),
-            is_background: result.flag("isBackground"),
-            terminals_folder: result.optional_text("terminalsFolder"),
-            pid: result.number("pid"),
-            ..ShellResult::default()
+            result: outcome,
+            ..filled!(result, ShellResult { is_background terminals_folder pid })
         }),
-        description: args.optional_text("description"),
-    }
-}
-
-fn shell_outcome(result: Json<'_>) -> Option<ShellOutcome> {
-    let (key, outcome) = result.outcome()?;
-    Some(match key {
-        "success" => ShellOutcome::Success(shell_end(outcome)),
-        // A failure has the fields of a success and more.
-        "failure" => ShellOutcome::Failure(shell_end(outcome).encode_to_vec()),
-        "timeout" => ShellOutcome::Timeout(shell_refusal(outcome)),
-        "rejected" => ShellOutcome::Rejected(shell_refusal(outcome)),
-        "permissionDenied" => ShellOutcome::PermissionDenied(shell_refusal(outcome)),
-        _ => ShellOutcome::SpawnError(shell_refusal(outcome)),
-    })
-}
-
-fn shell_end(outcome: Json<'_>) -> ShellSuccess {
-    ShellSuccess {
-        command: outcome.text("command"),
-        working_directory: outcome.text("workingDirectory"),
-        exit_code: outcome.number("exitCode").unwrap_or_default(),
-        signal: outcome.text("signal"),
-        stdout: outcome.text("stdout"),
-        stderr: outcome.text("stderr"),
-        execution_time: outcome.number("executionTime").unwrap_or_default(),
-        shell_id: outcome.number("shellId"),
-        interleaved_output: outcome.optional_text("interleavedOutput"),
-        ..ShellSuccess::default()
+        description: args.get("description"),
     }
 }
 
@@ -101,58 +88,36 @@ struct ShellRefusal {
     working_directory: String,
 }
 
-fn shell_refusal(outcome: Json<'_>) -> Vec<u8> {
-    let working_directory = outcome.text("workingDirectory");
-    ShellRefusal { command: outcome.text("command"), working_directory }.encode_to_vec()
-}
-
 fn read(args: Json<'_>, result: Json<'_>) -> ReadToolCall {
     let outcome = result.outcome().map(|(key, outcome)| match key {
-        "success" => ReadOutcome::Success(ReadToolSuccess {
-            output: outcome.optional_text("content").map(ReadOutput::Content),
-            is_empty: outcome.flag("isEmpty").unwrap_or_default(),
-            exceeded_limit: outcome.flag("exceededLimit").unwrap_or_default(),
-            total_lines: outcome.number("totalLines").unwrap_or_default(),
-            file_size: outcome.number("fileSize").unwrap_or_default(),
-            path: outcome.text("path"),
-        }),
-        _ => ReadOutcome::Error(only_text(outcome.text("errorMessage"))),
+        "success" => {
+            let mut success = filled!(outcome, ReadToolSuccess {
+                is_empty exceeded_limit total_lines file_size path
+            });
+            success.output = outcome.get::<Option<String>>("content").map(ReadOutput::Content);
+            ReadOutcome::Success(success)
+        }
+        _ => ReadOutcome::Error(outcome.only("error_message")),
     });
     ReadToolCall {
-        args: Some(ReadToolArgs {
-            path: args.text("path"),
-            offset: args.number("offset"),
-            limit: args.number("limit"),
-        }),
+        args: Some(filled!(args, ReadToolArgs { path offset limit })),
         result: Some(ReadToolResult { result: outcome }),
     }
 }
 
 fn edit(args: Json<'_>, result: Json<'_>) -> EditToolCall {
     let outcome = result.outcome().map(|(key, outcome)| match key {
-        "success" => EditOutcome::Success(EditSuccess {
-            path: outcome.text("path"),
-            lines_added: outcome.number("linesAdded"),
-            lines_removed: outcome.number("linesRemoved"),
-            diff_string: outcome.optional_text("diffString"),
-            before_full_file_content: outcome.optional_text("beforeFullFileContent"),
-            after_full_file_content: outcome.text("afterFullFileContent"),
-        }),
-        "fileNotFound" => EditOutcome::FileNotFound(only_text(outcome.text("path"))),
-        "readPermissionDenied" => {
-            EditOutcome::ReadPermissionDenied(only_text(outcome.text("path")))
-        }
-        "writePermissionDenied" => {
-            EditOutcome::WritePermissionDenied(only_text(outcome.text("path")))
-        }
-        "rejected" => EditOutcome::Rejected(only_text(outcome.text("path"))),
-        _ => EditOutcome::Error(only_text(outcome.text("path"))),
+        "success" => EditOutcome::Success(filled!(outcome, EditSuccess {
+            path lines_added lines_removed diff_string before_full_file_content after_full_file_content
+        })),
+        "fileNotFound" => EditOutcome::FileNotFound(outcome.only("path")),
+        "readPermissionDenied" => EditOutcome::ReadPermissionDenied(outcome.only("path")),
+        "writePermissionDenied" => EditOutcome::WritePermissionDenied(outcome.only("path")),
+        "rejected" => EditOutcome::Rejected(outcome.only("path")),
+        _ => EditOutcome::Error(outcome.only("path")),
     });
     EditToolCall {
-        args: Some(EditArgs {
-            path: args.text("path"),
-            stream_content: args.optional_text("streamContent"),
-        }),
+        args: Some(filled!(args, EditArgs { path stream_content })),
         result: Some(EditResult { result: outcome }),
     }
 }
@@ -161,11 +126,8 @@ fn mcp(args: Json<'_>, result: Json<'_>) -> McpToolCall {
     let given = args.0.get("args").and_then(Value::as_object).cloned().unwrap_or_default();
     McpToolCall {
         args: Some(McpArgs {
-            name: args.text("name"),
             args: given.into_iter().map(|(name, value)| (name, value.into())).collect(),
-            tool_call_id: args.text("toolCallId"),
-            provider_identifier: args.text("providerIdentifier"),
-            tool_name: args.text("toolName"),
+            ..filled!(args, McpArgs { name tool_call_id provider_identifier tool_name })
         }),
         result: Some(outline(result)),
         ..McpToolCall::default()
@@ -176,20 +138,12 @@ fn task(args: Json<'_>, result: Json<'_>) -> TaskToolCall {
     let outcome = result.outcome().map(|(key, outcome)| match key {
         "success" => TaskOutcome::Success(TaskSuccess {
             conversation_steps: spoken_steps(outcome),
-            agent_id: outcome.optional_text("agentId"),
-            is_background: outcome.flag("isBackground").unwrap_or_default(),
-            transcript_path: outcome.optional_text("transcriptPath"),
+            ..filled!(outcome, TaskSuccess { agent_id is_background transcript_path })
         }),
-        _ => TaskOutcome::Error(only_text(outcome.text("error"))),
+        _ => TaskOutcome::Error(outcome.only("error")),
     });
     TaskToolCall {
-        args: Some(TaskArgs {
-            description: args.text("description"),
-            prompt: args.text("prompt"),
-            model: args.optional_text("model"),
-            agent_id: args.optional_text("agentId"),
-            ..TaskArgs::default()
-        }),
+        args: Some(filled!(args, TaskArgs { description prompt model agent_id })),
         result: Some(TaskResult { result: outcome }),
     }
 }
@@ -198,7 +152,7 @@ fn task(args: Json<'_>, result: Json<'_>) -> TaskToolCall {
 fn spoken_steps(outcome: Json<'_>) -> Vec<ConversationStep> {
     let steps = outcome.0.get("conversationSteps").and_then(Value::as_array).into_iter().flatten();
     let spoken = steps.filter_map(|step| {
-        let text = Json(step.get("assistantMessage")?).text("text");
+        let text = Json(step.get("assistantMessage")?).get("text");
         Some(Step::AssistantMessage(AssistantMessage { text, ..AssistantMessage::default() }))
     });
     spoken.map(|step| ConversationStep { message: Some(step) }).collect()
@@ -209,10 +163,6 @@ fn spoken_steps(outcome: Json<'_>) -> Vec<ConversationStep> {
 struct OnlyText {
     #[prost(string, tag = "1")]
     text: String,
-}
-
-fn only_text(text: String) -> Vec<u8> {
-    OnlyText { text }.encode_to_vec()
 }
 
 /// A result reduced to its outcome. In every tool's union, success is member 1, and the error is mostly member 2.
@@ -238,27 +188,20 @@ fn outline(result: Json<'_>) -> Vec<u8> {
 struct Json<'a>(&'a Value);
 
 impl<'a> Json<'a> {
-    fn text(self, key: &str) -> String {
-        self.optional_text(key).unwrap_or_default()
+    /// The value of a field, by its name in snake case. A value of another type counts as missing.
+    fn get<F: Field>(self, name: &str) -> F {
+        let mut words = name.split('_');
+        let mut key = words.next().unwrap_or_default().to_owned();
+        for word in words {
+            let (first, rest) = word.split_at(1);
+            key += &(first.to_ascii_uppercase() + rest);
+        }
+        self.0.get(&key).and_then(F::read).unwrap_or_default()
     }
 
-    fn optional_text(self, key: &str) -> Option<String> {
-        self.0.get(key).and_then(Value::as_str).map(str::to_owned)
-    }
-
-    fn texts(self, key: &str) -> Vec<String> {
-        let items = self.0.get(key).and_then(Value::as_array).into_iter().flatten();
-        items.filter_map(Value::as_str).map(str::to_owned).collect()
-    }
-
-    fn flag(self, key: &str) -> Option<bool> {
-        self.0.get(key).and_then(Value::as_bool)
-    }
-
-    fn number<N: TryFrom<i64>>(self, key: &str) -> Option<N> {
-        let value = self.0.get(key)?;
-        let number = value.as_i64().or_else(|| value.as_str()?.parse().ok())?;
-        N::try_from(number).ok()
+    /// A message with one field, a text.
+    fn only(self, name: &str) -> Vec<u8> {
+        OnlyText { text: self.get(name) }.encode_to_vec()
     }
 
     /// The member of the union. The other keys of a result are plain fields beside it.
@@ -271,6 +214,48 @@ impl<'a> Json<'a> {
             .next()
     }
 }
+
+/// The type of a field in a message.
+trait Field: Default {
+    fn read(value: &Value) -> Option<Self>;
+}
+
+impl Field for String {
+    fn read(value: &Value) -> Option<Self> {
+        value.as_str().map(str::to_owned)
+    }
+}
+
+impl Field for bool {
+    fn read(value: &Value) -> Option<Self> {
+        value.as_bool()
+    }
+}
+
+impl Field for Vec<String> {
+    fn read(value: &Value) -> Option<Self> {
+        Some(value.as_array()?.iter().filter_map(String::read).collect())
+    }
+}
+
+impl<F: Field> Field for Option<F> {
+    fn read(value: &Value) -> Option<Self> {
+        F::read(value).map(Some)
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ty)*) => {$(
+        impl Field for $number {
+            fn read(value: &Value) -> Option<Self> {
+                let number = value.as_i64().or_else(|| value.as_str()?.parse().ok())?;
+                number.try_into().ok()
+            }
+        }
+    )*};
+}
+
+numbers! { i32 u32 i64 u64 }
 
 #[cfg(test)]
 #[path = "tool_steps_tests.rs"]

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use super::messages::{self, AssistantIdentity};
 use super::records::{ToolCallRecord, ToolResultRecord};
-use super::{CrashPoint, SessionStore, WriteSessionError, side_state, signed, tool_steps};
+use super::{CrashPoint, SessionError, SessionStore, side_state, signed, tool_steps};
 use crate::tools::Generation;
 
 /// The turn in progress.
@@ -68,7 +68,7 @@ impl SessionStore {
         thinking: Option<&str>,
         text: Option<&str>,
         calls: &[ToolCallRecord],
-    ) -> Result<(), WriteSessionError> {
+    ) -> Result<(), SessionError> {
         self.commit_open_answer()?;
         let answer = self.write_answer(thinking, text, calls)?;
         self.at(CrashPoint::AfterBlobsBeforeRoot);
@@ -82,11 +82,8 @@ impl SessionStore {
     }
 
     /// Writes the results of the last answer's calls. A call without a result counts as interrupted.
-    pub fn tools_finished(
-        &mut self,
-        results: &[ToolResultRecord],
-    ) -> Result<(), WriteSessionError> {
-        let answer = self.open_turn()?.answer.take().ok_or(WriteSessionError::NoTurn)?;
+    pub fn tools_finished(&mut self, results: &[ToolResultRecord]) -> Result<(), SessionError> {
+        let answer = self.open_turn()?.answer.take().ok_or(SessionError::NoTurn)?;
         self.at(CrashPoint::AfterToolBeforeResult);
         self.commit_answer(&answer, results)?;
         self.at(CrashPoint::AfterResultBeforeCommit);
@@ -96,11 +93,7 @@ impl SessionStore {
     }
 
     /// Writes the last answer and ends the turn. Not every turn ends with an answer: `text` may be empty.
-    pub fn end_turn(
-        &mut self,
-        thinking: Option<&str>,
-        text: &str,
-    ) -> Result<(), WriteSessionError> {
+    pub fn end_turn(&mut self, thinking: Option<&str>, text: &str) -> Result<(), SessionError> {
         if thinking.is_some() || !text.is_empty() {
             self.commit_open_answer()?;
             let answer =
@@ -117,7 +110,7 @@ impl SessionStore {
         } else {
             self.commit_open_answer()?;
         }
-        let turn = self.turn.take().ok_or(WriteSessionError::NoTurn)?;
+        let turn = self.turn.take().ok_or(SessionError::NoTurn)?;
         if self.is_dated() {
             let timestamp_ms = now_ms();
             let duration_ms = timestamp_ms.saturating_sub(turn.started_ms);
@@ -139,7 +132,7 @@ impl SessionStore {
         thinking: Option<&str>,
         text: Option<&str>,
         calls: &[ToolCallRecord],
-    ) -> Result<Answer, WriteSessionError> {
+    ) -> Result<Answer, SessionError> {
         let at_ms = now_ms();
         let asked_ms = self.open_turn()?.asked_ms;
         let is_dated = self.is_dated();
@@ -173,7 +166,7 @@ impl SessionStore {
         Ok(Answer { pending, calls: calls.to_vec(), at_ms })
     }
 
-    fn commit_open_answer(&mut self) -> Result<(), WriteSessionError> {
+    fn commit_open_answer(&mut self) -> Result<(), SessionError> {
         if self.open_turn()?.answer.is_some() { self.tools_finished(&[]) } else { Ok(()) }
     }
 
@@ -182,7 +175,7 @@ impl SessionStore {
         &mut self,
         answer: &Answer,
         results: &[ToolResultRecord],
-    ) -> Result<(), WriteSessionError> {
+    ) -> Result<(), SessionError> {
         self.add_message(messages::committed(&answer.pending))?;
         let finished_ms = now_ms();
         let after_ms = finished_ms.saturating_sub(answer.at_ms);
@@ -202,7 +195,7 @@ impl SessionStore {
                     (Some(answer.at_ms), Some(finished_ms));
             }
             self.write_step(Step::ToolCall(Box::new(step)))?;
-            let database = self.database.as_ref().ok_or(WriteSessionError::NoTurn)?;
+            let database = self.database.as_ref().ok_or(SessionError::NoTurn)?;
             side_state::note(
                 &mut self.conversation.root,
                 database,
@@ -216,20 +209,20 @@ impl SessionStore {
         Ok(())
     }
 
-    pub(super) fn add_message(&mut self, message: Value) -> Result<(), WriteSessionError> {
+    pub(super) fn add_message(&mut self, message: Value) -> Result<(), SessionError> {
         let id = self.database()?.put(message.to_string().as_bytes())?;
         self.conversation.push(id, message);
         Ok(())
     }
 
-    fn write_step(&mut self, step: Step) -> Result<(), WriteSessionError> {
+    fn write_step(&mut self, step: Step) -> Result<(), SessionError> {
         let id = self.database()?.put(&ConversationStep { message: Some(step) }.encode_to_vec())?;
         self.open_turn()?.structure.steps.push(id.to_vec());
         Ok(())
     }
 
     /// Writes the next version of the turn in place of the one before.
-    fn write_turn(&mut self) -> Result<(), WriteSessionError> {
+    fn write_turn(&mut self) -> Result<(), SessionError> {
         let turn = self.open_turn()?;
         let is_next_version = std::mem::replace(&mut turn.is_in_root, true);
         let structure = Turn::AgentConversationTurn(turn.structure.clone());
@@ -245,7 +238,7 @@ impl SessionStore {
     }
 
     /// Writes the root, then makes it the latest.
-    pub(super) fn checkpoint(&mut self) -> Result<(), WriteSessionError> {
+    pub(super) fn checkpoint(&mut self) -> Result<(), SessionError> {
         let id = self.database()?.put(&self.conversation.root.encode_to_vec())?;
         self.at(CrashPoint::BetweenRootAndMeta);
         self.meta.set_latest_root(id);
@@ -256,13 +249,13 @@ impl SessionStore {
         }
     }
 
-    fn touch_meta_file(&mut self) -> Result<(), WriteSessionError> {
+    fn touch_meta_file(&mut self) -> Result<(), SessionError> {
         if let Some(meta_file) = &mut self.meta_file {
             meta_file.has_conversation = Some(true);
             meta_file.updated_at_ms = Some(signed(now_ms()));
             meta_file.title = self.meta.name().filter(|name| *name != UNNAMED).map(str::to_owned);
         }
-        self.write_meta_file().map_err(WriteSessionError::MetaFile)
+        self.write_meta_file()
     }
 
     pub(super) fn count_tokens(&mut self) {
@@ -279,12 +272,12 @@ impl SessionStore {
         self.facts.generation == Generation::V2026_09
     }
 
-    fn open_turn(&mut self) -> Result<&mut OpenTurn, WriteSessionError> {
-        self.turn.as_mut().ok_or(WriteSessionError::NoTurn)
+    fn open_turn(&mut self) -> Result<&mut OpenTurn, SessionError> {
+        self.turn.as_mut().ok_or(SessionError::NoTurn)
     }
 
-    pub(super) fn database(&self) -> Result<&WritableStore, WriteSessionError> {
-        self.database.as_ref().ok_or(WriteSessionError::NoTurn)
+    pub(super) fn database(&self) -> Result<&WritableStore, SessionError> {
+        self.database.as_ref().ok_or(SessionError::NoTurn)
     }
 }
 

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use cursor_home::{CursorRoots, ProjectDir, WorkspacePath, trust_marker_json};
 use ground::now_ms;
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::command_line::Options;
@@ -23,6 +22,7 @@ use crate::process::failures::{BAD_API_KEY, NOT_LOGGED_IN};
 use crate::process::stdout::OutputFormat;
 use crate::script::{Order, Script, source};
 use crate::session_store::{self, SessionMode, SessionStore};
+use crate::tools::read_json;
 use cli_config::Settings;
 use models::Model;
 
@@ -296,10 +296,8 @@ pub fn project_root(workspace: &WorkspacePath) -> WorkspacePath {
 }
 
 fn has_token(auth_file: &Path) -> bool {
-    fs::read(auth_file)
-        .ok()
-        .and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
-        .is_some_and(|auth| auth["accessToken"].as_str().is_some_and(|token| !token.is_empty()))
+    let auth = read_json(auth_file).unwrap_or_default();
+    auth["accessToken"].as_str().is_some_and(|token| !token.is_empty())
 }
 
 fn trust_required(workspace: &WorkspacePath) -> String {

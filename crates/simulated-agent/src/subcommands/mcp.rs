@@ -12,6 +12,7 @@ use crate::process::ending::Ending;
 use crate::process::groups::ProcessGroups;
 use crate::say;
 use crate::startup::{Startup, project_root};
+use crate::tools::read_json;
 
 pub(super) fn run(startup: &Startup<'_>, verb: &McpVerb) -> Result<(), Ending> {
     let workspace = startup.workspace()?;
@@ -126,8 +127,4 @@ fn change_list(path: &Path, change: impl FnOnce(&mut Vec<Value>)) -> Result<(), 
         fs::write(path, format!("{:#}\n", json!(after)))?;
     }
     Ok(())
-}
-
-fn read_json(path: &Path) -> Option<Value> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
 }

@@ -24,7 +24,7 @@ use crate::session_store::{Closing, SessionFacts, SessionMode, SessionStore};
 use crate::startup::cli_config::Settings;
 use crate::startup::{Plan, Startup, models, project_root};
 use crate::tools::{Generation, TodoList, ToolEnvironment};
-use crate::turn::{Surroundings, Turn};
+use crate::turn::Turn;
 use crate::{VERSION, say};
 
 const EMAIL: &str = "simulated@example.com";
@@ -81,8 +81,7 @@ fn answer(startup: &Startup<'_>, words: &[String]) -> Result<(), Ending> {
         ..tools(startup, &plan, generation, &processes)
     };
     let reentry = startup.environment.reentry.clone();
-    let surroundings = Surroundings { output, ears, reentry, tools, store };
-    let outcome = Turn::new(plan, surroundings).perform();
+    let outcome = Turn::new(plan, output, ears, reentry, tools, store).perform();
     processes.kill_all();
     outcome?;
     if waits_for_stdin {

@@ -14,8 +14,9 @@ mod web;
 pub use shell::{Background, ShellRequest};
 pub use todos::{TodoItem, TodoList, TodoStatus, TodoUpdate};
 
-pub(crate) use files::read_regular_file;
+pub(crate) use files::read_json;
 pub(crate) use shell::{ParsedCommand, SimpleCommand};
+pub(crate) use todos::status_of;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

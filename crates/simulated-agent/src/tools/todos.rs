@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+pub use cursor_stores::chat::schema::TodoStatus;
 use ground::now_ms;
 use serde_json::{Value, json};
 
@@ -15,34 +16,26 @@ pub struct TodoItem {
     pub status: TodoStatus,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TodoStatus {
-    Pending,
-    InProgress,
-    Completed,
-    Cancelled,
+/// Every status, with the model's name for it.
+const STATUSES: [(TodoStatus, &str); 4] = [
+    (TodoStatus::Pending, "pending"),
+    (TodoStatus::InProgress, "in_progress"),
+    (TodoStatus::Completed, "completed"),
+    (TodoStatus::Cancelled, "cancelled"),
+];
+
+fn model_name(status: TodoStatus) -> &'static str {
+    STATUSES.iter().find(|(known, _)| *known == status).map_or("pending", |(_, name)| name)
 }
 
-impl TodoStatus {
-    /// The name in the stream.
-    fn stream_name(self) -> &'static str {
-        match self {
-            Self::Pending => "TODO_STATUS_PENDING",
-            Self::InProgress => "TODO_STATUS_IN_PROGRESS",
-            Self::Completed => "TODO_STATUS_COMPLETED",
-            Self::Cancelled => "TODO_STATUS_CANCELLED",
-        }
-    }
+/// The status with this name in the stream.
+pub(crate) fn status_of(stream_name: &str) -> TodoStatus {
+    let is_it = |(_, name): &&(TodoStatus, &str)| as_in_stream(name) == stream_name;
+    STATUSES.iter().find(is_it).map_or(TodoStatus::Unspecified, |(status, _)| *status)
+}
 
-    /// The model's name for it.
-    fn model_name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::InProgress => "in_progress",
-            Self::Completed => "completed",
-            Self::Cancelled => "cancelled",
-        }
-    }
+fn as_in_stream(model_name: &str) -> String {
+    format!("TODO_STATUS_{}", model_name.to_ascii_uppercase())
 }
 
 /// The fate of items that an update does not name.
@@ -86,7 +79,7 @@ impl TodoList {
 pub(super) fn prepare_update(items: &[TodoItem], update: TodoUpdate) -> PreparedCall {
     let merge = update == TodoUpdate::Merge;
     let for_model = items.iter().map(
-        |item| json!({"id": item.id, "content": item.content, "status": item.status.model_name()}),
+        |item| json!({"id": item.id, "content": item.content, "status": model_name(item.status)}),
     );
     let model_args = json!({"todos": for_model.collect::<Vec<_>>(), "merge": merge});
     PreparedCall::new(
@@ -121,7 +114,7 @@ pub(super) fn read(environment: &ToolEnvironment) -> ToolRun {
 fn success(items: &[TodoItem], title: &str) -> ToolRun {
     let lines = items
         .iter()
-        .map(|item| format!("- [{}] {} ({})\n", item.status.model_name(), item.content, item.id));
+        .map(|item| format!("- [{}] {} ({})\n", model_name(item.status), item.content, item.id));
     let for_model = title.to_owned() + &lines.collect::<String>();
     ToolRun::success(json!({"todos": shown(items), "totalCount": items.len()}), for_model)
 }
@@ -133,7 +126,7 @@ fn shown(items: &[TodoItem]) -> Vec<Value> {
         json!({
             "id": item.id,
             "content": item.content,
-            "status": item.status.stream_name(),
+            "status": as_in_stream(model_name(item.status)),
             "createdAt": now,
             "updatedAt": now,
             "dependencies": [],

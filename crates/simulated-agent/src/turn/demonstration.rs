@@ -2,66 +2,79 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
-use crate::script::{Order, Script};
+use crate::script::{Order, Script, ScriptError};
 use crate::session_store::{RememberedMessage, Role, SessionMode};
-use crate::tools::{Background, ShellRequest, TodoItem, TodoStatus, TodoUpdate, ToolRequest};
+use crate::tools::ToolRequest;
 
 const FILE: &str = "caretaker-demo.md";
 
 /// The most entries that the demonstration's file lists.
 const MOST_ENTRIES: usize = 50;
 
-const TODOS: [&str; 3] = ["Look around", "Write the inventory", "Check it"];
+const BEGINNING: &str = "\
+model-delay 120ms
+pace 3ms
+think There is no script, so I will look around, leave a note and check it.
+";
+
+const LOOK: &str = "\
+parallel
+  ls
+  glob *
+  todos <<END
+  [x] Look around
+  [>] Write the inventory
+  [ ] Check it
+END
+end
+";
+
+const PLAN: &str = "\
+plan <<END
+# Leave a note
+
+1. Write `caretaker-demo.md`.
+2. List it.
+3. Read it back.
+END
+say That is the plan; nothing was changed.
+";
+
+const CHECK: &str = "\
+shell[description=\"Lists the new file\"] ls -l caretaker-demo.md
+parallel
+  read caretaker-demo.md
+  todos <<END
+  [x] Look around
+  [x] Write the inventory
+  [x] Check it
+END
+end
+";
 
 /// The script for this workspace. Nothing in it needs `--force`. In plan mode the agent plans its note and does not write it.
-pub(super) fn script(workspace: &Path, history: &[RememberedMessage], mode: SessionMode) -> Script {
+pub(super) fn script(
+    workspace: &Path,
+    history: &[RememberedMessage],
+    mode: SessionMode,
+) -> Result<Script, ScriptError> {
+    let mut script = Script::parse(BEGINNING)?;
+    script.orders.push(Order::Say(greeting(history)));
+    script.orders.extend(Script::parse(LOOK)?.orders);
+    if mode == SessionMode::Plan {
+        script.orders.extend(Script::parse(PLAN)?.orders);
+        return Ok(script);
+    }
     let entries = entries(workspace);
-    let mut orders = vec![
-        Order::ModelDelay(Duration::from_millis(120)),
-        Order::Pace(Duration::from_millis(3)),
-        Order::Think(
-            "There is no script, so I will look around, leave a note and check it.".into(),
-        ),
-        Order::Say(greeting(history)),
-        Order::Calls(vec![
-            ToolRequest::Ls { path: ".".into() },
-            ToolRequest::Glob { pattern: "*".into() },
-            todos(1),
-        ]),
-    ];
-    orders.extend(match mode {
-        SessionMode::Plan => plan(),
-        SessionMode::Agent | SessionMode::Ask => note(&entries),
-    });
-    Script { orders, generation: None }
-}
-
-fn plan() -> Vec<Order> {
-    let plan = format!("# Leave a note\n\n1. Write `{FILE}`.\n2. List it.\n3. Read it back.");
-    vec![
-        Order::Calls(vec![ToolRequest::CreatePlan { plan }]),
-        Order::Say("That is the plan; nothing was changed.".into()),
-    ]
-}
-
-fn note(entries: &[String]) -> Vec<Order> {
-    vec![
-        Order::Calls(vec![ToolRequest::Write { path: FILE.into(), content: inventory(entries) }]),
-        Order::Calls(vec![ToolRequest::Shell(ShellRequest {
-            command: format!("ls -l {FILE}"),
-            timeout: Duration::from_secs(30),
-            background: Background::No,
-            description: "Lists the new file".into(),
-        })]),
-        Order::Calls(vec![ToolRequest::Read { path: FILE.into() }, todos(3)]),
-        Order::Say(format!(
-            "Done. I listed the workspace ({} entries), wrote `{FILE}`, ran `ls -l {FILE}` and read \
-             the file back.",
-            entries.len()
-        )),
-    ]
+    let note = ToolRequest::Write { path: FILE.into(), content: inventory(&entries) };
+    script.orders.push(Order::Calls(vec![note]));
+    script.orders.extend(Script::parse(CHECK)?.orders);
+    script.orders.push(Order::Say(format!(
+        "Done. I listed the workspace ({} entries), wrote `{FILE}`, ran `ls -l {FILE}` and read the file back.",
+        entries.len()
+    )));
+    Ok(script)
 }
 
 fn greeting(history: &[RememberedMessage]) -> String {
@@ -75,19 +88,6 @@ fn greeting(history: &[RememberedMessage]) -> String {
             "I am the simulated agent: no model, but real tools. I will look around.".to_owned()
         }
     }
-}
-
-fn todos(n_done: usize) -> ToolRequest {
-    let items = TODOS.iter().enumerate().map(|(index, content)| TodoItem {
-        id: (index + 1).to_string(),
-        content: (*content).to_owned(),
-        status: match index {
-            index if index < n_done => TodoStatus::Completed,
-            index if index == n_done => TodoStatus::InProgress,
-            _ => TodoStatus::Pending,
-        },
-    });
-    ToolRequest::UpdateTodos { items: items.collect(), update: TodoUpdate::Replace }
 }
 
 /// The names in the workspace, directories with a slash, without the demonstration's own file.

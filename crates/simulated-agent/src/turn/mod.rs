@@ -20,7 +20,7 @@ use crate::process::lock;
 use crate::process::signals::Ears;
 use crate::process::stdout::{Output, OutputFormat, kill_this_process};
 use crate::script::{Order, Script};
-use crate::session_store::{Closing, CrashPoint, Role, SessionStore, WriteSessionError};
+use crate::session_store::{Closing, CrashPoint, Role, SessionError, SessionStore};
 use crate::startup::Plan;
 use crate::tools::{Generation, ToolEnvironment};
 use events::{EventWriter, Flush, Usage, tokens};
@@ -62,18 +62,15 @@ struct ModelStep {
     text: String,
 }
 
-/// The parts of the process that the turn uses.
-pub struct Surroundings {
-    pub output: Arc<Output>,
-    pub ears: Ears,
-    pub reentry: Reentry,
-    pub tools: ToolEnvironment,
-    pub store: SessionStore,
-}
-
 impl Turn {
-    pub fn new(plan: Plan, surroundings: Surroundings) -> Self {
-        let Surroundings { output, ears, reentry, tools, mut store } = surroundings;
+    pub fn new(
+        plan: Plan,
+        output: Arc<Output>,
+        ears: Ears,
+        reentry: Reentry,
+        tools: ToolEnvironment,
+        mut store: SessionStore,
+    ) -> Self {
         let crash_points: Arc<Mutex<Vec<CrashPoint>>> = Arc::default();
         let dies_at = Arc::clone(&crash_points);
         store.on_crash_point(move |point| {
@@ -126,6 +123,7 @@ impl Turn {
             None => {
                 let (workspace, mode) = (self.tools.workspace.clone(), self.plan.mode);
                 demonstration::script(&workspace, self.store()?.history(), mode)
+                    .map_err(Ending::error)?
             }
         };
         self.begin(&script)?;
@@ -355,9 +353,9 @@ fn given(text: &str) -> Option<&str> {
 }
 
 /// The service refuses a prompt with a hole. Every other error comes from this machine, such as a full disk.
-fn refused(err: WriteSessionError) -> Ending {
+fn refused(err: SessionError) -> Ending {
     match err {
-        WriteSessionError::BlobNotFound { .. } => {
+        SessionError::BlobNotFound { .. } => {
             Ending::failure(format!("RetriableError: [invalid_argument] {err}"))
         }
         err => Ending::error(err),

@@ -9,7 +9,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub(crate) struct Corpus {
     pub(crate) path: PathBuf,
@@ -21,7 +21,7 @@ pub(crate) struct Corpus {
 pub(crate) fn write(path: &Path, size: usize) -> anyhow::Result<Corpus> {
     let file =
         File::create(path).with_context(|| format!("`{}` cannot be made", path.display()))?;
-    let mut corpus = Writer { out: BufWriter::new(file), bytes: 0, lines: 0, words: Words(1) };
+    let mut corpus = Writer { out: BufWriter::new(file), bytes: 0, lines: 0, random: 1 };
     while corpus.bytes < size as u64 {
         corpus.turn()?;
     }
@@ -29,221 +29,115 @@ pub(crate) fn write(path: &Path, size: usize) -> anyhow::Result<Corpus> {
     Ok(Corpus { path: path.to_owned(), bytes: corpus.bytes, lines: corpus.lines })
 }
 
+// Each line of the stream. `$A`, `$B` and so on stand for strings, `$N` for the time and `$S` for the session.
+const INIT: &str = r#"{"type":"system","subtype":"init","apiKeySource":"login","cwd":"/home/someone/projects/workspace","session_id":$S,"model":"GPT-5 Mini","permissionMode":"default"}"#;
+const USER: &str = r#"{"type":"user","message":{"role":"user","content":[{"type":"text","text":$A}]},"session_id":$S}"#;
+const THINKING: &str =
+    r#"{"type":"thinking","subtype":"delta","text":$A,"session_id":$S,"timestamp_ms":$N}"#;
+const THOUGHT: &str =
+    r#"{"type":"thinking","subtype":"completed","session_id":$S,"timestamp_ms":$N}"#;
+const SEGMENT: &str = r#"{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":$A}]},"session_id":$S,"model_call_id":$B,"timestamp_ms":$N}"#;
+const ANSWER: &str = r#"{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":$A}]},"session_id":$S}"#;
+const RESULT: &str = r#"{"type":"result","subtype":"success","duration_ms":16878,"duration_api_ms":16878,"is_error":false,"result":$A,"session_id":$S,"request_id":$B,"usage":{"inputTokens":14921,"outputTokens":806,"cacheReadTokens":51840,"cacheWriteTokens":0}}"#;
+/// `$P` stands for the tool's own object.
+const CALL: &str = r#"{"type":"tool_call","subtype":$C,"call_id":$D,"tool_call":{$P,"hookAdditionalContexts":[],"toolCallId":$D,"startedAtMs":"$N"},"model_call_id":$B,"session_id":$S,"timestamp_ms":$N}"#;
+const SHELL: [&str; 2] = [
+    r#""shellToolCall":{"args":{"command":$E,"workingDirectory":"","timeout":30000,"toolCallId":$D,"simpleCommands":["curl"],"hasInputRedirect":false,"hasOutputRedirect":false,"parsingResult":{"parsingFailed":false,"executableCommands":[{"name":"curl","args":[{"type":"word","value":"-sI"}],"fullText":$E}],"hasRedirects":false,"hasCommandSubstitution":false,"redirects":[]},"fileOutputThresholdBytes":"40000","isBackground":false,"skipApproval":false,"timeoutBehavior":"TIMEOUT_BEHAVIOR_BACKGROUND"}$R}"#,
+    r#","result":{"success":{"command":$E,"workingDirectory":"","exitCode":0,"signal":"","stdout":$F,"stderr":"","executionTime":1510,"interleavedOutput":$F,"localExecutionTimeMs":354},"isBackground":false}"#,
+];
+const FILE_RESULT: &str = r#","result":{"success":{"path":"/home/someone/projects/workspace/notes.txt","linesAdded":2,"linesRemoved":0,"diffString":$F,"afterFullFileContent":$F}}"#;
+const READ: [&str; 2] = [
+    r#""readToolCall":{"args":{"path":"/home/someone/projects/workspace/notes.txt"}$R}"#,
+    FILE_RESULT,
+];
+const EDIT: [&str; 2] = [
+    r#""editToolCall":{"args":{"path":"/home/someone/projects/workspace/notes.txt"}$R}"#,
+    FILE_RESULT,
+];
+const FETCH: [&str; 2] = [
+    r#""webFetchToolCall":{"args":{"url":"https://example.com","toolCallId":$D}$R}"#,
+    r#","result":{"rejected":{"reason":"User Rejected"}}"#,
+];
+const QUERY: &str = r#"{"type":"interaction_query","subtype":"request","query_type":"webFetchRequestQuery","query":{"id":0,"webFetchRequestQuery":{"args":{"url":"https://example.com"},"skipApproval":false}},"session_id":$S,"timestamp_ms":$N}"#;
+const RESPONSE: &str = r#"{"type":"interaction_query","subtype":"response","query_type":"webFetchRequestQuery","response":{"id":0,"webFetchRequestResponse":{"rejected":{"reason":"User Rejected"}}},"session_id":$S,"timestamp_ms":$N}"#;
+
 struct Writer {
     out: BufWriter<File>,
     bytes: u64,
     lines: u64,
-    words: Words,
+    /// The state of a small generator (xorshift): all the randomness that is needed.
+    random: u64,
 }
 
-const SESSION: &str = "59d297d1-a399-4eee-83a9-abeafa321dcc";
-const WORKSPACE: &str = "/home/someone/projects/workspace";
-
 impl Writer {
-    fn line(&mut self, fields: &[(&str, String)]) -> anyhow::Result<()> {
-        let line = in_order(fields);
-        self.out.write_all(line.as_bytes())?;
-        self.out.write_all(b"\n")?;
+    fn line(&mut self, template: &str, values: &[(&str, &str)]) -> anyhow::Result<()> {
+        let now = (1_789_644_650_367 + self.lines).to_string();
+        let mut line =
+            template.replace("$S", r#""59d297d1-a399-4eee-83a9-abeafa321dcc""#).replace("$N", &now);
+        for (name, value) in values {
+            line = line.replace(name, &Value::from(*value).to_string());
+        }
+        writeln!(self.out, "{line}")?;
         self.bytes += line.len() as u64 + 1;
         self.lines += 1;
         Ok(())
     }
 
     fn turn(&mut self) -> anyhow::Result<()> {
-        let now = 1_789_644_650_367u64 + self.lines;
         let request = format!("0ca27273-7f03-4b9d-bbff-{:012x}", self.lines);
-        let prompt = self.words.text(18);
-        self.line(&[
-            ("type", text("system")),
-            ("subtype", text("init")),
-            ("apiKeySource", text("login")),
-            ("cwd", text(WORKSPACE)),
-            ("session_id", text(SESSION)),
-            ("model", text("GPT-5 Mini")),
-            ("permissionMode", text("default")),
-        ])?;
-        self.line(&[
-            ("type", text("user")),
-            ("message", message("user", &prompt)),
-            ("session_id", text(SESSION)),
-        ])?;
-        let thinking = |subtype| [("type", text("thinking")), ("subtype", text(subtype))];
-        let closing = [("session_id", text(SESSION)), ("timestamp_ms", now.to_string())];
+        let model_call = format!("{request}-0-3542");
+        let (prompt, said, answer) = (self.words(18), self.words(16), self.words(20));
+        self.line(INIT, &[])?;
+        self.line(USER, &[("$A", &prompt)])?;
         for _ in 0..49 {
-            let token = [("text", text(&self.words.text(1)))];
-            self.line(&[&thinking("delta")[..], &token, &closing].concat())?;
+            let token = self.words(1);
+            self.line(THINKING, &[("$A", &token)])?;
         }
-        self.line(&[thinking("completed"), closing.clone()].concat())?;
-        let said = self.words.text(16);
-        self.line(&[
-            ("type", text("assistant")),
-            ("message", message("assistant", &said)),
-            ("session_id", text(SESSION)),
-            ("model_call_id", text(&format!("{request}-0-3542"))),
-            ("timestamp_ms", now.to_string()),
-        ])?;
-        self.shell(&request, now)?;
+        self.line(THOUGHT, &[])?;
+        self.line(SEGMENT, &[("$A", &said), ("$B", &model_call)])?;
+        self.call(SHELL, &model_call, 20)?;
         // Every second turn also has one of the rarer tools, in turn.
         match self.lines % 6 {
-            0 => self.file_tool(&request, now, "readToolCall", 5)?,
-            1 => self.file_tool(&request, now, "editToolCall", 12)?,
-            2 => self.rejected_fetch(&request, now)?,
+            0 => self.call(READ, &model_call, 5)?,
+            1 => self.call(EDIT, &model_call, 12)?,
+            2 => {
+                self.line(QUERY, &[])?;
+                self.line(RESPONSE, &[])?;
+                self.call(FETCH, &model_call, 0)?;
+            }
             _ => {}
         }
-        let answer = self.words.text(20);
-        self.line(&[
-            ("type", text("assistant")),
-            ("message", message("assistant", &answer)),
-            ("session_id", text(SESSION)),
-        ])?;
-        let usage = json!({"inputTokens":14921,"outputTokens":806,"cacheReadTokens":51840,"cacheWriteTokens":0});
-        self.line(&[
-            ("type", text("result")),
-            ("subtype", text("success")),
-            ("duration_ms", 16878.to_string()),
-            ("duration_api_ms", 16878.to_string()),
-            ("is_error", false.to_string()),
-            ("result", text(&(said + &answer))),
-            ("session_id", text(SESSION)),
-            ("request_id", text(&request)),
-            ("usage", usage.to_string()),
-        ])
-    }
-
-    fn shell(&mut self, request: &str, now: u64) -> anyhow::Result<()> {
-        let id = self.call_id();
-        let command = self.words.text(4);
-        let output = self.words.text(20).replace(' ', "\n");
-        let args = json!({"command":command,"workingDirectory":"","timeout":30000,"toolCallId":id,"simpleCommands":["curl"],"hasInputRedirect":false,"hasOutputRedirect":false,"parsingResult":{"parsingFailed":false,"executableCommands":[{"name":"curl","args":[{"type":"word","value":"-sI"}],"fullText":command}],"hasRedirects":false,"hasCommandSubstitution":false,"redirects":[]},"fileOutputThresholdBytes":"40000","isBackground":false,"skipApproval":false,"timeoutBehavior":"TIMEOUT_BEHAVIOR_BACKGROUND"});
-        let result = json!({"success":{"command":command,"workingDirectory":"","exitCode":0,"signal":"","stdout":output,"stderr":"","executionTime":1510,"interleavedOutput":output,"localExecutionTimeMs":354},"isBackground":false});
-        self.call(
-            &id,
-            "shellToolCall",
-            request,
-            now,
-            args.clone(),
-            json!({"args":args,"result":result}),
-        )
-    }
-
-    fn file_tool(
-        &mut self,
-        request: &str,
-        now: u64,
-        key: &str,
-        words: usize,
-    ) -> anyhow::Result<()> {
-        let id = self.call_id();
-        let content = self.words.text(words);
-        let args = json!({"path":format!("{WORKSPACE}/notes.txt")});
-        let result = json!({"success":{"path":format!("{WORKSPACE}/notes.txt"),"linesAdded":2,"linesRemoved":0,"diffString":content,"afterFullFileContent":content}});
-        self.call(&id, key, request, now, args.clone(), json!({"args":args,"result":result}))
-    }
-
-    fn rejected_fetch(&mut self, request: &str, now: u64) -> anyhow::Result<()> {
-        let id = self.call_id();
-        let args = json!({"url":"https://example.com","toolCallId":id});
-        let query = json!({"id":0,"webFetchRequestQuery":{"args":args,"skipApproval":false}});
-        let response =
-            json!({"id":0,"webFetchRequestResponse":{"rejected":{"reason":"User Rejected"}}});
-        for (subtype, key, body) in
-            [("request", "query", query), ("response", "response", response)]
-        {
-            self.line(&[
-                ("type", text("interaction_query")),
-                ("subtype", text(subtype)),
-                ("query_type", text("webFetchRequestQuery")),
-                (key, body.to_string()),
-                ("session_id", text(SESSION)),
-                ("timestamp_ms", now.to_string()),
-            ])?;
-        }
-        self.call(
-            &id,
-            "webFetchToolCall",
-            request,
-            now,
-            args,
-            json!({"result":{"rejected":{"reason":"User Rejected"}}}),
-        )
+        self.line(ANSWER, &[("$A", &answer)])?;
+        self.line(RESULT, &[("$A", &(said + &answer)), ("$B", &request)])
     }
 
     fn call(
         &mut self,
-        id: &str,
-        key: &str,
-        request: &str,
-        now: u64,
-        args: Value,
-        completed: Value,
+        [tool, result]: [&str; 2],
+        model_call: &str,
+        n_words: usize,
     ) -> anyhow::Result<()> {
-        for (phase, payload) in [("started", json!({ "args": args })), ("completed", completed)] {
-            let call = in_order(&[
-                (key, payload.to_string()),
-                ("hookAdditionalContexts", "[]".to_owned()),
-                ("toolCallId", text(id)),
-                ("startedAtMs", text(&now.to_string())),
-            ]);
-            self.line(&[
-                ("type", text("tool_call")),
-                ("subtype", text(phase)),
-                ("call_id", text(id)),
-                ("tool_call", call),
-                ("model_call_id", text(&format!("{request}-0-3542"))),
-                ("session_id", text(SESSION)),
-                ("timestamp_ms", now.to_string()),
-            ])?;
+        let id = format!("call_{:024}\nfc_{:050x}", self.random(), self.random());
+        let (command, output) = (self.words(4), self.words(n_words).replace(' ', "\n"));
+        for (phase, result) in [("started", ""), ("completed", result)] {
+            let template = CALL.replace("$P", &tool.replace("$R", result));
+            let values = [("$B", model_call), ("$C", phase), ("$D", &id), ("$E", &command)];
+            self.line(&template, &[&values[..], &[("$F", &output)]].concat())?;
         }
         Ok(())
     }
 
-    fn call_id(&mut self) -> String {
-        format!("call_{:024}\nfc_{:050x}", self.words.next(), self.words.next())
-    }
-}
-
-/// An object with its keys in the order in which the agent writes them, which `json!` does not keep in this build.
-fn in_order(fields: &[(&str, String)]) -> String {
-    let fields: Vec<String> =
-        fields.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
-    format!("{{{}}}", fields.join(","))
-}
-
-fn text(text: &str) -> String {
-    Value::from(text).to_string()
-}
-
-fn message(role: &str, said: &str) -> String {
-    let part = in_order(&[("type", text("text")), ("text", text(said))]);
-    in_order(&[("role", text(role)), ("content", format!("[{part}]"))])
-}
-
-/// Deterministic words: a small generator (xorshift) is all the randomness that is needed.
-struct Words(u64);
-
-impl Words {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+    fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
     }
 
-    fn text(&mut self, n_words: usize) -> String {
-        const WORDS: [&str; 12] = [
-            " the",
-            " developer",
-            "'s",
-            " file",
-            "\n\nI",
-            " need",
-            " **plan**",
-            " `notes.txt`",
-            " —",
-            " to",
-            " run",
-            " \"sleep\"",
-        ];
-        (0..n_words).map(|_| WORDS[(self.next() % WORDS.len() as u64) as usize]).collect()
+    fn words(&mut self, n_words: usize) -> String {
+        const WORDS: &str =
+            " the| developer|'s| file|\n\nI| need| **plan**| `notes.txt`| —| to| run| \"sleep\"";
+        let words: Vec<&str> = WORDS.split('|').collect();
+        (0..n_words).map(|_| words[(self.random() % words.len() as u64) as usize]).collect()
     }
 }

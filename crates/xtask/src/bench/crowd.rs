@@ -1,72 +1,59 @@
 //! Many silent runs at once: what their shims take of memory and of the processors, and how long it takes to end them all.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
-use serde::Serialize;
+use anyhow::Context;
 use serde_json::Value;
 
-use super::runs::Stage;
+use super::figures::Figures;
+use super::runs::Runs;
+use super::stage::kib_in;
 
 /// A shim takes a run for silent after a minute, and looks after it less often from then on.
 const UNTIL_SILENT: Duration = Duration::from_secs(65);
 const WATCHED: Duration = Duration::from_secs(30);
 
-#[derive(Debug, Serialize)]
-pub(super) struct Crowd {
-    n_runs: usize,
-    mean_pss_kib: f64,
-    /// The part that no other process shares.
-    mean_private_kib: f64,
-    /// The time that all shims together take of one processor while their agents are silent. Only of the largest crowd.
-    idle_percent: Option<f64>,
-    /// One `caretaker kill` of all of them.
-    kill_s: f64,
-}
-
-impl Stage {
-    /// Crowds of these sizes, one after the other. Only the last waits for silence, which takes a while.
-    pub(super) fn crowds(&self, sizes: &[usize]) -> anyhow::Result<Vec<Crowd>> {
-        let largest = sizes.iter().max().copied();
-        sizes.iter().map(|n_runs| self.crowd(*n_runs, Some(*n_runs) == largest)).collect()
+impl Runs {
+    /// Crowds of growing size. Only the last waits for silence, which takes a while.
+    pub(super) fn crowds(&self, figures: &mut Figures, largest: usize) -> anyhow::Result<()> {
+        let sizes: Vec<usize> = [1, 50, 200, 500].into_iter().filter(|n| *n <= largest).collect();
+        sizes.iter().try_for_each(|n| self.crowd(figures, *n, Some(n) == sizes.last()))
     }
 
-    fn crowd(&self, n_runs: usize, is_watched: bool) -> anyhow::Result<Crowd> {
+    fn crowd(&self, figures: &mut Figures, n_runs: usize, is_watched: bool) -> anyhow::Result<()> {
         let mut runs = Vec::new();
         for number in 0..n_runs {
-            let workspace = self.workspace(&format!("crowd-{number}"))?;
-            runs.push(self.start_with(&workspace, self.agent(), "silent", &[])?);
+            let workspace = self.stage.workspace(&format!("crowd-{number}"))?;
+            runs.push(self.start(&workspace, &self.agent, "silent", &[])?);
         }
         let shims = runs.iter().map(|run| self.shim_of(run)).collect::<anyhow::Result<Vec<_>>>()?;
         let (mut pss, mut private) = (0, 0);
         for shim in &shims {
             let rollup = std::fs::read_to_string(shim.join("smaps_rollup"))?;
-            pss += kib(&rollup, "Pss:")?;
-            private += kib(&rollup, "Private_Clean:")? + kib(&rollup, "Private_Dirty:")?;
+            pss += kib_in(&rollup, "Pss:")?;
+            private += kib_in(&rollup, "Private_Clean:")? + kib_in(&rollup, "Private_Dirty:")?;
         }
-        let idle_percent = is_watched.then(|| idle_percent(&shims)).transpose()?;
-        let kill_s = self.kill(&runs)?;
-        let mean = |sum: u64| sum as f64 / n_runs as f64;
-        let (mean_pss_kib, mean_private_kib) = (mean(pss), mean(private));
-        Ok(Crowd { n_runs, mean_pss_kib, mean_private_kib, idle_percent, kill_s })
-    }
-
-    fn kill(&self, runs: &[String]) -> anyhow::Result<f64> {
+        let mean_mib = |sum: u64| sum as f64 / 1024.0 / n_runs as f64;
+        let section = figures.section(format!("{n_runs} silent runs at once"));
+        section.row("memory of a shim (PSS), mean", mean_mib(pss), "MiB").at_most(4.0);
+        section.row("its private part, mean", mean_mib(private), "MiB");
+        if is_watched {
+            let percent = idle_percent(&shims)?;
+            section.row("all shims take of one processor", percent, "%").at_most(5.0);
+        }
         let words: Vec<&str> =
-            std::iter::once("kill").chain(runs.iter().map(String::as_str)).collect();
+            [&["kill"], &*runs.iter().map(String::as_str).collect::<Vec<_>>()].concat();
         let begun = Instant::now();
-        let mut kill = self.command(&self.root, &words);
-        let status = kill.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
-        ensure!(status.success(), "the runs were not killed");
-        Ok(begun.elapsed().as_secs_f64())
+        self.stage.output(self.stage.root(), &words)?;
+        section.row("kill of all", begun.elapsed().as_secs_f64(), "s");
+        Ok(())
     }
 
     /// The directory below `/proc` of the shim of a run.
     fn shim_of(&self, run: &str) -> anyhow::Result<PathBuf> {
-        let lock = std::fs::read_to_string(self.journal(run).with_file_name("run.lock"))?;
+        let lock = std::fs::read_to_string(self.run_directory(run).join("run.lock"))?;
         let holder: Value = serde_json::from_str(&lock)?;
         Ok(Path::new("/proc").join(holder["pid"].as_u64().context("no pid")?.to_string()))
     }
@@ -94,9 +81,4 @@ fn ran_ns(processes: &[PathBuf]) -> anyhow::Result<u64> {
         }
     }
     Ok(sum)
-}
-
-fn kib(rollup: &str, name: &str) -> anyhow::Result<u64> {
-    let line = rollup.lines().find_map(|line| line.strip_prefix(name)).context("no such line")?;
-    Ok(line.trim().trim_end_matches(" kB").trim().parse()?)
 }

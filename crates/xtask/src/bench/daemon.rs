@@ -3,113 +3,58 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The sizes of the measurements.
-pub(crate) struct Sizes {
-    /// How long the bench watches an idle daemon.
-    pub(crate) idle: Duration,
-    pub(crate) queued: usize,
-    pub(crate) clients: usize,
-    pub(crate) live: usize,
+use super::figures::Figures;
+use super::stage::{Stage, kib_in, memory_kib};
+
+/// How long the bench watches an idle daemon.
+const IDLE: Duration = Duration::from_secs(60);
+
+pub(super) fn measure(
+    figures: &mut Figures,
+    caretaker: &Path,
+    args: &super::Args,
+) -> anyhow::Result<()> {
+    Daemon::start(caretaker, 8)?.idle(figures)?;
+    Daemon::start(caretaker, 8)?.queue(figures, args.launches)?;
+    Daemon::start(caretaker, 8)?.clients(figures, args.concurrent)?;
+    Daemon::start(caretaker, args.concurrent)?.live(figures, args.concurrent)
 }
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Daemon {
-    idle: Idle,
-    queue: Queue,
-    clients: Clients,
-    live: Live,
-}
-
-#[derive(Debug, Serialize)]
-struct Idle {
-    seconds: f64,
-    wake_ups: u64,
-    rss_kib: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Queue {
-    n_runs: usize,
-    /// Time spent on decisions, for each run that was started.
-    decision_ms_per_run: f64,
-    /// The daemon's whole processor time, for each run.
-    daemon_cpu_ms_per_run: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct Clients {
-    n_clients: usize,
-    events_each: usize,
-    /// Processor time per second of the stream.
-    cores: f64,
-    rss_kib: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Live {
-    n_runs: usize,
-    rss_kib: u64,
-}
-
-pub(crate) fn measure(caretaker: &Path, sizes: &Sizes) -> anyhow::Result<Daemon> {
-    let idle = Stage::new(caretaker, 8)?.idle(sizes.idle)?;
-    let queue = Stage::new(caretaker, 8)?.queue(sizes.queued)?;
-    let clients = Stage::new(caretaker, 8)?.clients(sizes.clients)?;
-    let live = Stage::new(caretaker, sizes.live)?.live(sizes.live)?;
-    Ok(Daemon { idle, queue, clients, live })
-}
-
-/// A home directory and a state directory with a daemon, which stops when this is dropped.
-struct Stage {
-    root: tempfile::TempDir,
-    caretaker: PathBuf,
-    pid: u64,
+/// A daemon on a stage of its own. It stops when this is dropped.
+struct Daemon {
+    stage: Stage,
+    pid: u32,
     socket: PathBuf,
 }
 
-impl Drop for Stage {
+impl Drop for Daemon {
     fn drop(&mut self) {
-        self.command(&["daemon", "stop"]).output().ok();
+        self.caretaker(&["daemon", "stop"]).ok();
     }
 }
 
-impl Stage {
-    fn new(caretaker: &Path, cap: usize) -> anyhow::Result<Self> {
-        let root = tempfile::tempdir()?;
-        let config = root.path().join("home/.config/caretaker");
-        std::fs::create_dir_all(&config)?;
+impl Daemon {
+    fn start(caretaker: &Path, cap: usize) -> anyhow::Result<Self> {
+        let stage = Stage::new(&std::env::temp_dir(), caretaker)?;
+        let config = stage.workspace(".config/caretaker")?;
         let text = format!("min_free = \"0\"\n[queue]\ncap = {cap}\n");
         std::fs::write(config.join("config.toml"), text)?;
-        let mut stage =
-            Self { root, caretaker: caretaker.to_owned(), pid: 0, socket: PathBuf::new() };
-        let started = stage.command(&["daemon", "start", "--json"]).output()?;
-        ensure!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
-        let started: Value = serde_json::from_slice(&started.stdout)?;
-        stage.pid = started["pid"].as_u64().context("no pid")?;
-        stage.socket = started["socket"].as_str().context("no socket")?.into();
-        Ok(stage)
+        let mut daemon = Self { stage, pid: 0, socket: PathBuf::new() };
+        let started: Value =
+            serde_json::from_str(&daemon.caretaker(&["daemon", "start", "--json"])?)?;
+        daemon.pid = started["pid"].as_u64().context("no pid")?.try_into()?;
+        daemon.socket = started["socket"].as_str().context("no socket")?.into();
+        Ok(daemon)
     }
 
-    fn command(&self, args: &[&str]) -> Command {
-        let root = self.root.path();
-        let mut command = Command::new(&self.caretaker);
-        command
-            .args(args)
-            .current_dir(root.join("home"))
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .env("HOME", root.join("home"))
-            .env("CARETAKER_HOME", root.join("state"))
-            .stdin(Stdio::null());
-        command
+    fn caretaker(&self, args: &[&str]) -> anyhow::Result<String> {
+        self.stage.output(&self.stage.home(), args)
     }
 
     fn ask(&self, method: &str, path: &str, body: &str) -> anyhow::Result<String> {
@@ -125,8 +70,7 @@ impl Stage {
     }
 
     fn submit(&self, number: usize, script: &str) -> anyhow::Result<String> {
-        let workspace = self.root.path().join(format!("home/w{number}"));
-        std::fs::create_dir_all(&workspace)?;
+        let workspace = self.stage.workspace(&format!("w{number}"))?;
         let prompt = format!("```agent\n{script}\n```");
         let request = json!({"prompt": prompt, "workspace": workspace, "agent": "simulated"});
         let accepted: Value =
@@ -140,21 +84,17 @@ impl Stage {
         Ok(line.with_context(|| format!("there is no {name}"))?.parse()?)
     }
 
-    fn status_sum(&self, field: &str) -> anyhow::Result<u64> {
+    fn wake_ups(&self) -> anyhow::Result<u64> {
         let mut sum = 0;
         for task in std::fs::read_dir(format!("/proc/{}/task", self.pid))? {
             let status = std::fs::read_to_string(task?.path().join("status"))?;
-            let value = status.lines().find_map(|line| line.strip_prefix(field));
-            sum += value.and_then(|it| it.trim().parse::<u64>().ok()).unwrap_or(0);
+            sum += kib_in(&status, "voluntary_ctxt_switches:")?;
         }
         Ok(sum)
     }
 
-    fn rss_kib(&self) -> anyhow::Result<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let words = line.context("no VmRSS")?;
-        Ok(words.trim().trim_end_matches(" kB").parse()?)
+    fn memory_mib(&self) -> anyhow::Result<f64> {
+        Ok(memory_kib(self.pid, "VmRSS:")? as f64 / 1024.0)
     }
 
     /// The daemon's processor time, in seconds.
@@ -166,17 +106,20 @@ impl Stage {
         Ok(ticks / 100.0)
     }
 
-    fn idle(&self, length: Duration) -> anyhow::Result<Idle> {
+    fn idle(&self, figures: &mut Figures) -> anyhow::Result<()> {
         // Wait until the daemon has finished the work of its start.
         thread::sleep(Duration::from_secs(6));
-        let wake_ups = || self.status_sum("voluntary_ctxt_switches:");
-        let before = wake_ups()?;
-        thread::sleep(length);
-        let wake_ups = wake_ups()? - before;
-        Ok(Idle { seconds: length.as_secs_f64(), wake_ups, rss_kib: self.rss_kib()? })
+        let before = self.wake_ups()?;
+        thread::sleep(IDLE);
+        let wake_ups = self.wake_ups()? - before;
+        let seconds = IDLE.as_secs();
+        let section = figures.section(format!("the daemon, with nothing to do for {seconds} s"));
+        section.row("wake-ups", wake_ups as f64, "").at_most(0.0);
+        section.row("memory", self.memory_mib()?, "MiB").at_most(20.0);
+        Ok(())
     }
 
-    fn queue(&self, n_runs: usize) -> anyhow::Result<Queue> {
+    fn queue(&self, figures: &mut Figures, n_runs: usize) -> anyhow::Result<()> {
         self.ask("POST", "/v1/queue/pause", "")?;
         let runs = (0..n_runs)
             .map(|number| self.submit(number, "say hello"))
@@ -184,18 +127,17 @@ impl Stage {
         let (cpu, decided) = (self.cpu()?, self.metric("caretaker_decision_microseconds_total")?);
         self.ask("POST", "/v1/queue/resume", "")?;
         for run in &runs {
-            let ended = self.command(&["wait", run]).output()?;
-            ensure!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+            self.caretaker(&["wait", run])?;
         }
         let decided = self.metric("caretaker_decision_microseconds_total")? - decided;
-        Ok(Queue {
-            n_runs,
-            decision_ms_per_run: decided / 1000.0 / n_runs as f64,
-            daemon_cpu_ms_per_run: (self.cpu()? - cpu) * 1000.0 / n_runs as f64,
-        })
+        let ms_of_each = |seconds: f64| seconds * 1000.0 / n_runs as f64;
+        let section = figures.section(format!("its queue, {n_runs} runs, 8 at once"));
+        section.row("decisions, for each run", ms_of_each(decided / 1e6), "ms").at_most(5.0);
+        section.row("its processor time, for each run", ms_of_each(self.cpu()? - cpu), "ms");
+        Ok(())
     }
 
-    fn clients(&self, n_clients: usize) -> anyhow::Result<Clients> {
+    fn clients(&self, figures: &mut Figures, n_clients: usize) -> anyhow::Result<()> {
         let talk: String = (0..100).map(|n| format!("say line {n}\nshell true\n")).collect();
         self.ask("POST", "/v1/queue/pause", "")?;
         let run = self.submit(0, &talk)?;
@@ -218,10 +160,14 @@ impl Stage {
             events_each = events_each.min(n_events);
         }
         let cores = (self.cpu()? - cpu) / began.elapsed().as_secs_f64();
-        Ok(Clients { n_clients, events_each, cores, rss_kib: self.rss_kib()? })
+        let section = figures
+            .section(format!("{n_clients} clients that follow one run, {events_each} events each"));
+        section.row("processor", cores, "cores").at_most(1.0);
+        section.row("memory", self.memory_mib()?, "MiB");
+        Ok(())
     }
 
-    fn live(&self, n_runs: usize) -> anyhow::Result<Live> {
+    fn live(&self, figures: &mut Figures, n_runs: usize) -> anyhow::Result<()> {
         let runs = (0..n_runs)
             .map(|number| self.submit(number, "say hello\nwait 9m"))
             .collect::<anyhow::Result<Vec<_>>>()?;
@@ -234,13 +180,13 @@ impl Stage {
             line.clear();
         }
         drop(events);
-        let rss_kib = self.rss_kib()?;
+        let section = figures.section(format!("the daemon with {n_runs} live runs"));
+        section.row("memory", self.memory_mib()?, "MiB").at_most(60.0);
         for run in &runs {
             self.ask("POST", &format!("/v1/runs/{run}/stop"), "{\"now\":true}")?;
         }
-        for run in &runs {
-            self.command(&["wait", run]).output()?;
-        }
-        Ok(Live { n_runs, rss_kib })
+        // A stopped run ends with an exit code of its own.
+        runs.iter().for_each(|run| drop(self.caretaker(&["wait", run])));
+        Ok(())
     }
 }

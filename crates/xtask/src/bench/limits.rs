@@ -2,21 +2,11 @@
 
 use std::process::{Child, Command, Stdio};
 
-use serde::Serialize;
 use serde_json::Value;
 
-use super::runs::{Stage, Tail, began_ns, elapsed_ms, median, nanoseconds};
-
-#[derive(Debug, Serialize)]
-pub(crate) struct Limits {
-    /// The mechanism that enforces the limits on this host.
-    backend: String,
-    with_ms: f64,
-    without_ms: f64,
-    added_ms: f64,
-    /// `None` on a host where a bomb would be unsafe.
-    beside_bombs: Option<Tail>,
-}
+use super::figures::Figures;
+use super::runs::Runs;
+use super::stage::quantile;
 
 /// The profile `default` without any limit.
 const UNLIMITED: &str = "\
@@ -37,69 +27,48 @@ const MEMORY_BOMB: &str = "python3 -c \"exec('b=[]\\nwhile 1: b.append(bytes([7]
 /// Small enough that a bomb harms no other process.
 const CAPS: [&str; 4] = ["--processes", "128", "--memory", "256MiB"];
 
-impl Stage {
-    pub(super) fn limits(&self, n_launches: usize) -> anyhow::Result<Limits> {
-        let profiles = self.root.join("home/.config/caretaker/profiles");
-        std::fs::create_dir_all(&profiles)?;
+impl Runs {
+    pub(super) fn limits(&self, figures: &mut Figures, n_launches: usize) -> anyhow::Result<()> {
+        let profiles = self.stage.workspace(".config/caretaker/profiles")?;
         std::fs::write(profiles.join("unlimited.toml"), UNLIMITED)?;
+        let workspace = self.stage.workspace("limits")?;
         let (mut with, mut without) = (Vec::new(), Vec::new());
         // The two launches alternate, so that other load on the machine affects both.
         for _ in 0..n_launches {
-            with.push(self.launch_with("default")?);
-            without.push(self.launch_with("unlimited")?);
+            with.push(self.supervised_launch(&workspace, &["--profile", "default"])?.1);
+            without.push(self.supervised_launch(&workspace, &["--profile", "unlimited"])?.1);
         }
-        let (with_ms, without_ms) = (median(with), median(without));
-        let in_force = self.in_force(&CAPS)?;
-        let is_held = in_force["held"]["processes"] == 128 && in_force["backend"] != "rlimits";
-        Ok(Limits {
-            backend: in_force["backend"].as_str().unwrap_or_default().to_owned(),
-            with_ms,
-            without_ms,
-            added_ms: with_ms - without_ms,
-            beside_bombs: if is_held { Some(self.beside_bombs()?) } else { None },
-        })
+        let (with, without) = (quantile(with, 0.5), quantile(without, 0.5));
+        let in_force = self.in_force()?;
+        let backend = in_force["backend"].as_str().unwrap_or("nothing");
+        let section = figures.section(format!("limits, held by {backend}"));
+        section.row("launch with them", with, "ms");
+        section.row("launch with none at all", without, "ms");
+        section.row("what they add, a part of the plan's time", with - without, "ms");
+        // Elsewhere a bomb would be unsafe.
+        if in_force["held"]["processes"] == 128 && backend != "rlimits" {
+            let bombs = [self.bombs("fork", FORK_BOMB)?, self.bombs("memory", MEMORY_BOMB)?];
+            self.tail(figures, "tail -f of a run beside a fork bomb and a memory bomb")?;
+            drop(bombs);
+        }
+        Ok(())
     }
 
-    fn launch_with(&self, profile: &str) -> anyhow::Result<f64> {
-        let workspace = self.workspace("limits")?;
-        let start = nanoseconds();
-        let run = self.start_with(&workspace, self.agent(), "go", &["--profile", profile])?;
-        self.wait(&workspace, &run)?;
-        Ok(elapsed_ms(start, began_ns(&std::fs::read_to_string(self.journal(&run))?)?))
-    }
-
-    /// Returns the limits in force for a run with these flags.
-    fn in_force(&self, flags: &[&str]) -> anyhow::Result<Value> {
-        let workspace = self.workspace("limits")?;
-        let args = [&["run", "--json", "--agent", self.agent(), "go"], flags].concat();
-        let output = self.command(&workspace, &args).output()?;
-        let lines = String::from_utf8(output.stdout)?;
-        let events = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let ready = events.into_iter().find(|event| event["kind"] == "run.sandbox_ready");
+    /// Returns the limits in force for a run with the caps.
+    fn in_force(&self) -> anyhow::Result<Value> {
+        let workspace = self.stage.workspace("limits")?;
+        let args = [&["run", "--json", "--agent", &self.agent, "go"], &CAPS[..]].concat();
+        let lines = String::from_utf8(self.stage.command(&workspace, &args).output()?.stdout)?;
+        let mut events = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let ready = events.find(|event| event["kind"] == "run.sandbox_ready");
         Ok(ready.map(|event| event["limits"].clone()).unwrap_or_default())
     }
 
-    /// Measures the latency of one run while bombs go off beside it, again and again.
-    fn beside_bombs(&self) -> anyhow::Result<Tail> {
-        let bombs =
-            [Bombs::start(self, "fork", FORK_BOMB)?, Bombs::start(self, "memory", MEMORY_BOMB)?];
-        let tail = self.tail(400);
-        drop(bombs);
-        tail
-    }
-}
-
-/// Starts runs with a bomb, one after the other, until this is dropped.
-struct Bombs {
-    shell: Child,
-}
-
-impl Bombs {
-    fn start(stage: &Stage, name: &str, bomb: &str) -> anyhow::Result<Self> {
-        let workspace = stage.workspace(name)?;
+    fn bombs(&self, name: &str, bomb: &str) -> anyhow::Result<Bombs> {
+        let workspace = self.stage.workspace(name)?;
         let prompt = format!("```agent\nshell {bomb}\nshell sleep 600\n```\n");
         let args = [&["run", "--agent", "simulated", &prompt], &CAPS[..]].concat();
-        let run = stage.command(&workspace, &args);
+        let run = self.stage.command(&workspace, &args);
         let mut shell = Command::new("sh");
         shell
             .args(["-c", "trap exit TERM; while :; do \"$@\"; done", "sh"])
@@ -111,18 +80,18 @@ impl Bombs {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        Ok(Self { shell: shell.spawn()? })
+        Ok(Bombs(shell.spawn()?))
     }
 }
+
+/// A shell that starts runs with a bomb, one after the other, until this is dropped.
+struct Bombs(Child);
 
 impl Drop for Bombs {
     fn drop(&mut self) {
         // The present run ends by its own limit. The shell handles the signal after that.
-        if let Ok(pid) = i32::try_from(self.shell.id())
-            && let Some(pid) = rustix::process::Pid::from_raw(pid)
-        {
-            rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
-        }
-        self.shell.wait().ok();
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
+        self.0.wait().ok();
     }
 }

@@ -4,10 +4,10 @@ mod corpus;
 #[cfg(feature = "runs")]
 mod crowd;
 mod daemon;
+mod figures;
 #[cfg(feature = "runs")]
 mod limits;
 mod parsing;
-mod report;
 #[cfg(feature = "sessions")]
 mod resume;
 #[cfg(feature = "runs")]
@@ -16,7 +16,13 @@ mod runs;
 mod session_tails;
 #[cfg(feature = "sessions")]
 mod sessions;
+#[cfg_attr(
+    not(all(feature = "runs", feature = "sessions")),
+    allow(dead_code, reason = "each part of the bench uses some of it")
+)]
+mod stage;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -26,6 +32,7 @@ use clap::ValueEnum;
 
 use crate::commands;
 use crate::system_packages::{self, BUBBLEWRAP, C_COMPILER, JQ};
+use figures::Figures;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -68,20 +75,6 @@ enum Part {
     Daemon,
 }
 
-impl Part {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Parsing => "parsing",
-            Self::Runs => "runs",
-            Self::Launch => "launch",
-            Self::Crowds => "crowds",
-            Self::Sessions => "sessions",
-            Self::Resume => "resume",
-            Self::Daemon => "daemon",
-        }
-    }
-}
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match (&args.out, args.only) {
         (Some(out), Some(part)) => measure(args, part, out),
@@ -97,7 +90,8 @@ fn orchestrate(args: &Args) -> anyhow::Result<()> {
     let cargo = commands::cargo();
     commands::run(&cargo, &["build", "--locked", "--release", "-p", "caretaker", "--bins"])?;
     let scratch = Scratch::new()?;
-    let mut figures = serde_json::Map::new();
+    let out = scratch.0.join("figures");
+    let mut parts: BTreeMap<String, Figures> = BTreeMap::new();
     let all = vec![Part::Parsing, Part::Runs, Part::Sessions, Part::Resume, Part::Daemon];
     for part in args.only.map_or(all, |only| vec![only]) {
         let features: &[&str] = match part {
@@ -107,108 +101,85 @@ fn orchestrate(args: &Args) -> anyhow::Result<()> {
         };
         let build = [&["build", "--locked", "--release", "-p", "xtask"], features].concat();
         commands::run(&cargo, &build)?;
-        let out = scratch.0.join(part.name());
-        let words = [
-            "bench".to_owned(),
-            format!("--only={}", part.name()),
-            format!("--out={}", out.display()),
+        let name = part.to_possible_value().context("no name")?.get_name().to_owned();
+        let mut words = vec!["bench".to_owned(), format!("--only={name}")];
+        words.push(format!("--out={}", out.display()));
+        words.extend([
             format!("--corpus-mib={}", args.corpus_mib),
             format!("--rounds={}", args.rounds),
             format!("--launches={}", args.launches),
             format!("--flood-mib={}", args.flood_mib),
             format!("--concurrent={}", args.concurrent),
-        ];
+        ]);
         commands::run(&release_binary("xtask").to_string_lossy(), &words)?;
-        let measured = serde_json::from_slice(&std::fs::read(&out)?)?;
-        let table = if matches!(part, Part::Launch | Part::Crowds) { Part::Runs } else { part };
-        figures.insert(table.name().to_owned(), measured);
+        parts.insert(name, serde_json::from_slice(&std::fs::read(&out)?)?);
     }
-    report::print(&serde_json::Value::from(figures), args.json)
+    print(&parts, args.json)
+}
+
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "the report is what was asked for")]
+fn print(parts: &BTreeMap<String, Figures>, json: bool) -> anyhow::Result<()> {
+    let mut tables: String = parts.values().map(Figures::table).collect();
+    tables += &match parts.values().map(Figures::n_missed).sum() {
+        0 => "all promises are met".to_owned(),
+        n => format!("{n} promises are missed"),
+    };
+    if json {
+        eprintln!("{tables}");
+        println!("{}", serde_json::to_string_pretty(parts)?);
+    } else {
+        println!("{tables}");
+    }
+    Ok(())
 }
 
 fn measure(args: &Args, part: Part, out: &Path) -> anyhow::Result<()> {
-    let scratch = Scratch::new()?;
+    let scratch = out.parent().context("no scratch directory")?;
     let caretaker = release_binary("caretaker");
-    let figures = match part {
-        Part::Parsing => {
-            let corpus = corpus::write(&scratch.0.join("stream.ndjson"), args.corpus_mib << 20)?;
-            serde_json::to_vec(&parsing::measure(&corpus, args.rounds, &caretaker)?)?
-        }
-        Part::Daemon => serde_json::to_vec(&daemon::measure(
-            &caretaker,
-            &daemon::Sizes {
-                idle: std::time::Duration::from_secs(60),
-                queued: args.launches,
-                clients: args.concurrent,
-                live: args.concurrent,
-            },
-        )?)?,
+    let mut figures = Figures::default();
+    match part {
+        Part::Parsing => parsing::measure(&mut figures, scratch, &caretaker, args)?,
+        Part::Daemon => daemon::measure(&mut figures, &caretaker, args)?,
         #[cfg(feature = "runs")]
-        Part::Runs => serde_json::to_vec(&runs::measure(
-            &scratch.0,
-            &caretaker,
-            &runs::Sizes {
-                launches: args.launches,
-                flood_bytes: (args.flood_mib as u64) << 20,
-                concurrent: args.concurrent,
-            },
-        )?)?,
-        #[cfg(feature = "runs")]
-        Part::Launch => {
-            serde_json::to_vec(&runs::measure_launch(&scratch.0, &caretaker, args.launches)?)?
-        }
-        #[cfg(feature = "runs")]
-        Part::Crowds => {
-            serde_json::to_vec(&runs::measure_crowds(&scratch.0, &caretaker, args.concurrent)?)?
+        Part::Runs | Part::Launch | Part::Crowds => {
+            runs::measure(&mut figures, &caretaker, part, args)?;
         }
         #[cfg(not(feature = "runs"))]
         Part::Runs | Part::Launch | Part::Crowds => bail!("this build does not measure runs"),
         #[cfg(feature = "sessions")]
-        Part::Sessions => {
-            serde_json::to_vec(&sessions::measure(&scratch.0, &caretaker, args.rounds)?)?
-        }
+        Part::Sessions => sessions::measure(&mut figures, scratch, &caretaker, args.rounds)?,
         #[cfg(feature = "sessions")]
-        Part::Resume => serde_json::to_vec(&resume::measure(&scratch.0, &caretaker, args.rounds)?)?,
+        Part::Resume => resume::measure(&mut figures, scratch, &caretaker, args.rounds)?,
         #[cfg(not(feature = "sessions"))]
         Part::Sessions | Part::Resume => bail!("this build does not measure sessions"),
-    };
-    Ok(std::fs::write(out, figures)?)
+    }
+    Ok(std::fs::write(out, serde_json::to_vec(&figures)?)?)
 }
 
 fn release_binary(name: &str) -> PathBuf {
     commands::target_dir().join("release").join(name)
 }
 
-const SCRATCH: &str = "bench-";
-
-/// A directory that the bench removes at its end.
+/// A directory for gigabytes, which the bench removes at its end. An interrupted bench leaves it to the next one.
 struct Scratch(PathBuf);
-
-/// Removes the files of interrupted benches, which may be gigabytes.
-fn remove_leftovers() {
-    for entry in std::fs::read_dir(commands::target_dir()).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(SCRATCH)?.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // A leftover that cannot be removed does no harm.
-            std::fs::remove_dir_all(entry.path()).ok();
-        }
-    }
-}
 
 impl Scratch {
     fn new() -> anyhow::Result<Self> {
-        remove_leftovers();
-        let directory = commands::target_dir().join(format!("{SCRATCH}{}", std::process::id()));
-        std::fs::create_dir_all(&directory)
-            .with_context(|| format!("`{}` could not be made", directory.display()))?;
-        Ok(Self(directory))
+        let scratch = Self(commands::target_dir().join("bench"));
+        scratch.remove();
+        std::fs::create_dir_all(&scratch.0)
+            .with_context(|| format!("`{}` could not be made", scratch.0.display()))?;
+        Ok(scratch)
+    }
+
+    fn remove(&self) {
+        // A leftover that cannot be removed does no harm.
+        std::fs::remove_dir_all(&self.0).ok();
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // If this fails, the next bench removes the directory: its name has the id of this process.
-        std::fs::remove_dir_all::<&Path>(self.0.as_ref()).ok();
+        self.remove();
     }
 }

@@ -1,21 +1,20 @@
 //! The time from the commit of a message until `sessions tail -f` shows it.
 
-use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use serde::Serialize;
 use serde_json::json;
 use store_fixtures::chat::{ConversationStateStructure, StoreWriter};
 use store_fixtures::ide::{IdeHome, assistant_bubble, composer, header};
 use store_fixtures::transcript::{Layout, Line, TranscriptProject};
 use store_fixtures::{Closing, open_writer, sdk};
 
-use super::sessions::high_water;
+use super::figures::Figures;
+use super::stage::{Stage, memory_kib, quantile};
 
 const N_MESSAGES: usize = 20;
 /// The bench fails if a message takes longer to appear.
@@ -25,75 +24,57 @@ const BUCKET: &str = "0123456789abcdef0123456789abcdef";
 
 /// Commits a word to a store.
 type Write = Box<dyn FnMut(&str)>;
+/// Makes a store in a home.
+type Writer = fn(&Path) -> Write;
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Tail {
-    pub(crate) name: &'static str,
-    pub(crate) median_ms: f64,
-    pub(crate) worst_ms: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) promised_ms: Option<f64>,
-    pub(crate) peak_memory_kib: u64,
-}
-
-/// Follows one conversation in each kind of store. This process writes them.
-pub(crate) fn measure(scratch: &Path, caretaker: &Path) -> anyhow::Result<Vec<Tail>> {
-    let home = scratch.join("tail");
-    let path = |name: &str| home.join(name);
-    let stores: [(&'static str, PathBuf, Write); 4] = [
-        ("a chat of the command line", path("chat"), Box::new(chat_writer(&path("chat")))),
-        ("a conversation of the IDE", path("ide"), Box::new(ide_writer(&path("ide")))),
-        ("an agent of the SDK", path("sdk"), Box::new(sdk_writer(&path("sdk")))),
-        ("a transcript", path("transcript"), Box::new(transcript_writer(&path("transcript")))),
+/// Follows one conversation in each kind of store, and one of the chats of `many`. This process writes them.
+pub(super) fn measure(figures: &mut Figures, many: &Stage, scratch: &Path) -> anyhow::Result<()> {
+    figures
+        .section("sessions tail -f: from the commit of another process to the line that shows it");
+    let kinds: [(&str, Writer); 4] = [
+        ("a chat of the command line", chat_writer),
+        ("a conversation of the IDE", ide_writer),
+        ("an agent of the SDK", sdk_writer),
+        ("a transcript", transcript_writer),
     ];
-    let mut tails = Vec::new();
-    for (name, home, mut write) in stores {
-        write("begin");
-        tails.push(follow(name, &home, caretaker, &[ID, "-f"], write)?);
+    for (name, writer) in kinds {
+        let stage = Stage::new(scratch, &many.caretaker)?;
+        follow(figures, name, &stage, &[ID, "-f"], writer(&stage.home()), Some(300.0))?;
     }
-    fs::remove_dir_all(home)?;
-    Ok(tails)
+    let write = chat_writer(&many.home());
+    follow(figures, "a chat among 10,000, --all", many, &["--all", "-f"], write, None)
 }
 
-/// Follows the ten thousand chats of a home, and writes to one of them.
-pub(crate) fn measure_all(home: &Path, caretaker: &Path) -> anyhow::Result<Tail> {
-    let mut write = chat_writer(home);
-    write("begin");
-    let name = "a chat among 10,000, --all";
-    let tail = follow(name, home, caretaker, &["--all", "-f"], write)?;
-    Ok(Tail { promised_ms: None, ..tail })
-}
-
-fn chat_writer(home: &Path) -> impl FnMut(&str) + use<> {
+fn chat_writer(home: &Path) -> Write {
     let directory = home.join(".cursor/chats").join(BUCKET).join(ID);
     let mut store = StoreWriter::create(&directory, ID, 1_790_000_000_000);
     let mut root = ConversationStateStructure::default();
-    move |word: &str| {
+    Box::new(move |word: &str| {
         let message =
             json!({"role": "user", "content": format!("<user_query>\n{word}\n</user_query>")});
         root.root_prompt_messages_json.push(store.put_json(&message));
         store.put_root(&root);
-    }
+    })
 }
 
-fn ide_writer(home: &Path) -> impl FnMut(&str) + use<> {
+fn ide_writer(home: &Path) -> Write {
     let ide = IdeHome::new(&home.join(".config/Cursor/User"));
     let mut headers = Vec::new();
-    move |word: &str| {
+    Box::new(move |word: &str| {
         let bubble = assistant_bubble(word, word);
         headers.push(header(&bubble));
         ide.put_bubble(ID, &bubble);
         ide.put(&format!("composerData:{ID}"), &composer(ID, 16, &headers));
-    }
+    })
 }
 
-fn sdk_writer(home: &Path) -> impl FnMut(&str) + use<> {
+fn sdk_writer(home: &Path) -> Write {
     let store = sdk::state_root(&home.join(".cursor/projects"), "/srv/app");
     let agent = sdk::Agent::new(ID, "/srv/app").with(sdk::Run::new("run-1", Vec::new()));
     sdk::write_database(&store, sdk::Generation::September2026, &[agent], Closing::Clean);
     let writer = open_writer(&store.join("index.db"));
     let mut seq = 100;
-    move |word: &str| {
+    Box::new(move |word: &str| {
         seq += 1;
         let payload = json!({"schemaVersion": 1, "type": "sdk_message", "agentId": ID, "runId": "run-1", "message": {
             "type": "thinking", "agent_id": ID, "run_id": "run-1", "text": word, "thinking_duration_ms": 5}});
@@ -101,28 +82,29 @@ fn sdk_writer(home: &Path) -> impl FnMut(&str) + use<> {
                    VALUES ('run-1', ?1, ?1, 'run_stream_event', ?2, '2026-07-01T00:00:00.000Z')";
         // If the write fails, the message never appears, and the bench fails.
         writer.execute(sql, (seq, payload.to_string())).ok();
-    }
+    })
 }
 
-fn transcript_writer(home: &Path) -> impl FnMut(&str) + use<> {
+fn transcript_writer(home: &Path) -> Write {
     let project = TranscriptProject::new(&home.join(".cursor/projects"), "srv-app");
     let mut lines = Vec::new();
-    move |word: &str| {
+    Box::new(move |word: &str| {
         lines.push(Line::AssistantString(word.to_owned()));
         project.transcript(Layout::Nested, ID, &lines);
-    }
+    })
 }
 
 /// Writes words one after the other, and measures the time until each is shown.
 fn follow(
-    name: &'static str,
-    home: &Path,
-    caretaker: &Path,
+    figures: &mut Figures,
+    name: &str,
+    stage: &Stage,
     args: &[&str],
-    mut write: impl FnMut(&str),
-) -> anyhow::Result<Tail> {
-    let mut follower = Follower::start(home, caretaker, args)?;
-    let mut times = Vec::with_capacity(N_MESSAGES);
+    mut write: Write,
+    promised_ms: Option<f64>,
+) -> anyhow::Result<()> {
+    write("begin");
+    let follower = Follower::start(stage, args)?;
     // The follower is ready once it shows a first word; before that, it may still be reading older messages.
     let mut n_before = 0;
     let ready = Instant::now();
@@ -131,6 +113,7 @@ fn follow(
         n_before += 1;
         write(&format!("ready{n_before}word"));
     }
+    let mut times = Vec::with_capacity(N_MESSAGES);
     for number in 0..N_MESSAGES {
         let word = format!("measured{number}word");
         let start = Instant::now();
@@ -138,12 +121,13 @@ fn follow(
         ensure!(follower.shows(&word, PATIENCE), "{name}: {word} was never shown");
         times.push(start.elapsed().as_secs_f64() * 1000.0);
     }
-    let peak_memory_kib = high_water(follower.child.id()).unwrap_or(0);
-    times.sort_by(f64::total_cmp);
-    let median_ms = times[times.len() / 2];
-    let worst_ms = times.last().copied().unwrap_or(f64::NAN);
-    follower.stop();
-    Ok(Tail { name, median_ms, worst_ms, promised_ms: Some(300.0), peak_memory_kib })
+    let peak_kib = memory_kib(follower.child.id(), "VmHWM:")?;
+    let section = figures.section(name);
+    section.row("median", quantile(times.clone(), 0.5), "ms");
+    let worst = section.row("worst", quantile(times, 1.0), "ms");
+    promised_ms.into_iter().for_each(|promised| worst.at_most(promised));
+    section.row("peak memory", peak_kib as f64 / 1024.0, "MiB");
+    Ok(())
 }
 
 struct Follower {
@@ -152,49 +136,29 @@ struct Follower {
 }
 
 impl Follower {
-    fn start(home: &Path, caretaker: &Path, args: &[&str]) -> anyhow::Result<Self> {
-        let mut child = Command::new(caretaker)
-            .args(["sessions", "tail", "--json"])
-            .args(args)
-            .env_clear()
-            .env("HOME", home)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("caretaker could not be started")?;
+    fn start(stage: &Stage, args: &[&str]) -> anyhow::Result<Self> {
+        let args = [&["sessions", "tail", "--json"], args].concat();
+        let mut command = stage.command(&stage.home(), &args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let stdout = child.stdout.take().context("it has no output")?;
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    return;
-                }
-            }
+            let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+            lines.try_for_each(|line| sender.send(line)).ok();
         });
         Ok(Self { child, lines })
     }
 
     fn shows(&self, word: &str, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
-                Ok(line) if line.contains(word) => return true,
-                Ok(_) => {}
-                Err(_) => return false,
-            }
-        }
-    }
-
-    fn stop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
+        let next = || self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+        std::iter::from_fn(|| next().ok()).any(|line| line.contains(word))
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        self.stop();
+        self.child.kill().ok();
+        self.child.wait().ok();
     }
 }

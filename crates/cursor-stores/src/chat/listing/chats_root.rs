@@ -28,8 +28,8 @@ use crate::plain_file;
 use crate::raw_record::VisitRaw;
 use crate::search::Matcher;
 use crate::store::{
-    Account, Branches, ConversationStore, Discovered, Extent, Found, Listing, ReadConversationError,
-    SkippedPlace,
+    Account, Branches, ConversationStore, Discovered, Extent, Found, Listing,
+    ReadConversationError, SkippedPlace,
 };
 
 /// One `chats` or `acp-sessions` directory.

@@ -230,7 +230,8 @@ fn head_of(store: &IdeStore, opened: &Opened, id: &str, row: Option<&Composer>) 
     let mut workspace = |ids: &[Option<&str>]| {
         ids.iter().flatten().find_map(|id| workspace_of_id(&store.workspace_storage, id))
     };
-    let mut head = make_head(id, store.origin(), summary, &headers, store.has_writer(), &mut workspace);
+    let mut head =
+        make_head(id, store.origin(), summary, &headers, store.has_writer(), &mut workspace);
     if head.workspace.is_none() {
         let links = store.links();
         head.workspace = links.workspace(id).cloned().or_else(|| summary.repository.clone());
@@ -272,8 +273,7 @@ fn finish_head(head: &mut Head, bubbles: &[Bubble], state: &AgentState, store: &
     head.tokens = head.tokens.or(state.tokens);
     let is_idle = head.activity == Activity::Idle;
     if is_idle && !head.pending.is_empty() {
-        head.activity =
-            if store.has_writer() { Activity::Live } else { Activity::Interrupted };
+        head.activity = if store.has_writer() { Activity::Live } else { Activity::Interrupted };
     }
     if !bubbles.is_empty() && matches!(head.shelf, Shelf::Empty | Shelf::Draft) {
         head.shelf = Shelf::Shown;

@@ -230,11 +230,7 @@ impl Vscdb {
         range: &KeyRange,
     ) -> Result<u64, ReadDatabaseError> {
         let sql = format!("SELECT count(*) FROM {} WHERE key >= ?1 AND key < ?2", table.name());
-        if self.has(table) {
-            self.database.count(&sql, (&range.start, &range.end))
-        } else {
-            Ok(0)
-        }
+        if self.has(table) { self.database.count(&sql, (&range.start, &range.end)) } else { Ok(0) }
     }
 
     /// Returns the first key of a range.

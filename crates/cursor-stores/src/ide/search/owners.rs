@@ -131,16 +131,10 @@ fn by_request(
     prompts: &dyn Fn() -> std::sync::Arc<RowsByRequest>,
     found: &mut [Option<String>],
 ) {
-    let is_open = |(_, (hit, found)): &(usize, (&BlobHit, &Option<String>))| {
-        found.is_none() && hit.is_json
-    };
-    let open: Vec<usize> = hits
-        .iter()
-        .zip(&*found)
-        .enumerate()
-        .filter(is_open)
-        .map(|(number, _)| number)
-        .collect();
+    let is_open =
+        |(_, (hit, found)): &(usize, (&BlobHit, &Option<String>))| found.is_none() && hit.is_json;
+    let open: Vec<usize> =
+        hits.iter().zip(&*found).enumerate().filter(is_open).map(|(number, _)| number).collect();
     if open.is_empty() {
         return;
     }

@@ -135,9 +135,8 @@ impl ChatBlobs {
     /// reason.
     fn read<T>(&self, read: impl Fn(&ChatStore) -> Result<T, ReadDatabaseError>) -> Option<T> {
         let mut store = self.store.borrow_mut();
-        let is_change = |err: &ChatStoreError| {
-            matches!(err, ChatStoreError::Read(ReadDatabaseError::Changed))
-        };
+        let is_change =
+            |err: &ChatStoreError| matches!(err, ChatStoreError::Read(ReadDatabaseError::Changed));
         let read = again_if(is_change, || {
             let open = match store.take() {
                 Some(open) => open,

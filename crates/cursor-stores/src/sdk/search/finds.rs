@@ -12,9 +12,7 @@ use serde_json::Value as Json;
 use crate::lenient_json;
 use crate::sdk::history::run_story::event_id;
 use crate::sdk::records::fields::words;
-use crate::search::{
-    FieldMatch, Matcher, Search, Snippet, search_bytes, search_json, search_text,
-};
+use crate::search::{FieldMatch, Matcher, Search, Snippet, search_bytes, search_json, search_text};
 
 /// A piece of a model's text is never as large as a tool result.
 const LARGEST_PIECE: usize = 64 * 1024;
@@ -56,11 +54,7 @@ impl<'a> Finds<'a> {
     }
 
     /// Searches one value. Calls `place` only for a match, to name the message and the field.
-    pub(crate) fn value(
-        &mut self,
-        value: &[u8],
-        place: impl FnOnce() -> (Option<String>, String),
-    ) {
+    pub(crate) fn value(&mut self, value: &[u8], place: impl FnOnce() -> (Option<String>, String)) {
         if let Some(found) = self.look(value) {
             let (message_id, field) = place();
             self.add(message_id, found.below(&field));

@@ -20,9 +20,7 @@ use crate::parallel;
 use crate::plain_file::{PlainFileError, inspect};
 use crate::sdk::history::agent_blobs::{agents_with_chats, chat_path};
 use crate::sdk::history::run_story::event_id;
-use crate::sdk::records::index_db::{
-    Columns, IndexDb, Table, bounded, is_length, with_index,
-};
+use crate::sdk::records::index_db::{Columns, IndexDb, Table, bounded, is_length, with_index};
 use crate::sdk::records::line_files::{self, LineFiles, blob, visit_lines};
 use crate::sdk::store::SdkStore;
 use crate::search::Search;
@@ -186,12 +184,7 @@ fn text_of(value: ValueRef<'_>) -> std::borrow::Cow<'_, str> {
 }
 
 /// Searches an agent's own database. Events without an agent have none.
-fn search_chat(
-    store: &SdkStore,
-    agent_id: &str,
-    finds: &mut Finds<'_>,
-    damage: &mut Vec<Damage>,
-) {
+fn search_chat(store: &SdkStore, agent_id: &str, finds: &mut Finds<'_>, damage: &mut Vec<Damage>) {
     let path = chat_path(&store.directory, agent_id);
     if agent_id.is_empty() || matches!(inspect(&path), Err(PlainFileError::Missing { .. })) {
         return;
@@ -208,7 +201,8 @@ fn search_chat(
         }
         Err(error) => vec![with_causes(&error)],
     };
-    damage.extend(lost.into_iter().map(|what| Damage::new(format!("store.db of {agent_id}"), what)));
+    damage
+        .extend(lost.into_iter().map(|what| Damage::new(format!("store.db of {agent_id}"), what)));
 }
 
 /// Searches the meta row and all blobs that can be read. A second attempt recognises earlier matches by the text around
@@ -306,9 +300,8 @@ fn search_event_line(
     let run_id = document["runId"].as_str().unwrap_or_default().to_owned();
     let seq = document["seq"].as_i64().unwrap_or_default();
     let payload = document.get_mut("payload").map(Json::take).unwrap_or_default();
-    let (_, of_run) = runs
-        .entry(run_id.clone())
-        .or_insert_with(|| (key.to_owned(), RunSearch::new(&run_id)));
+    let (_, of_run) =
+        runs.entry(run_id.clone()).or_insert_with(|| (key.to_owned(), RunSearch::new(&run_id)));
     of_run.event(finds, seq, payload.to_string().as_bytes());
     if let Some(fields) = document.as_object_mut() {
         fields.remove("runId");

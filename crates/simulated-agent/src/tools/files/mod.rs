@@ -17,7 +17,7 @@ use super::{Generation, PreparedCall, ToolEnvironment, ToolRun};
 use crate::permissions::Verdict;
 use diff::diff;
 
-pub(crate) use regular_file::read_regular_file;
+pub(crate) use regular_file::{read_json, read_regular_file};
 
 /// The read tool returns only the beginning of a longer file.
 const READ_LIMIT: u64 = 2 * 1024 * 1024;

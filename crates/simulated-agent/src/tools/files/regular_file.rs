@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use nix::fcntl::OFlag;
+use serde_json::Value;
 
 /// The beginning of a file, and its whole length.
 #[derive(Debug)]
@@ -27,6 +28,14 @@ pub(crate) fn read_regular_file(path: &Path, limit: u64) -> io::Result<FileConte
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes)?;
     Ok(FileContent { n_bytes_in_file: n_bytes_in_file.max(bytes.len() as u64), bytes })
+}
+
+/// More than any file of settings needs, with all its caches.
+const MAX_JSON_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Reads a JSON file. A file that is missing, too long or not JSON is `None`.
+pub(crate) fn read_json(path: &Path) -> Option<Value> {
+    serde_json::from_slice(&read_regular_file(path, MAX_JSON_BYTES).ok()?.bytes).ok()
 }
 
 fn open_regular_file(path: &Path) -> io::Result<File> {
