@@ -1,8 +1,10 @@
 //! Counters since the daemon's start, for `/metrics`.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use ground::lock;
 
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -41,11 +43,11 @@ impl Counter {
 
 impl Counters {
     pub(crate) fn ended(&self, outcome: &str) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = lock(&self.ended);
         *ended.entry(outcome.to_owned()).or_default() += 1;
     }
 
     pub(crate) fn by_outcome(&self) -> BTreeMap<String, u64> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.ended).clone()
     }
 }

@@ -1,10 +1,11 @@
-//! stdout for data: JSON and text.
+//! stdout for data: JSON and text. Most commands end with a print, so each print returns the exit code of success.
 
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
 use admission::command_error::CommandError;
 use admission::words::safe_text;
 use anstream::AutoStream;
+use run_protocol::ExitCode;
 use serde::Serialize;
 
 use crate::view::table::table;
@@ -70,29 +71,33 @@ impl Write for Data {
 }
 
 /// Prints one JSON value.
-pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CommandError> {
+pub(crate) fn print_json(value: &impl Serialize) -> Result<ExitCode, CommandError> {
     let mut out = Data::of_stdout();
-    out.json(value).and_then(|()| out.flush()).map_err(CommandError::writing)
+    printed(out.json(value).and_then(|()| out.flush()))
 }
 
 /// Prints for a person, with colours if the terminal wants them.
 pub(crate) fn print_view(
     print: impl FnOnce(&mut AutoStream<StdoutLock<'static>>) -> io::Result<()>,
-) -> Result<(), CommandError> {
+) -> Result<ExitCode, CommandError> {
     let mut out = anstream::stdout().lock();
-    print(&mut out).and_then(|()| out.flush()).map_err(CommandError::writing)
+    printed(print(&mut out).and_then(|()| out.flush()))
 }
 
 /// Prints a table, as wide as the terminal.
 pub(crate) fn print_table<R: AsRef<[String]>>(
     header: &[&str],
     rows: impl IntoIterator<Item = R>,
-) -> Result<(), CommandError> {
+) -> Result<ExitCode, CommandError> {
     print_text(&format!("{}\n", table(header, rows, Width::of_stdout())))
 }
 
 /// Prints a text.
-pub(crate) fn print_text(text: &str) -> Result<(), CommandError> {
+pub(crate) fn print_text(text: &str) -> Result<ExitCode, CommandError> {
     let mut out = Data::of_stdout();
-    out.text(text).and_then(|()| out.flush()).map_err(CommandError::writing)
+    printed(out.text(text).and_then(|()| out.flush()))
+}
+
+fn printed(written: io::Result<()>) -> Result<ExitCode, CommandError> {
+    written.map(|()| ExitCode::Success).map_err(CommandError::writing)
 }

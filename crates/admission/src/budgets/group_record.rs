@@ -4,12 +4,10 @@
 //! and a group's history outlive the runs. A run is counted before its removal, by its id, so that a process that is killed
 //! in between counts no run twice.
 
-use std::fs::{self, DirBuilder};
-use std::io::{self};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
+use std::{fs, io};
 
-use ground::{Durable, replace_file};
+use ground::{Durable, make_private_dir, replace_file};
 use run_journal::{KernelLock, RunOverview, StateRoot};
 use run_protocol::{Budget, RunId, RunOutcome, Spend};
 use serde::{Deserialize, Serialize};
@@ -79,7 +77,7 @@ impl GroupRecord {
         group: &str,
         change: impl FnOnce(&mut Self),
     ) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(state.groups())?;
+        make_private_dir(state.groups())?;
         let _one = KernelLock::take_waiting(&state.groups().join(".lock"))?;
         let mut record = Self::try_read(state, group)?;
         let before = record.clone();

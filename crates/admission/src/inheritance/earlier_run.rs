@@ -5,11 +5,9 @@
 //!   sessions/<uuid>/terms.json     a copy of it, if `gc` removed that run, or if the session is a fork
 //! ```
 
-use std::fs::{self, DirBuilder};
-use std::io::{self};
-use std::os::unix::fs::DirBuilderExt;
+use std::{fs, io};
 
-use ground::{Durable, replace_file};
+use ground::{Durable, make_private_dir, replace_file};
 use run_journal::{RunDirectory, RunFilter, StateRoot};
 use run_protocol::{McpChoice, RunId, RunSpec};
 use run_shim::read_session_record;
@@ -111,6 +109,6 @@ pub(crate) fn mcp_choice(state: &StateRoot, session: Uuid, last: Option<&RunSpec
 /// Replaces the file. `None` means: the session had a run, and its spec is lost.
 fn write(state: &StateRoot, session: Uuid, spec: Option<&RunSpec>) -> io::Result<()> {
     let path = state.session_terms(&session);
-    DirBuilder::new().recursive(true).mode(0o700).create(state.session_dir(&session))?;
+    make_private_dir(state.session_dir(&session))?;
     replace_file(&path, &serde_json::to_vec_pretty(&spec)?, Durable::Yes)
 }

@@ -1,9 +1,8 @@
 //! Claims a run's name, from the check that it is free until the run exists.
 
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 
+use ground::make_private_dir;
 use run_journal::{KernelLock, RunFilter, StateRoot, Which};
 use run_protocol::{ExitCode, RunName};
 
@@ -27,7 +26,7 @@ impl NameClaim {
 }
 
 fn lock(state: &StateRoot) -> io::Result<KernelLock> {
-    DirBuilder::new().recursive(true).mode(0o700).create(state.path())?;
+    make_private_dir(state.path())?;
     KernelLock::take_waiting(&state.path().join("names.lock"))
 }
 

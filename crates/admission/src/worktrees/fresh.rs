@@ -1,12 +1,11 @@
 //! Makes a worktree for a run, and removes it again if the run does not begin.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ground::now_ms;
+use ground::{make_private_dir, now_ms};
 use run_journal::RunDirectory;
 use run_protocol::{BytesPath, ExitCode, RunId, RunName, WorktreeOrigin};
 use workspace_history::{
@@ -96,14 +95,10 @@ impl<'a> Fresh<'a> {
             None => id,
         };
         let home = host.state.worktrees();
-        let home = DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&home)
-            .and_then(|()| fs::canonicalize(&home))
-            .or_fail_as(ExitCode::SupervisorFailed, || {
-                format!("`{}` cannot be created", home.display())
-            })?;
+        let made = make_private_dir(&home).and_then(|()| fs::canonicalize(&home));
+        let home = made.or_fail_as(ExitCode::SupervisorFailed, || {
+            format!("`{}` cannot be created", home.display())
+        })?;
         let branch = format!("caretaker/{name}");
         let path = home.join(&name);
         let root = BytesPath::from(repository.root.as_path());

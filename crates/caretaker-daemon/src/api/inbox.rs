@@ -1,7 +1,7 @@
 //! `/v1/inbox`, `/v1/runs/{run}/messages`, `/v1/runs/{run}/children`: questions of agents, messages to them, and their
 //! child runs.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use admission::children::{self, NoChild};
 use admission::credentials::QueuedRun;
@@ -10,6 +10,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use ground::lock;
 use run_journal::InboxError;
 use run_protocol::{ChildOrder, RunId, RunSpec};
 use serde::{Deserialize, Serialize};
@@ -150,7 +151,7 @@ pub(crate) async fn spawn(
 }
 
 fn queue_child(daemon: &Daemon, parent: &RunSpec, order: ChildOrder) -> Result<RunId, ApiError> {
-    let _one = daemon.children.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = lock(&daemon.children);
     let config = daemon.host.load_config()?;
     let queued = children::queue_child(&daemon.host, &config.children, parent, order);
     let QueuedRun { run, credentials, .. } = queued.map_err(|error| match error {

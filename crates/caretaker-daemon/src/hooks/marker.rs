@@ -1,11 +1,11 @@
 //! The records of hooks on disk: which hooks were called for which run, and since when the user has hooks.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use ground::{Durable, replace_file};
+use ground::{Durable, make_private_dir, replace_file};
 use run_journal::StateRoot;
 use run_protocol::RunId;
 
@@ -38,7 +38,7 @@ impl Marker {
         n_hooks: usize,
     ) -> io::Result<Option<Self>> {
         let directory = directory(state, run);
-        DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        make_private_dir(&directory)?;
         let name = match key {
             Some(key) => format!("{}-{}.json", transition.name(), plain(key)),
             None => format!("{}.json", transition.name()),
@@ -95,7 +95,7 @@ pub fn records_of(state: &StateRoot, run: RunId) -> Vec<HookRecord> {
 /// Since when the user has hooks. Hooks are not called for earlier runs. The first call saves the time.
 pub(super) fn since(state: &StateRoot, now_ms: u64) -> io::Result<u64> {
     let path = state.hooks().join("since");
-    DirBuilder::new().recursive(true).mode(0o700).create(state.hooks())?;
+    make_private_dir(state.hooks())?;
     match open_new(&path) {
         Ok(mut file) => {
             file.write_all(now_ms.to_string().as_bytes())?;

@@ -1,10 +1,10 @@
 //! Finds occasions in the journals of runs, and calls the hooks.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ground::now_ms;
+use ground::{lock, now_ms};
 use run_journal::{EventNumber, JournalEntry, JournalReader, Position, Progress, RunOverview};
 use run_protocol::{RunEvent, RunId};
 use serde::Serialize;
@@ -94,7 +94,7 @@ struct Lines(Mutex<BTreeMap<RunId, VecDeque<Occasion>>>);
 impl Lines {
     /// Adds occasions of a run. `true` if no task calls its hooks, so that the caller must start one.
     fn add(&self, run: RunId, occasions: Vec<Occasion>) -> bool {
-        let mut lines = self.lock();
+        let mut lines = lock(&self.0);
         let is_told = lines.contains_key(&run);
         lines.entry(run).or_default().extend(occasions);
         !is_told
@@ -102,16 +102,12 @@ impl Lines {
 
     /// The next occasion of a run. After the last one the run is removed.
     fn next(&self, run: RunId) -> Option<Occasion> {
-        let mut lines = self.lock();
+        let mut lines = lock(&self.0);
         let next = lines.get_mut(&run).and_then(VecDeque::pop_front);
         if next.is_none() {
             lines.remove(&run);
         }
         next
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<RunId, VecDeque<Occasion>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,12 +10,12 @@ pub(crate) mod why;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use admission::config::caps::{CapKind, Caps};
 use admission::host::disk::free_bytes;
-use ground::now_ms;
+use ground::{lock, now_ms};
 use run_journal::{EndQueued, RunOverview, RunState};
 use run_protocol::{Credentials, FailureClass, RunId, RunOutcome};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -87,7 +87,7 @@ impl Queue {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 
     /// Causes a new decision.

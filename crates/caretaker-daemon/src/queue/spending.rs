@@ -1,12 +1,12 @@
 //! The tool calls, time and tokens of ended runs, for the budgets. Read from the journals at the start, and kept up to date.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use admission::budgets::budget::{Spending, judge};
 use admission::budgets::day;
 use admission::budgets::group_record::GroupRecord;
-use ground::now_ms;
+use ground::{lock, now_ms};
 use run_journal::{RunOverview, StateRoot};
 use run_protocol::{RunId, Spend};
 
@@ -39,20 +39,16 @@ impl SpentByRuns {
         spent
     }
 
-    fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds an ended run. A second call for the same run changes nothing.
     pub(crate) fn add(&self, overview: &RunOverview) {
         let Some(spend) = overview.spent else { return };
         let entry = Entry { group: overview.group.clone(), at_ms: overview.last_event_ms, spend };
-        self.entries().runs.insert(overview.run, entry);
+        lock(&self.0).runs.insert(overview.run, entry);
     }
 
     fn spending_since(&self, began_ms: u64) -> Spending {
         let mut spending = Spending::default();
-        let entries = self.entries();
+        let entries = lock(&self.0);
         let of_day = entries.runs.values().filter(|entry| entry.at_ms >= began_ms);
         of_day.for_each(|entry| spending.add(entry.spend));
         spending
@@ -60,7 +56,7 @@ impl SpentByRuns {
 
     /// The sum over the runs on disk and, from the record, the removed runs. First drops entries of removed runs.
     fn spending_of(&self, state: &StateRoot, group: &str, record: &GroupRecord) -> Spending {
-        let mut guard = self.entries();
+        let mut guard = lock(&self.0);
         let Entries { runs, n_gone } = &mut *guard;
         let is_of_it = |entry: &Entry| entry.group.as_deref() == Some(group);
         let mut spending = Spending::default();

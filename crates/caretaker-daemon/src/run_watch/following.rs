@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use ground::inotify::WatchFlags;
 use run_journal::RunDirectory;
 use run_protocol::RunId;
 
@@ -41,7 +42,7 @@ impl RunWatch {
             return;
         }
         let Ok(directory) = RunDirectory::open(&self.0.state, run) else { return };
-        if let Ok(watch) = self.0.inotify.watch_writes(&directory.journal_path()) {
+        if let Ok(watch) = self.0.inotify.watch(&directory.journal_path(), WatchFlags::MODIFY) {
             tracked.journal_watch = Some(watch);
             table.watched.insert(watch, (run, Watched::Journal));
         }

@@ -10,18 +10,18 @@
 //! A run is live while a process holds its lock, no matter what started it. So the daemon adopts the runs of an earlier
 //! daemon by looking at them.
 
+mod async_inotify;
 mod following;
-pub(crate) mod inotify;
 mod lock_holder;
 mod pollable;
 pub(crate) mod subscriber;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use ground::inotify::{self, Watch, WatchFlags};
+use ground::{lock, make_private_dir};
 use run_journal::{
     IndexError, LockHolder, RunDirectory, RunFilter, RunOverview, RunState, StateRoot,
     WriterPresence, list_runs, session_of,
@@ -32,7 +32,7 @@ use tokio::sync::mpsc;
 pub(crate) use self::following::Following;
 use crate::clock::until;
 use crate::messages::deliver::DeliveryCheck;
-use crate::run_watch::inotify::{Happened, Inotify, Watch};
+use crate::run_watch::async_inotify::Inotify;
 use crate::run_watch::lock_holder::{open_process, wait_for_end};
 use crate::run_watch::subscriber::Subscriber;
 use crate::schedule::Share;
@@ -43,6 +43,13 @@ const START_EXPECTED_MS: u64 = 30_000;
 const FOREIGN_LOOK: Duration = Duration::from_secs(2);
 /// How long to collect changes of journals: a fast run must not wake two hundred readers for each line.
 const GATHER: Duration = Duration::from_millis(15);
+
+/// Directories that are renamed into the directory of runs.
+const ARRIVALS: WatchFlags = WatchFlags::MOVED_TO.union(WatchFlags::ONLYDIR);
+/// Writes to any file in a directory.
+const WRITES_IN: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::ONLYDIR);
+/// Writes to a lock's note, and the end of a process that may have held the lock.
+const LOCK_CHANGES: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::CLOSE_WRITE);
 
 /// The account of a run that names none.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
@@ -133,9 +140,9 @@ impl RunWatch {
     ) -> Result<Self, WatchError> {
         let inotify = Inotify::new()?;
         // First the watch, then the look: what appears in between is seen twice, not never.
-        let arrivals = Some(inotify.watch_arrivals(&state.runs())?);
-        DirBuilder::new().recursive(true).mode(0o700).create(state.inboxes())?;
-        let inboxes = Some(inotify.watch_writes_in(&state.inboxes())?);
+        let arrivals = Some(inotify.watch(&state.runs(), ARRIVALS)?);
+        make_private_dir(state.inboxes())?;
+        let inboxes = Some(inotify.watch(&state.inboxes(), WRITES_IN)?);
         let table = Mutex::new(Table { arrivals, inboxes, ..Table::default() });
         Ok(Self(Arc::new(Inner { state: state.clone(), inotify, changes, checks, table })))
     }
@@ -161,7 +168,7 @@ impl RunWatch {
     pub(crate) async fn watch(self) {
         loop {
             match self.0.inotify.next().await {
-                Ok(happened) => self.sort_out(happened),
+                Ok(changes) => changes.iter().for_each(|change| self.sort_out(change)),
                 Err(error) => {
                     tracing::error!(%error, "changes of files cannot be read");
                     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -171,51 +178,46 @@ impl RunWatch {
         }
     }
 
-    fn sort_out(&self, happened: Vec<Happened>) {
-        for news in happened {
-            match news {
-                Happened::Change { watch, name: Some(name) } => {
-                    if self.table().inboxes == Some(watch) {
-                        let session = session_of(&name);
-                        session.map(|session| self.0.checks.send(DeliveryCheck::Session(session)));
-                        continue;
-                    }
-                    let is_arrival = self.table().arrivals == Some(watch);
-                    let run = name.to_str().and_then(|name| name.parse().ok());
-                    if let (true, Some(run)) = (is_arrival, run) {
-                        self.look(run);
-                    }
-                }
-                Happened::Change { watch, name: None } => {
-                    let watched = self.table().watched.get(&watch).copied();
-                    match watched {
-                        Some((run, Watched::Lock)) => self.look(run),
-                        Some((run, Watched::Journal)) => self.tell(run),
-                        None => {}
-                    }
-                }
-                Happened::Gone(watch) => {
-                    let gone = self.table().watched.remove(&watch);
-                    if let Some((run, _)) = gone {
-                        self.look(run);
-                    }
-                }
-                Happened::Overflow => {
-                    self.0.checks.send(DeliveryCheck::All).ok();
-                    let runs: Vec<RunId> = self.table().runs.keys().copied().collect();
-                    for run in runs {
-                        self.look(run);
-                        self.tell(run);
-                    }
-                    let again = self.clone();
-                    tokio::spawn(async move {
-                        if let Err(error) = again.adopt().await {
-                            tracing::error!(%error, "runs may have been overlooked");
-                        }
-                    });
-                }
-            }
+    fn sort_out(&self, change: &inotify::Change) {
+        if change.is_overflow() {
+            return self.look_everywhere();
         }
+        let watch = change.watch;
+        if change.is_end_of_watch() {
+            let gone = self.table().watched.remove(&watch);
+            return gone.into_iter().for_each(|(run, _)| self.look(run));
+        }
+        let Table { inboxes, arrivals, ref watched, .. } = *self.table();
+        let watched = watched.get(&watch).copied();
+        match (&change.name, watched) {
+            (Some(name), _) if inboxes == Some(watch) => {
+                let session = session_of(name);
+                session.map(|session| self.0.checks.send(DeliveryCheck::Session(session)));
+            }
+            (Some(name), _) if arrivals == Some(watch) => {
+                let run = name.to_str().and_then(|name| name.parse().ok());
+                run.into_iter().for_each(|run| self.look(run));
+            }
+            (None, Some((run, Watched::Lock))) => self.look(run),
+            (None, Some((run, Watched::Journal))) => self.tell(run),
+            _ => {}
+        }
+    }
+
+    /// The kernel lost changes: anything may have changed.
+    fn look_everywhere(&self) {
+        self.0.checks.send(DeliveryCheck::All).ok();
+        let runs: Vec<RunId> = self.table().runs.keys().copied().collect();
+        for run in runs {
+            self.look(run);
+            self.tell(run);
+        }
+        let again = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = again.adopt().await {
+                tracing::error!(%error, "runs may have been overlooked");
+            }
+        });
     }
 
     /// Reads the state of one run, and watches for its next change.
@@ -275,7 +277,7 @@ impl RunWatch {
             return;
         }
         // If the run is not in the table yet, `look` adds it with this watch.
-        if let Ok(watch) = self.0.inotify.watch_lock(&directory.lock_path()) {
+        if let Ok(watch) = self.0.inotify.watch(&directory.lock_path(), LOCK_CHANGES) {
             table.watched.insert(watch, (run, Watched::Lock));
             if let Some(tracked) = table.runs.get_mut(&run) {
                 tracked.lock_watch = Some(watch);
@@ -415,6 +417,6 @@ impl RunWatch {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.table)
     }
 }

@@ -1,8 +1,9 @@
 //! One reader's list of runs that have news. Never longer than the list of runs, however slow the reader is.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
+use ground::lock;
 use run_protocol::RunId;
 use tokio::sync::Notify;
 
@@ -35,14 +36,14 @@ impl Subscriber {
             Interest::One(one) => one == run,
             Interest::All => true,
         };
-        if wanted && self.lock().insert(run) {
+        if wanted && lock(&self.news).insert(run) {
             self.arrived.notify_one();
         }
     }
 
     /// Takes the runs with news, without waiting.
     pub(crate) fn take(&self) -> BTreeSet<RunId> {
-        std::mem::take(&mut *self.lock())
+        std::mem::take(&mut *lock(&self.news))
     }
 
     /// Waits until a run has news, and takes all runs with news.
@@ -54,9 +55,5 @@ impl Subscriber {
             }
             self.arrived.notified().await;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<RunId>> {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,10 +6,10 @@
 //!
 //! The daemon may be killed at any point: each run has its own shim, and everything that the daemon knows is in files.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -19,6 +19,7 @@ use admission::credentials::QueuedRun;
 use admission::host::Host;
 use admission::queue_run::queue_continuation;
 use admission::resumption::WhenHeld;
+use ground::make_private_dir;
 use run_journal::StateRoot;
 use run_protocol::RunRequest;
 use tokio::net::{TcpListener, UnixListener};
@@ -77,7 +78,8 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     // Shims must not inherit the daemon's descriptors.
     close_fds::set_fds_cloexec(3, &[]);
-    make_state(&host.state)?;
+    let runs = host.state.runs();
+    make_private_dir(&runs).map_err(|source| ServeError::State { path: runs, source })?;
     let cannot = |source| ServeError::State { path: host.state.path().to_owned(), source };
     let claim = Claim::new(&host.state)
         .map_err(cannot)?
@@ -91,15 +93,6 @@ pub fn serve(
     let served = runtime.block_on(serve_claimed(host, config, &claim, on_ready));
     runtime.shutdown_background();
     served
-}
-
-fn make_state(state: &StateRoot) -> Result<(), ServeError> {
-    let path = state.runs();
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&path)
-        .map_err(|source| ServeError::State { path, source })
 }
 
 async fn serve_claimed(

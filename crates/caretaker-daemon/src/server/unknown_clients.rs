@@ -5,8 +5,9 @@
 //! and takes one of the many places for known clients.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use ground::lock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
@@ -38,7 +39,7 @@ impl UnknownClients {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = lock(&self.waiting);
         if waiting.clients.len() == MOST_WAITING
             && let Some((_, oldest)) = waiting.clients.pop_front()
         {
@@ -55,11 +56,11 @@ impl UnknownClients {
     /// The number of clients that have not shown the token.
     #[cfg(test)]
     pub(crate) fn n_waiting(&self) -> usize {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clients.len()
+        lock(&self.waiting).clients.len()
     }
 
     fn leave(&self, number: u64) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = lock(&self.waiting);
         waiting.clients.retain(|(waiting, _)| *waiting != number);
     }
 }

@@ -1,6 +1,5 @@
 //! Drives a batch from its first start to its last end.
 
-use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,7 +18,6 @@ use run_journal::{RunDirectory, RunOverview};
 use run_protocol::{ControlRequest, ExitCode, RunId, RunName, RunRequest, StopManner};
 
 use super::items::{Item, ItemsError, items};
-use super::matrix::Axis;
 use super::preparation::{Preparation, check};
 use super::prompt_lines::{self, Line};
 use super::result::BatchResult;
@@ -27,35 +25,21 @@ use super::runs_watch::RunsWatch;
 use super::summary::{exit_code, print_runs, worst};
 use crate::command_helper::CommandHelper;
 use crate::commands::group::budget;
+use crate::commands::run::Args;
 use crate::data_out::{print_json, print_text};
-use crate::running::console_options::ConsoleOptions;
 use crate::running::interruption::{Interruption, Reaction};
-use crate::running::launching::{seat, take_signals};
+use crate::running::launching::{Launch, seat, take_signals};
 use crate::running::progress::Progress;
 use crate::running::prompt::PromptSource;
 use crate::running::route::Route;
 use crate::running::stopping::tell_all;
 use crate::running::workspace_owner::become_owner;
-use crate::surroundings::Audience;
 use crate::view::words;
 
 /// How long the command waits for a second Ctrl-C.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(2);
 /// How long to wait for news before looking again.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The user's request.
-pub(crate) struct Request<'a> {
-    pub(crate) each: Option<&'a Path>,
-    pub(crate) axes: &'a [Axis],
-    pub(crate) prompt: Option<&'a OsStr>,
-    pub(crate) prompt_file: Option<&'a Path>,
-    pub(crate) workspace: Option<&'a Path>,
-    /// Work in the workspaces, not in worktrees.
-    pub(crate) in_place: bool,
-    pub(crate) request: &'a RunRequest,
-    pub(crate) console: &'a ConsoleOptions,
-}
 
 /// The state of one run of the batch.
 enum Slot {
@@ -82,29 +66,23 @@ struct Driver<'a> {
     bar: Progress,
 }
 
-pub(crate) fn run(helper: &CommandHelper, request: &Request<'_>) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
-    become_owner(helper, request.workspace)?;
+    become_owner(helper, args.workspace.as_deref())?;
     let config = helper.config()?;
-    let console = request.console;
-    let group = match &request.request.group {
+    let console = &args.console;
+    let group = match &args.request.group {
         Some(group) => group.clone(),
         None => new_group()?,
     };
-    let base = RunRequest { group: Some(group.clone()), ..request.request.clone() };
-    let lines = read(request)?;
-    let items = items(&lines, request.axes, &base, request.each.is_some()).map_err(refused)?;
+    let base = RunRequest { group: Some(group.clone()), ..args.request.clone() };
+    let lines = read(args)?;
+    let items = items(&lines, &args.matrix, &base, args.each.is_some()).map_err(refused)?;
     let program = helper.program()?;
     let route = Route::choose(host, console, &base)?;
-    let preparation = Preparation {
-        host,
-        config,
-        program,
-        route: &route,
-        console,
-        workspace: request.workspace,
-        in_place: request.in_place,
-    };
+    let launch = Launch { host, config, console, program, route: &route };
+    let (workspace, in_place) = (args.workspace.as_deref(), args.in_place);
+    let preparation = Preparation { launch, workspace, in_place };
     let taken = check(&preparation, &items)?;
     let caps = config.queue.caps();
     let account = base.account.as_ref().map(RunName::as_str);
@@ -144,15 +122,11 @@ fn new_group() -> Result<RunName, CommandError> {
 }
 
 /// The prompts, each with the settings of its line.
-fn read(request: &Request<'_>) -> Result<Vec<Line>, CommandError> {
-    let Some(file) = request.each else {
-        let source =
-            PromptSource::of(request.prompt, request.prompt_file, Audience::of_stdin())?.read()?;
-        let prompt = String::from_utf8_lossy(&source).into_owned();
-        return Ok(vec![Line {
-            number: 1,
-            request: RunRequest { prompt: Some(prompt), ..RunRequest::default() },
-        }]);
+fn read(args: &Args) -> Result<Vec<Line>, CommandError> {
+    let Some(file) = &args.each else {
+        let prompt = String::from_utf8_lossy(&args.prompt()?.read()?).into_owned();
+        let request = RunRequest { prompt: Some(prompt), ..RunRequest::default() };
+        return Ok(vec![Line { number: 1, request }]);
     };
     let source =
         if file == Path::new("-") { PromptSource::Stdin } else { PromptSource::File(file) };
@@ -231,7 +205,7 @@ impl Driver<'_> {
     }
 
     /// Fails if no run is live and still no run can start: that will never change.
-    fn refuse_to_wait_for_ever(&self, interruption: Interruption) -> Result<(), CommandError> {
+    fn refuse_to_wait_for_ever(&mut self, interruption: Interruption) -> Result<(), CommandError> {
         let may_start = interruption == Interruption::Following && !self.watch.has_signal();
         if !self.watch.is_empty() || !may_start || !self.next_turns().is_empty() {
             return Ok(());
@@ -277,7 +251,7 @@ impl Driver<'_> {
 
     /// True if the user has stopped the group since the batch began.
     fn is_stopped(&self) -> bool {
-        let record = GroupRecord::read(&self.preparation.host.state, self.group);
+        let record = GroupRecord::read(&self.preparation.launch.host.state, self.group);
         record.stopped_ms.is_some_and(|at| at >= self.begun_ms)
     }
 
@@ -288,7 +262,7 @@ impl Driver<'_> {
             Slot::UnderWay => Turn::UnderWay,
             Slot::Over(_) | Slot::NotStarted(_) => Turn::Over,
         });
-        match self.preparation.route {
+        match self.preparation.launch.route {
             Route::Queue { .. } => {
                 let all = turns.enumerate().filter(|(_, turn)| *turn == Turn::Waits);
                 all.map(|(index, _)| index).collect()
@@ -352,7 +326,7 @@ impl Driver<'_> {
         let count = |is_it: fn(&Slot) -> bool| self.slots.iter().filter(|slot| is_it(slot)).count();
         let n_waiting = count(|slot| matches!(slot, Slot::Waiting));
         let n_under_way = count(|slot| matches!(slot, Slot::UnderWay));
-        let text = match (&self.preparation.route, n_waiting) {
+        let text = match (self.preparation.launch.route, n_waiting) {
             (Route::Queue { .. }, 0) => format!("{n_under_way} queued or running"),
             (_, 0) => format!("{n_under_way} running"),
             (_, n) => format!("{n_under_way} running, {n} to start"),
@@ -379,7 +353,7 @@ impl Driver<'_> {
             StopManner::Now => "killing all runs",
         });
         self.start_no_more("cancelled before it started");
-        let host = self.preparation.host.clone();
+        let host = self.preparation.launch.host.clone();
         let runs = self.slots.iter().zip(&self.runs);
         let runs: Vec<RunDirectory> = runs
             .filter(|(slot, _)| matches!(slot, Slot::UnderWay))
@@ -453,7 +427,7 @@ impl Driver<'_> {
             );
         }
         say(&text);
-        let Preparation { host, config, .. } = &self.preparation;
+        let Launch { host, config, .. } = self.preparation.launch;
         budgets::note_if_spent(host, config, Some(self.group));
         Ok(worst(not_started.into_iter().chain([exit_code(over)])))
     }

@@ -21,5 +21,5 @@ pub(crate) mod result;
 pub(crate) mod runs_watch;
 pub(crate) mod summary;
 
-pub(crate) use driver::{Request, run};
+pub(crate) use driver::run;
 pub(crate) use matrix::Axis;

@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 
 use admission::admit::{Admission, Admitted, Conversation, RunContext};
 use admission::command_error::CommandError;
-use admission::config::Config;
-use admission::host::Host;
 use admission::request::name_claim;
 use admission::sandbox::profiles::warn_of_no_sandbox;
 use admission::sandbox::workspace;
@@ -16,17 +14,10 @@ use run_journal::RunDirectory;
 use run_protocol::RunRequest;
 
 use super::items::Item;
-use crate::running::console_options::ConsoleOptions;
 use crate::running::launching::Launch;
-use crate::running::route::Route;
 
 pub(crate) struct Preparation<'a> {
-    pub(crate) host: &'a Host,
-    pub(crate) config: &'a Config,
-    /// The path of this program.
-    pub(crate) program: &'a Path,
-    pub(crate) route: &'a Route,
-    pub(crate) console: &'a ConsoleOptions,
+    pub(crate) launch: Launch<'a>,
     /// The workspace of runs that name none.
     pub(crate) workspace: Option<&'a Path>,
     pub(crate) in_place: bool,
@@ -37,7 +28,7 @@ pub(crate) fn check(
     preparation: &Preparation<'_>,
     items: &[Item],
 ) -> Result<Vec<BatchRun>, CommandError> {
-    let host = preparation.host;
+    let Launch { host, config, .. } = preparation.launch;
     let mut seen = BTreeSet::new();
     let mut places: BTreeMap<Option<PathBuf>, PathBuf> = BTreeMap::new();
     let mut taken = Vec::with_capacity(items.len());
@@ -70,7 +61,7 @@ pub(crate) fn check(
                 warn_of_no_sandbox(&admitted.spec);
             }
         }
-        let model = item.request.model.clone().or_else(|| preparation.config.model.clone());
+        let model = item.request.model.clone().or_else(|| config.model.clone());
         let workspace = preparation.in_place.then_some(place);
         let priority = item.request.priority.unwrap_or_default();
         taken.push(BatchRun { model, workspace, priority });
@@ -96,7 +87,7 @@ impl<'a> Preparation<'a> {
         request: &RunRequest,
         workspace: Option<&Path>,
     ) -> Result<Admitted<'a>, CommandError> {
-        let Self { host, config, program, route, console, .. } = *self;
+        let Launch { host, config, program, route, console } = self.launch;
         let conversation = Conversation::New { workspace: workspace.map(Path::to_owned) };
         let context = RunContext::new(conversation, route.way(host, console, request)?);
         Admission::new(host, config, program, request, context)?.admit()
@@ -104,7 +95,7 @@ impl<'a> Preparation<'a> {
 
     /// Starts or queues the run.
     pub(crate) fn start(&self, item: &Item) -> Result<RunDirectory, CommandError> {
-        let Self { host, config, program, route, console, .. } = *self;
+        let host = self.launch.host;
         let request = &item.request;
         let named = self.named(item);
         let fresh = match self.in_place {
@@ -113,8 +104,7 @@ impl<'a> Preparation<'a> {
         };
         let workspace = fresh.as_ref().map_or(named, |fresh| Some(fresh.path()));
         let started = self.admit(request, workspace).and_then(|admitted| {
-            let launch = Launch { host, config, console, program, route };
-            launch.start_silently(admitted, &item.prompt).map(|(run, _)| run)
+            self.launch.start_silently(admitted, &item.prompt).map(|(run, _)| run)
         });
         if let Some(fresh) = fresh {
             fresh.settle(started.is_ok());

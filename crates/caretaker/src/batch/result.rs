@@ -12,7 +12,7 @@ use crate::running::following::open_journal;
 use crate::view::words;
 
 /// One run of a batch, as `--json` prints it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct BatchResult<'a> {
     v: u32,
     group: Option<&'a str>,
@@ -99,18 +99,10 @@ impl<'a> BatchResult<'a> {
             v: 1,
             group: Some(group),
             line: line.map(|line| line as u64),
-            run: None,
             name,
-            model: None,
-            workspace: None,
-            branch: None,
-            session: None,
-            state: None,
             why: Some(why),
             exit_code,
-            result: None,
-            tool_calls: None,
-            usage: None,
+            ..Self::default()
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Waits for the end of many runs, and for signals, with one inotify watch for all.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ground::inotify::{Inotify, Watch, WatchFlags};
+use ground::inotify::{Change, Inotify, Watch, WatchFlags};
 use nix::sys::signal::Signal;
 use run_journal::{RunDirectory, RunOverview};
 use run_protocol::RunId;
@@ -32,41 +33,22 @@ const CHANGES: WatchFlags = WatchFlags::CREATE
 pub(crate) struct RunsWatch {
     /// `None`: not available, so `wait` looks at all runs every now and then.
     inotify: Option<Arc<Inotify>>,
-    post: Arc<Post>,
+    sender: Sender<News>,
+    news: Receiver<News>,
     runs: BTreeMap<RunId, RunDirectory>,
+    watches: HashMap<Watch, RunId>,
+    /// Runs to look at, and signals that `wait` has not returned yet.
+    changed: BTreeSet<RunId>,
+    signals: VecDeque<Signal>,
     /// Runs that have ended, but whose shims are still alive.
     ending: BTreeSet<RunId>,
     next_round: Instant,
 }
 
-/// News that `wait` has not returned yet.
-#[derive(Debug, Default)]
-struct News {
-    changed: BTreeSet<RunId>,
-    is_everything: bool,
-    signals: VecDeque<Signal>,
-}
-
-#[derive(Debug, Default)]
-struct Post {
-    news: Mutex<News>,
-    bell: Condvar,
-    watches: Mutex<HashMap<Watch, RunId>>,
-}
-
-impl Post {
-    fn news(&self) -> MutexGuard<'_, News> {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn watches(&self) -> MutexGuard<'_, HashMap<Watch, RunId>> {
-        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn put(&self, put: impl FnOnce(&mut News)) {
-        put(&mut self.news());
-        self.bell.notify_one();
-    }
+/// What the threads that only wait send.
+enum News {
+    Changes(Vec<Change>),
+    Signal(Signal),
 }
 
 /// The news that `wait` returns.
@@ -79,16 +61,24 @@ pub(crate) struct Heard {
 
 impl RunsWatch {
     pub(crate) fn new() -> Self {
-        let post = Arc::new(Post::default());
+        let (sender, news) = mpsc::channel();
         let inotify = Inotify::new().ok().map(Arc::new);
         if let Some(inotify) = inotify.clone() {
-            let post = Arc::clone(&post);
-            thread::spawn(move || tell_changes(&inotify, &post));
+            let sender = sender.clone();
+            thread::spawn(move || {
+                while let Ok(changes) = inotify.wait(None).and_then(|_| inotify.read())
+                    && sender.send(News::Changes(changes)).is_ok()
+                {}
+            });
         }
         Self {
             inotify,
-            post,
+            sender,
+            news,
             runs: BTreeMap::new(),
+            watches: HashMap::new(),
+            changed: BTreeSet::new(),
+            signals: VecDeque::new(),
             ending: BTreeSet::new(),
             next_round: Instant::now(),
         }
@@ -96,11 +86,11 @@ impl RunsWatch {
 
     /// Waits for signals too, for the rest of the process.
     pub(crate) fn listen_to(&self, signals: &SignalPost) {
-        let (post, signals) = (Arc::clone(&self.post), signals.clone());
+        let (sender, signals) = (self.sender.clone(), signals.clone());
         thread::spawn(move || {
-            while let Some(signal) = signals.next() {
-                post.put(|news| news.signals.push_back(signal));
-            }
+            while let Some(signal) = signals.next()
+                && sender.send(News::Signal(signal)).is_ok()
+            {}
         });
     }
 
@@ -109,10 +99,10 @@ impl RunsWatch {
         if let Some(inotify) = &self.inotify
             && let Ok(watch) = inotify.add(run.path(), CHANGES)
         {
-            self.post.watches().insert(watch, run.run_id());
+            self.watches.insert(watch, run.run_id());
         }
         // First the watch, then the look: nothing that happens in between is missed.
-        self.post.news().changed.insert(run.run_id());
+        self.changed.insert(run.run_id());
         self.runs.insert(run.run_id(), run);
     }
 
@@ -121,14 +111,17 @@ impl RunsWatch {
     }
 
     /// True if a signal has come that `wait` has not returned yet.
-    pub(crate) fn has_signal(&self) -> bool {
-        !self.post.news().signals.is_empty()
+    pub(crate) fn has_signal(&mut self) -> bool {
+        self.gather();
+        !self.signals.is_empty()
     }
 
     /// Waits for news, but not longer than `patience`.
     pub(crate) fn wait(&mut self, patience: Duration) -> Heard {
-        let News { mut changed, is_everything, signals } = self.next_news(patience);
-        let is_round = is_everything || Instant::now() >= self.next_round;
+        self.wait_for_news(patience);
+        let mut changed = std::mem::take(&mut self.changed);
+        let signals = std::mem::take(&mut self.signals);
+        let is_round = Instant::now() >= self.next_round;
         if is_round {
             changed.extend(self.runs.keys().copied());
             let round = if self.inotify.is_some() { ROUND } else { WITHOUT_WATCH };
@@ -136,74 +129,70 @@ impl RunsWatch {
         }
         changed.extend(std::mem::take(&mut self.ending));
         let over: Vec<RunOverview> = changed.iter().filter_map(|run| self.look(*run)).collect();
-        let n_looked_at = changed.len();
-        if signals.is_empty() && over.is_empty() && n_looked_at > 0 && !is_round {
+        if signals.is_empty() && over.is_empty() && !changed.is_empty() && !is_round {
             thread::sleep(if self.ending.is_empty() { BURST } else { CLEANING_UP });
         }
         Heard { over, signals }
     }
 
-    fn next_news(&self, patience: Duration) -> News {
+    fn wait_for_news(&mut self, patience: Duration) {
         let round = self.next_round.saturating_duration_since(Instant::now());
         let mut patience = patience.min(round);
         if !self.ending.is_empty() {
             patience = patience.min(CLEANING_UP);
         }
-        let is_silent = |news: &mut News| {
-            news.changed.is_empty() && !news.is_everything && news.signals.is_empty()
-        };
-        let waited = self.post.bell.wait_timeout_while(self.post.news(), patience, is_silent);
-        let (mut news, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *news)
+        self.gather();
+        if self.changed.is_empty() && self.signals.is_empty() {
+            self.news.recv_timeout(patience).ok().into_iter().for_each(|news| self.take(news));
+            self.gather();
+        }
+    }
+
+    /// Takes in the news that are there, without waiting.
+    fn gather(&mut self) {
+        while let Ok(news) = self.news.try_recv() {
+            self.take(news);
+        }
+    }
+
+    fn take(&mut self, news: News) {
+        match news {
+            News::Signal(signal) => self.signals.push_back(signal),
+            News::Changes(changes) => {
+                let runs = changes.iter().filter_map(|change| self.watches.get(&change.watch));
+                self.changed.extend(runs);
+                if changes.iter().any(Change::is_overflow) {
+                    // The kernel lost changes: look at all runs.
+                    self.next_round = Instant::now();
+                }
+            }
+        }
     }
 
     /// The overview of the run, if it has ended and its shim is gone.
     fn look(&mut self, run: RunId) -> Option<RunOverview> {
         let directory = self.runs.get(&run)?;
-        let overview = match RunOverview::read(directory) {
-            Ok(overview) => overview,
-            // The run was removed.
-            Err(_) => {
-                self.forget(run);
-                return None;
-            }
-        };
-        if overview.state.is_unfinished() {
+        // An error: the run was removed.
+        let overview = RunOverview::read(directory).ok();
+        if overview.as_ref().is_some_and(|overview| overview.state.is_unfinished()) {
             return None;
         }
-        if directory.is_live() {
+        if overview.is_some() && directory.is_live() {
             self.ending.insert(run);
             return None;
         }
         self.forget(run);
-        Some(overview)
+        overview
     }
 
     fn forget(&mut self, run: RunId) {
         self.runs.remove(&run);
         let Some(inotify) = &self.inotify else { return };
-        self.post.watches().retain(|watch, watched| {
+        self.watches.retain(|watch, watched| {
             if *watched == run {
                 inotify.remove(*watch);
             }
             *watched != run
         });
-    }
-}
-
-/// Passes on changes for the rest of the process.
-fn tell_changes(inotify: &Inotify, post: &Post) {
-    while let Ok(changes) = inotify.wait(None).and_then(|_| inotify.read()) {
-        let watches = post.watches();
-        let runs: Vec<RunId> =
-            changes.iter().filter_map(|change| watches.get(&change.watch).copied()).collect();
-        drop(watches);
-        let is_everything = changes.iter().any(ground::inotify::Change::is_overflow);
-        if is_everything || !runs.is_empty() {
-            post.put(|news| {
-                news.changed.extend(runs);
-                news.is_everything |= is_everything;
-            });
-        }
     }
 }

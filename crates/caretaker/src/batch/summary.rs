@@ -50,7 +50,7 @@ pub(crate) fn exit_code<'a>(runs: impl IntoIterator<Item = &'a RunOverview>) -> 
 }
 
 /// Prints the runs as a table, in the order given.
-pub(crate) fn print_runs(runs: &[&RunOverview]) -> Result<(), CommandError> {
+pub(crate) fn print_runs(runs: &[&RunOverview]) -> Result<ExitCode, CommandError> {
     let now_ms = now_ms();
     let has_lines = runs.iter().any(|run| line_of(run).is_some());
     let mut header = vec!["RUN", "NAME", "MODEL", "STATE", "TIME", "ABOUT"];

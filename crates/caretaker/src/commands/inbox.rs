@@ -17,6 +17,7 @@ use ground::now_ms;
 use run_journal::RunDirectory;
 use run_protocol::{ExitCode, MessageSender, RunSpec};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::command_helper::CommandHelper;
 use crate::daemon_client::daemon_presence;
@@ -44,19 +45,11 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Listing<'a> {
-    v: u32,
-    questions: &'a [OpenQuestion],
-    undelivered: &'a [WaitingMessage],
-}
-
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
     let OpenInboxes { questions, undelivered } = open_inboxes(&host.state)?;
     if args.json {
-        print_json(&Listing { v: 1, questions: &questions, undelivered: &undelivered })?;
-        return Ok(ExitCode::Success);
+        return print_json(&json!({ "v": 1, "questions": questions, "undelivered": undelivered }));
     }
     let now = now_ms();
     print_view(|out| {

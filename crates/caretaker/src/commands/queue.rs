@@ -9,8 +9,8 @@ use caretaker_daemon::{QueueGate, Waiting};
 use clap::Subcommand;
 use ground::now_ms;
 use run_protocol::{ExitCode, RunId};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::command_helper::CommandHelper;
 use crate::daemon_client::{DaemonClient, no_queue};
@@ -78,13 +78,6 @@ impl std::str::FromStr for Limit {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct SetCap<'a> {
-    cap: CapKind,
-    name: &'a str,
-    limit: Option<u32>,
-}
-
 #[derive(Debug, Deserialize)]
 struct Queue {
     gate: QueueGate,
@@ -112,7 +105,7 @@ struct Lowered {
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
     let daemon = DaemonClient::find(host)?.ok_or_else(no_queue)?;
-    let nothing = Value::Object(serde_json::Map::new());
+    let nothing = json!({});
     let answer: Value = match &args.action {
         None => daemon.get("/v1/queue")?,
         Some(Action::Pause) => daemon.post("/v1/queue/pause", &nothing)?,
@@ -121,28 +114,26 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         Some(Action::Cap(args)) => daemon.post("/v1/queue/caps", &args.request())?,
     };
     if args.json {
-        print_json(&answer)?;
-        return Ok(ExitCode::Success);
+        return print_json(&answer);
     }
     let queue: Queue = serde_json::from_value(answer)
         .or_fail_as(ExitCode::DaemonUnavailable, || "cannot understand the daemon's answer")?;
-    show(&queue)?;
-    Ok(ExitCode::Success)
+    show(&queue)
 }
 
 impl CapArgs {
-    fn request(&self) -> SetCap<'_> {
+    fn request(&self) -> Value {
         let (cap, name) = match (&self.group, &self.model, &self.account) {
             (Some(group), _, _) => (CapKind::Group, group.as_str()),
             (_, Some(model), _) => (CapKind::Model, model.as_str()),
             (_, _, Some(account)) => (CapKind::Account, account.as_str()),
             _ => (CapKind::Total, ""),
         };
-        SetCap { cap, name, limit: self.limit.0 }
+        json!({ "cap": cap, "name": name, "limit": self.limit.0 })
     }
 }
 
-fn show(queue: &Queue) -> Result<(), CommandError> {
+fn show(queue: &Queue) -> Result<ExitCode, CommandError> {
     let gate = match queue.gate {
         QueueGate::Open => "open",
         QueueGate::Paused => "paused: new runs wait",
@@ -163,7 +154,7 @@ fn show(queue: &Queue) -> Result<(), CommandError> {
     }
     say(&text);
     if queue.waiting.is_empty() {
-        return Ok(());
+        return Ok(ExitCode::Success);
     }
     let now = now_ms();
     let rows = queue.waiting.iter().map(|run| {

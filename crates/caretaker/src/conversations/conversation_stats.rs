@@ -87,90 +87,74 @@ pub(crate) struct Counts {
 }
 
 impl ConversationStats {
-    /// Counts one conversation. Days are those of `zone`.
-    pub(crate) fn of(conversation: &Conversation, zone: &TimeZone) -> Self {
-        let mut stats = Self { conversations: 1, ..Self::default() };
-        let said = || conversation.messages.iter().filter(|message| is_counted(message));
-        for message in said() {
-            stats.messages.add(message);
+    /// Counts one more conversation. Days are those of `zone`.
+    pub(crate) fn add(&mut self, conversation: &Conversation, zone: &TimeZone) {
+        let head = &conversation.head;
+        self.conversations += 1;
+        let workspace = head.workspace.as_ref().map(ls::workspace);
+        let workspace = workspace.unwrap_or_else(|| UNKNOWN_WORKSPACE.to_owned());
+        let of_workspace = self.workspaces.entry(workspace).or_default();
+        of_workspace.conversations += 1;
+        // A message without a time counts for the day on which its conversation changed.
+        let changed = head.updated.or(head.created);
+        let mut days = BTreeSet::new();
+        for message in conversation.messages.iter().filter(|it| it.kind != MessageKind::Orphan) {
+            *self.messages.of_kind(message) += 1;
+            for call in message.tool_calls() {
+                *self.tools.entry(call.tool.clone()).or_default().of_state(call.state) += 1;
+            }
+            of_workspace.add(message);
+            let day = message.at.or(changed).and_then(|at| day_of(at.at_ms, zone));
+            if let Some(day) = day {
+                days.insert(day);
+                self.days.entry(day).or_default().add(message);
+            }
         }
-        for call in said().flat_map(Message::tool_calls) {
-            let counts = stats.tools.entry(call.tool.clone()).or_default();
-            *counts.of_state(call.state) += 1;
+        for day in days {
+            self.days.entry(day).or_default().conversations += 1;
         }
-        stats.tokens = tokens(conversation);
-        stats.count_models(conversation);
-        let all = Counts {
-            conversations: 1,
-            messages: said().count() as u64,
-            tool_calls: said().map(n_calls).sum(),
-        };
-        let workspace = conversation.head.workspace.as_ref().map(ls::workspace);
-        stats.workspaces.insert(workspace.unwrap_or_else(|| UNKNOWN_WORKSPACE.to_owned()), all);
-        stats.count_days(conversation, zone);
-        stats.active = active_time(conversation);
-        stats
+        self.add_models(conversation);
+        if let Some(tokens) = tokens(conversation) {
+            self.tokens.known_conversations += 1;
+            self.tokens.sum = Some(self.tokens.sum.map_or(tokens, |sum| sum.plus(tokens)));
+        }
+        if let Some(ms) = active_ms(conversation) {
+            self.active.known_conversations += 1;
+            self.active.ms = Some(self.active.ms.unwrap_or(0).saturating_add(ms));
+        }
+        let of_messages = conversation.messages.iter().map(|message| message.at);
+        let moments = of_messages.chain([head.created, head.updated]).flatten();
+        for at_ms in moments.map(|moment| moment.at_ms) {
+            self.first_ms = Some(self.first_ms.map_or(at_ms, |first| first.min(at_ms)));
+            self.last_ms = Some(self.last_ms.map_or(at_ms, |last| last.max(at_ms)));
+        }
     }
 
-    /// Adds the counts of other conversations.
-    #[must_use]
-    pub(crate) fn plus(mut self, other: Self) -> Self {
-        self.conversations += other.conversations;
-        self.messages = self.messages.plus(other.messages);
-        merge(&mut self.tools, other.tools, ToolCounts::plus);
-        self.tokens = self.tokens.plus(other.tokens);
-        merge(&mut self.models, other.models, ModelCounts::plus);
-        self.first_ms = [self.first_ms, other.first_ms].into_iter().flatten().min();
-        self.last_ms = [self.last_ms, other.last_ms].into_iter().flatten().max();
-        self.active = self.active.plus(other.active);
-        merge(&mut self.days, other.days, Counts::plus);
-        merge(&mut self.workspaces, other.workspaces, Counts::plus);
-        self
-    }
-
-    /// All tools together.
-    pub(crate) fn tool_calls(&self) -> ToolCounts {
-        self.tools.values().copied().fold(ToolCounts::default(), ToolCounts::plus)
-    }
-
-    fn count_models(&mut self, conversation: &Conversation) {
-        let names = conversation.head.models.iter().map(String::as_str);
+    fn add_models(&mut self, conversation: &Conversation) {
+        let of_head = conversation.head.models.iter().map(String::as_str);
         let of_turns = conversation.turns.iter().filter_map(|turn| turn.model.as_deref());
         let of_messages = conversation.messages.iter().filter_map(|m| m.model.as_deref());
-        for model in names.chain(of_turns).chain(of_messages.clone()).collect::<BTreeSet<_>>() {
-            self.models.entry(model.to_owned()).or_default().conversations = 1;
+        for model in of_head.chain(of_turns).chain(of_messages.clone()).collect::<BTreeSet<_>>() {
+            self.models.entry(model.to_owned()).or_default().conversations += 1;
         }
         for model in of_messages {
             self.models.entry(model.to_owned()).or_default().messages += 1;
         }
     }
 
-    /// A message without a time counts for the day on which its conversation changed.
-    fn count_days(&mut self, conversation: &Conversation, zone: &TimeZone) {
-        let head = &conversation.head;
-        let of_head = head.updated.or(head.created).map(|moment| moment.at_ms);
-        let ends = [head.created, head.updated].into_iter().flatten().map(|moment| moment.at_ms);
-        let of_messages =
-            conversation.messages.iter().filter_map(|message| Some(message.at?.at_ms));
-        self.first_ms = ends.clone().chain(of_messages.clone()).min();
-        self.last_ms = ends.chain(of_messages).max();
-        for message in conversation.messages.iter().filter(|message| is_counted(message)) {
-            let at = message.at.map(|moment| moment.at_ms).or(of_head);
-            let Some(day) = at.and_then(|at| day_of(at, zone)) else { continue };
-            let counts = self.days.entry(day).or_default();
-            counts.conversations = 1;
-            counts.messages += 1;
-            counts.tool_calls += n_calls(message);
+    /// The outcomes of all tools together.
+    pub(crate) fn tool_calls(&self) -> ToolCounts {
+        let mut all = ToolCounts::default();
+        for counts in self.tools.values() {
+            all.succeeded += counts.succeeded;
+            all.failed += counts.failed;
+            all.rejected += counts.rejected;
+            all.cancelled += counts.cancelled;
+            all.pending += counts.pending;
+            all.unknown += counts.unknown;
         }
+        all
     }
-}
-
-fn is_counted(message: &Message) -> bool {
-    message.kind != MessageKind::Orphan
-}
-
-fn n_calls(message: &Message) -> u64 {
-    message.tool_calls().count() as u64
 }
 
 fn day_of(at_ms: i64, zone: &TimeZone) -> Option<Date> {
@@ -179,7 +163,7 @@ fn day_of(at_ms: i64, zone: &TimeZone) -> Option<Date> {
 }
 
 /// The tokens of the whole conversation if they are known, otherwise of its turns. The fill of the context is no sum.
-fn tokens(conversation: &Conversation) -> KnownTokens {
+fn tokens(conversation: &Conversation) -> Option<TokenUsage> {
     let summable = |tokens: TokenUsage| {
         let tokens = TokenUsage { context_used: None, context_limit: None, ..tokens };
         (!tokens.is_unknown()).then_some(tokens)
@@ -188,12 +172,11 @@ fn tokens(conversation: &Conversation) -> KnownTokens {
         let turns = conversation.turns.iter().filter_map(|turn| turn.tokens.and_then(summable));
         turns.reduce(TokenUsage::plus)
     };
-    let sum = conversation.head.tokens.and_then(summable).or_else(of_turns);
-    KnownTokens { known_conversations: u64::from(sum.is_some()), sum }
+    conversation.head.tokens.and_then(summable).or_else(of_turns)
 }
 
 /// The sum of the times between recorded moments, without pauses.
-fn active_time(conversation: &Conversation) -> KnownTime {
+fn active_ms(conversation: &Conversation) -> Option<u64> {
     let of_turns = conversation.turns.iter().flat_map(|turn| [turn.started, turn.ended]);
     let of_messages = conversation.messages.iter().map(|message| message.at);
     let calls = || conversation.messages.iter().flat_map(Message::tool_calls);
@@ -210,29 +193,10 @@ fn active_time(conversation: &Conversation) -> KnownTime {
     moments.sort_unstable();
     moments.dedup();
     if moments.len() < 2 {
-        return KnownTime::default();
+        return None;
     }
     let steps = moments.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
-    let ms = steps.filter(|step| *step <= LONGEST_PAUSE_MS).map(i64::unsigned_abs).sum();
-    KnownTime { known_conversations: 1, ms: Some(ms) }
-}
-
-fn merge<K: Ord, V: Copy + Default>(
-    into: &mut BTreeMap<K, V>,
-    from: BTreeMap<K, V>,
-    plus: fn(V, V) -> V,
-) {
-    for (key, value) in from {
-        let known = into.entry(key).or_default();
-        *known = plus(*known, value);
-    }
-}
-
-fn add(left: Option<u64>, right: Option<u64>) -> Option<u64> {
-    match (left, right) {
-        (Some(left), Some(right)) => Some(left.saturating_add(right)),
-        (left, right) => left.or(right),
-    }
+    Some(steps.filter(|step| *step <= LONGEST_PAUSE_MS).map(i64::unsigned_abs).sum())
 }
 
 impl MessageCounts {
@@ -240,19 +204,11 @@ impl MessageCounts {
         self.prompts + self.answers + self.others
     }
 
-    fn add(&mut self, message: &Message) {
+    fn of_kind(&mut self, message: &Message) -> &mut u64 {
         match (message.role, message.kind) {
-            (Role::User, MessageKind::Said) => self.prompts += 1,
-            (Role::Assistant, MessageKind::Said | MessageKind::Pending) => self.answers += 1,
-            _ => self.others += 1,
-        }
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            prompts: self.prompts + other.prompts,
-            answers: self.answers + other.answers,
-            others: self.others + other.others,
+            (Role::User, MessageKind::Said) => &mut self.prompts,
+            (Role::Assistant, MessageKind::Said | MessageKind::Pending) => &mut self.answers,
+            _ => &mut self.others,
         }
     }
 }
@@ -284,56 +240,12 @@ impl ToolCounts {
             ToolState::Unknown => &mut self.unknown,
         }
     }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            succeeded: self.succeeded + other.succeeded,
-            failed: self.failed + other.failed,
-            rejected: self.rejected + other.rejected,
-            cancelled: self.cancelled + other.cancelled,
-            pending: self.pending + other.pending,
-            unknown: self.unknown + other.unknown,
-        }
-    }
-}
-
-impl KnownTokens {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            known_conversations: self.known_conversations + other.known_conversations,
-            sum: match (self.sum, other.sum) {
-                (Some(sum), Some(more)) => Some(sum.plus(more)),
-                (sum, more) => sum.or(more),
-            },
-        }
-    }
-}
-
-impl KnownTime {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            known_conversations: self.known_conversations + other.known_conversations,
-            ms: add(self.ms, other.ms),
-        }
-    }
-}
-
-impl ModelCounts {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            conversations: self.conversations + other.conversations,
-            messages: self.messages + other.messages,
-        }
-    }
 }
 
 impl Counts {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            conversations: self.conversations + other.conversations,
-            messages: self.messages + other.messages,
-            tool_calls: self.tool_calls + other.tool_calls,
-        }
+    fn add(&mut self, message: &Message) {
+        self.messages += 1;
+        self.tool_calls += message.tool_calls().count() as u64;
     }
 }
 

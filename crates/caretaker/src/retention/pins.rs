@@ -1,10 +1,11 @@
 //! Pinned runs: one empty file each, `pins/<run id>`. It is not in the run's directory, because only the shim writes there.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 
+use ground::make_private_dir;
 use run_journal::{KernelLock, StateRoot};
 use run_protocol::RunId;
 
@@ -14,7 +15,7 @@ pub(crate) fn pin(state: &StateRoot, run: RunId) -> io::Result<bool> {
     if !state.run_dir(&run).is_dir() {
         return Ok(false);
     }
-    DirBuilder::new().recursive(true).mode(0o700).create(state.pins())?;
+    make_private_dir(state.pins())?;
     let path = state.pins().join(run.to_string());
     OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(|_| true)
 }

@@ -7,10 +7,11 @@
 //! ```
 
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
+use ground::lock;
 use nix::sys::signal::{SigSet, Signal};
 use run_protocol::StopManner;
 
@@ -116,7 +117,7 @@ impl SignalPost {
     }
 
     fn receiver(&self) -> MutexGuard<'_, Receiver<Option<Signal>>> {
-        self.receiver.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.receiver)
     }
 }
 

@@ -26,6 +26,7 @@ use crate::running::route::Route;
 use crate::surroundings::Audience;
 
 /// Starts runs as these options say.
+#[derive(Clone, Copy)]
 pub(crate) struct Launch<'a> {
     pub(crate) host: &'a Host,
     pub(crate) config: &'a Config,

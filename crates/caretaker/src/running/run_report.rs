@@ -2,7 +2,7 @@
 
 use admission::command_error::CommandError;
 use run_journal::{RunDirectory, RunOverview, RunState};
-use run_protocol::RunId;
+use run_protocol::{ExitCode, RunId};
 use serde::Serialize;
 
 use crate::data_out::print_json;
@@ -37,6 +37,6 @@ impl<'a> RunReport<'a> {
     }
 }
 
-pub(crate) fn print(run: &RunDirectory, overview: &RunOverview) -> Result<(), CommandError> {
+pub(crate) fn print(run: &RunDirectory, overview: &RunOverview) -> Result<ExitCode, CommandError> {
     print_json(&RunReport::of(run, overview))
 }

@@ -110,7 +110,7 @@ pub(crate) fn report_ends<'a>(
     let mut codes = Vec::new();
     for (run, ended) in ends {
         match ended {
-            Ok(overview) if is_json => run_report::print(run, &overview)?,
+            Ok(overview) if is_json => drop(run_report::print(run, &overview)?),
             Ok(overview) => {
                 say(&format!("run {}: {}", run.run_id(), words::state(&overview.state)));
             }

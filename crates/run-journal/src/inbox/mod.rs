@@ -13,14 +13,14 @@
 
 mod content;
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ground::now_ms;
 use ground::plain_file;
+use ground::{make_private_dir, now_ms};
 use run_protocol::{HandOver, InboxEntry, Message, MessageSender, Question, RunId};
 use uuid::Uuid;
 
@@ -224,8 +224,7 @@ impl Inbox {
         decide: impl FnOnce(&InboxContent) -> Result<Vec<InboxEntry>, InboxError>,
     ) -> Result<(), InboxError> {
         let directory = self.state.inboxes();
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
-        made.map_err(|source| self.unusable(source))?;
+        make_private_dir(&directory).map_err(|source| self.unusable(source))?;
         let is_new = !self.path.exists();
         let lock = self.lock()?;
         let text = plain_file::read_at_most(&self.path, MOST_BYTES * 2)

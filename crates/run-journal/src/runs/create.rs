@@ -10,8 +10,8 @@ use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use ground::now_ms;
 use ground::plain_file;
+use ground::{make_private_dir, now_ms};
 use nix::unistd::geteuid;
 use run_protocol::{BytesPath, JOURNAL_VERSION, JournalHeader, RunEvent, RunId, RunSpec};
 
@@ -102,7 +102,7 @@ pub(crate) fn create(
 ) -> Result<PathBuf, CreateRunError> {
     let destination = state.run_dir(&spec.run);
     let workshop = state.runs().join(WORKSHOP);
-    make_directories(&workshop).map_err(|source| failed(&workshop, source))?;
+    make_private_dir(&workshop).map_err(|source| failed(&workshop, source))?;
     for directory in [state.path(), &state.runs()] {
         check_ours(directory)?;
     }
@@ -151,10 +151,6 @@ fn failed(path: &Path, source: io::Error) -> CreateRunError {
     } else {
         CreateRunError::Write { path, source }
     }
-}
-
-fn make_directories(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// The state directory may be a link to another disk, but its target must belong to the user.

@@ -6,11 +6,11 @@ use admission::host::short_id;
 use admission::words::talk::{note, say};
 use admission::worktrees::{GENEROUS, Worktree};
 use ground::now_ms;
-use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
-use serde::Serialize;
+use run_protocol::{BytesPath, ExitCode};
+use serde_json::{Value, json};
 use workspace_history::{
-    Change, History, MergePlan, Operation, OperationKind, Restored, Reversal, Scope, Snapshot,
-    SnapshotName, TreePath, changes_to, count, merge, restore, restore_with,
+    Change, Conflict, History, MergePlan, Operation, OperationKind, Restored, Reversal, Scope,
+    Snapshot, SnapshotName, TreePath, changes_to, count, merge, restore, restore_with,
 };
 
 use crate::command_helper::CommandHelper;
@@ -39,22 +39,6 @@ pub(crate) struct Args {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-}
-
-/// The result, as `--json` prints it.
-#[derive(Debug, Serialize)]
-struct ApplyReport<'a> {
-    v: u32,
-    kind: &'static str,
-    run: RunId,
-    checkout: BytesPath,
-    dry_run: bool,
-    changes: ChangeCounts,
-    paths: Vec<ChangedPath>,
-    /// Files that both sides changed, and whose lines were merged.
-    merged: Vec<BytesPath>,
-    /// If there are any, nothing changed.
-    conflicts: Vec<PathAndReason<'a>>,
 }
 
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
@@ -142,16 +126,10 @@ impl Apply<'_> {
     }
 
     /// Reports the conflicts. Nothing has changed.
-    fn refuse(&self, kind: &'static str, plan: &MergePlan) -> Result<ExitCode, CommandError> {
+    fn refuse(&self, kind: &str, plan: &MergePlan) -> Result<ExitCode, CommandError> {
         let conflicts = &plan.conflicts;
         if self.args.json {
-            print_json(&ApplyReport {
-                conflicts: conflicts
-                    .iter()
-                    .map(|conflict| PathAndReason::new(&conflict.path, &conflict.why))
-                    .collect(),
-                ..self.empty_report(kind)
-            })?;
+            print_json(&self.for_programs(kind, &[], &[], conflicts))?;
             return Ok(ExitCode::Conflict);
         }
         for conflict in conflicts {
@@ -240,35 +218,38 @@ impl Apply<'_> {
         Ok(ExitCode::Success)
     }
 
-    fn empty_report<'a>(&self, kind: &'static str) -> ApplyReport<'a> {
-        ApplyReport {
-            v: 1,
-            kind,
-            run: self.worktree.run,
-            checkout: BytesPath::from(self.checkout.workspace()),
-            dry_run: self.args.dry_run,
-            changes: ChangeCounts::default(),
-            paths: Vec::new(),
-            merged: Vec::new(),
-            conflicts: Vec::new(),
-        }
+    /// The result, as `--json` prints it. With conflicts, nothing changed.
+    fn for_programs(
+        &self,
+        kind: &str,
+        changes: &[Change<'_>],
+        merged: &[TreePath],
+        conflicts: &[Conflict],
+    ) -> Value {
+        let conflicts = conflicts.iter().map(|it| PathAndReason::new(&it.path, &it.why));
+        json!({
+            "v": 1,
+            "kind": kind,
+            "run": self.worktree.run,
+            "checkout": BytesPath::from(self.checkout.workspace()),
+            "dry_run": self.args.dry_run,
+            "changes": count(changes),
+            "paths": changes.iter().map(ChangedPath::from).collect::<Vec<_>>(),
+            "merged": merged.iter().map(|path| path.as_path().into()).collect::<Vec<BytesPath>>(),
+            "conflicts": conflicts.collect::<Vec<_>>(),
+        })
     }
 
     fn report(
         &self,
-        kind: &'static str,
+        kind: &str,
         changes: &[Change<'_>],
         merged: &[TreePath],
-    ) -> Result<(), CommandError> {
-        if self.args.json {
-            return print_json(&ApplyReport {
-                changes: count(changes),
-                paths: changes.iter().map(ChangedPath::from).collect(),
-                merged: merged.iter().map(|path| BytesPath::from(path.as_path())).collect(),
-                ..self.empty_report(kind)
-            });
+    ) -> Result<ExitCode, CommandError> {
+        match self.args.json {
+            true => print_json(&self.for_programs(kind, changes, merged, &[])),
+            false => print_view(|out| change_view::print_paths(out, changes)),
         }
-        print_view(|out| change_view::print_paths(out, changes))
     }
 
     fn talk(&self, changes: &[Change<'_>], merged: &[TreePath]) {

@@ -7,8 +7,8 @@ use admission::words::talk::{note, say};
 use admission::worktrees::{self, Branch, Worktree};
 use ground::now_ms;
 use run_journal::{KernelLock, RunFilter, RunOverview, Which};
-use run_protocol::{BytesPath, ChangeCounts, ExitCode, RunId};
-use serde::Serialize;
+use run_protocol::{BytesPath, ChangeCounts, ExitCode};
+use serde_json::json;
 use workspace_history::{compare, count};
 
 use crate::command_helper::CommandHelper;
@@ -37,19 +37,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The result, as `--json` prints it.
-#[derive(Debug, Serialize)]
-struct DiscardReport<'a> {
-    v: u32,
-    kind: &'static str,
-    run: RunId,
-    worktree: BytesPath,
-    branch: &'a str,
-    is_done: bool,
-    /// The changes that the checkout does not have.
-    unapplied: ChangeCounts,
-}
-
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
     let run = host.find_run(&args.run)?;
@@ -67,15 +54,15 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     }
     drop(lock);
     if args.json {
-        print_json(&DiscardReport {
-            v: 1,
-            kind: "discard",
-            run: worktree.run,
-            worktree: BytesPath::from(worktree.path.as_path()),
-            branch: &worktree.origin.branch,
-            is_done,
-            unapplied,
-        })?;
+        print_json(&json!({
+            "v": 1,
+            "kind": "discard",
+            "run": worktree.run,
+            "worktree": BytesPath::from(worktree.path.as_path()),
+            "branch": worktree.origin.branch,
+            "is_done": is_done,
+            "unapplied": unapplied,
+        }))?;
     }
     match is_done {
         true => {

@@ -7,7 +7,7 @@ use admission::command_error::{CommandError, OrFail};
 use admission::host::Host;
 use admission::words::units;
 use run_protocol::{Budget, ExitCode, RunRequest, WrittenBudget};
-use serde::Serialize;
+use serde_json::json;
 
 use super::known_runs_of;
 use crate::command_helper::CommandHelper;
@@ -29,16 +29,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct Report<'a> {
-    v: u32,
-    group: &'a str,
-    budget: Budget,
-    spent: Spending,
-    /// The part of the budget that is spent, if no more runs start.
-    overspent: Option<Overspent>,
-}
-
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
     let config = helper.config()?;
@@ -50,16 +40,13 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let spent = budgets::spending_of_group(host, &args.group, &runs);
     let overspent = judge(&budget, &spent);
     if args.json {
-        print_json(&Report { v: 1, group: &args.group, budget, spent, overspent })?;
-    } else {
-        print_text(&lines(
-            &budgets::group_words(&args.group),
-            &budget,
-            &spent,
-            overspent.as_ref(),
-        ))?;
+        let group = &args.group;
+        return print_json(&json!({
+            "v": 1, "group": group, "budget": budget, "spent": spent, "overspent": overspent,
+        }));
     }
-    Ok(ExitCode::Success)
+    let whose = budgets::group_words(&args.group);
+    print_text(&lines(&whose, &budget, &spent, overspent.as_ref()))
 }
 
 /// Sets the budget of a group, through the daemon if one is running.

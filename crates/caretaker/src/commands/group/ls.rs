@@ -10,6 +10,7 @@ use ground::now_ms;
 use run_journal::RunOverview;
 use run_protocol::ExitCode;
 use serde::Serialize;
+use serde_json::json;
 
 use super::grouped_runs;
 use crate::command_helper::CommandHelper;
@@ -36,12 +37,6 @@ pub(crate) struct Group<'a> {
     tally: Tally,
 }
 
-#[derive(Debug, Serialize)]
-struct Listing<'a> {
-    v: u32,
-    groups: &'a [Group<'a>],
-}
-
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
     let runs = grouped_runs(host)?;
@@ -62,8 +57,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         groups.retain(|group| group.tally.queued + group.tally.running > 0);
     }
     if args.json {
-        print_json(&Listing { v: 1, groups: &groups })?;
-        return Ok(ExitCode::Success);
+        return print_json(&json!({ "v": 1, "groups": groups }));
     }
     let now = now_ms();
     let rows = groups.iter().map(|Group { name, created_ms, tally }| {
@@ -78,8 +72,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         ]
     });
     let header = ["GROUP", "RUNS", "QUEUED", "RUNNING", "SUCCEEDED", "FAILED", "AGE"];
-    print_table(&header, rows)?;
-    Ok(ExitCode::Success)
+    print_table(&header, rows)
 }
 
 fn group<'a>(name: &'a str, runs: &[&RunOverview], record: Option<&GroupRecord>) -> Group<'a> {

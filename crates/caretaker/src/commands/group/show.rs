@@ -55,8 +55,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let n_gone = record.gone.map_or(0, |gone| gone.n_runs);
     if args.json {
         let (group, runs) = (&args.group, &runs);
-        print_json(&Shown { v: 1, group, tally, budget, spent, overspent, n_gone, runs })?;
-        return Ok(ExitCode::Success);
+        return print_json(&Shown { v: 1, group, tally, budget, spent, overspent, n_gone, runs });
     }
     say(&describe(&args.group, tally));
     if n_gone > 0 {
@@ -65,8 +64,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     }
     say(lines(&budgets::group_words(&args.group), &budget, &spent, overspent.as_ref()).trim_end());
     let rows: Vec<&RunOverview> = runs.iter().collect();
-    print_runs(&rows)?;
-    Ok(ExitCode::Success)
+    print_runs(&rows)
 }
 
 /// `group nightly: 3 of 5 succeeded, 1 failed, 1 running`.

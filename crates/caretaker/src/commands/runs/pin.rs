@@ -2,8 +2,8 @@
 
 use admission::command_error::{CommandError, OrFail};
 use admission::words::talk::say;
-use run_protocol::{ExitCode, RunId};
-use serde::Serialize;
+use run_protocol::ExitCode;
+use serde_json::json;
 
 use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
@@ -17,13 +17,6 @@ pub(crate) struct Args {
     /// Print one JSON object per run.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct Report {
-    v: u32,
-    run: RunId,
-    is_pinned: bool,
 }
 
 pub(crate) fn pin(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
@@ -47,9 +40,10 @@ fn change(helper: &CommandHelper, args: &Args, is_pinned: bool) -> Result<ExitCo
             let what = format!("run {run} has just been removed");
             return Err(CommandError::new(ExitCode::NotFound, what));
         }
-        match args.json {
-            true => print_json(&Report { v: 1, run, is_pinned })?,
-            false => say(&format!("run {run}: {word}")),
+        if args.json {
+            print_json(&json!({ "v": 1, "run": run, "is_pinned": is_pinned }))?;
+        } else {
+            say(&format!("run {run}: {word}"));
         }
     }
     Ok(ExitCode::Success)

@@ -16,7 +16,8 @@ use cursor_stores::parallel;
 use ground::now_ms;
 use run_journal::{RunFilter, RunOverview, RunState, Which};
 use run_protocol::{ExitCode, RunId};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::command_helper::CommandHelper;
@@ -47,12 +48,6 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-#[derive(Serialize)]
-struct Listing<'a> {
-    v: u32,
-    runs: &'a [RunOverview],
-}
-
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
     host.clean_up_after_the_dead();
@@ -68,8 +63,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         runs.retain(|run| is_news(run, now) && (!run.state.is_interrupted() || is_listed(run)));
     }
     if args.json {
-        print_json(&Listing { v: 1, runs: &runs })?;
-        return Ok(ExitCode::Success);
+        return print_json(&json!({ "v": 1, "runs": runs }));
     }
     if !args.quiet {
         note_cut_off(host, &cut_off);
@@ -78,8 +72,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     print_view(|out| match args.quiet {
         true => runs.iter().try_for_each(|run| writeln!(out, "{}", run.run)),
         false => writeln!(out, "{}", table(&runs, &reasons(host, &runs), now, Width::of_stdout())),
-    })?;
-    Ok(ExitCode::Success)
+    })
 }
 
 /// Says which interrupted sessions can be continued, as `resume` would decide.

@@ -18,7 +18,7 @@ use cursor_stores::session_copy::verify_at_a_glance;
 use run_journal::RunOverview;
 use run_protocol::{ControlRequest, ExitCode, PendingTool, RunId, RunRequest, SessionStart};
 use run_shim::session_holder;
-use serde::Serialize;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::command_helper::CommandHelper;
@@ -109,7 +109,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let session = target::find(host, args.session.as_deref().unwrap_or_default());
     let session = match session {
         Err(error) if args.console.json => {
-            print_json(&NotFoundReport::of(&error))?;
+            print_json(&not_found_report(&error))?;
             return Err(error);
         }
         found => found?,
@@ -208,8 +208,7 @@ impl<'a> Resume<'a> {
             Err(refusal) => return Err(self.refused(refusal)?),
         };
         if self.args.console.json {
-            print_json(&resumption.report(warnings(&resumption)))?;
-            return Ok(ExitCode::Success);
+            return print_json(&resumption.report(warnings(&resumption)));
         }
         if resumption.start == SessionStart::New {
             let workspace =
@@ -354,16 +353,20 @@ impl<'a> Resume<'a> {
     }
 
     /// Prints the id of the new run, as `--detach` does.
-    fn tell_continued(&self, run: &RunOverview, continued: &Continued) -> Result<(), CommandError> {
+    fn tell_continued(
+        &self,
+        run: &RunOverview,
+        continued: &Continued,
+    ) -> Result<ExitCode, CommandError> {
         if self.args.console.json {
-            return print_json(&ContinuedReport {
-                v: 1,
-                kind: "resume.continued",
-                run: continued.run,
-                session: continued.session,
-                continues: run.run,
-                pending: &continued.pending,
-            });
+            return print_json(&json!({
+                "v": 1,
+                "kind": "resume.continued",
+                "run": continued.run,
+                "session": continued.session,
+                "continues": run.run,
+                "pending": continued.pending,
+            }));
         }
         self.announce(&continued.pending);
         print_text(&format!("{}\n", continued.run))
@@ -371,37 +374,20 @@ impl<'a> Resume<'a> {
 }
 
 /// A name without a session, as `--json` prints it: a refusal without a session.
-#[derive(Debug, Serialize)]
-struct NotFoundReport {
-    v: u32,
-    kind: &'static str,
-    session: Option<Uuid>,
-    reason: NotFoundReason,
-    why: String,
-    exit_code: u8,
-}
-
-#[derive(Debug, Serialize)]
-struct NotFoundReason {
-    kind: &'static str,
-}
-
-impl NotFoundReport {
-    fn of(error: &CommandError) -> Self {
-        let kind = match error.exit_code() {
-            ExitCode::NotFound => "unknown_session",
-            ExitCode::Usage => "ambiguous_name",
-            _ => "unreadable",
-        };
-        Self {
-            v: 1,
-            kind: "resume.refused",
-            session: None,
-            reason: NotFoundReason { kind },
-            why: error.message_with_causes(),
-            exit_code: error.exit_code() as u8,
-        }
-    }
+fn not_found_report(error: &CommandError) -> Value {
+    let kind = match error.exit_code() {
+        ExitCode::NotFound => "unknown_session",
+        ExitCode::Usage => "ambiguous_name",
+        _ => "unreadable",
+    };
+    json!({
+        "v": 1,
+        "kind": "resume.refused",
+        "session": null,
+        "reason": { "kind": kind },
+        "why": error.message_with_causes(),
+        "exit_code": error.exit_code() as u8,
+    })
 }
 
 /// A new run that continues another.
@@ -411,18 +397,6 @@ struct Continued {
     session: Uuid,
     /// The tool calls that were interrupted.
     pending: Vec<PendingTool>,
-}
-
-/// A new run that continues another, as `--json` prints it.
-#[derive(Debug, Serialize)]
-struct ContinuedReport<'a> {
-    v: u32,
-    kind: &'static str,
-    run: RunId,
-    session: Uuid,
-    /// The run that was cut off.
-    continues: RunId,
-    pending: &'a [PendingTool],
 }
 
 /// Damage in the store of a session that can still be resumed, as far as the store's index shows it. `sessions verify`

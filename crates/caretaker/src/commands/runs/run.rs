@@ -62,16 +62,16 @@ pub(crate) struct Args {
     /// `[queue]` of the configuration allows.
     #[arg(long, value_name = "FILE", help_heading = "Many runs",
           conflicts_with_all = ["prompt", "prompt_file", "session", "retries"])]
-    each: Option<PathBuf>,
+    pub(crate) each: Option<PathBuf>,
     /// Start one run per combination of these values, as one group. NAME is model, mode, profile or workspace. Can be
     /// given several times, and together with `--each`.
     #[arg(long, value_name = "NAME=VALUE,…", help_heading = "Many runs",
           conflicts_with_all = ["session", "retries"])]
-    matrix: Vec<Axis>,
+    pub(crate) matrix: Vec<Axis>,
     /// Let the runs of `--each` and `--matrix` work in their workspaces, not in worktrees. Runs that share a workspace
     /// run one after the other.
     #[arg(long, help_heading = "Many runs", conflicts_with_all = ["worktree", "session"])]
-    in_place: bool,
+    pub(crate) in_place: bool,
     /// Continue this session of the workspace, if it can be resumed; see `caretaker resume`. With an id from
     /// `caretaker sessions new`, begin that session.
     #[arg(long, value_name = "UUID")]
@@ -79,7 +79,14 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) request: RunRequest,
     #[command(flatten)]
-    console: ConsoleOptions,
+    pub(crate) console: ConsoleOptions,
+}
+
+impl Args {
+    pub(crate) fn prompt(&self) -> Result<PromptSource<'_>, CommandError> {
+        let (words, file) = (self.prompt.as_deref(), self.prompt_file.as_deref());
+        PromptSource::of(words, file, Audience::of_stdin())
+    }
 }
 
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
@@ -88,19 +95,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         return Err(CommandError::new(ExitCode::Usage, what).hint("leave it out"));
     }
     if args.each.is_some() || !args.matrix.is_empty() {
-        return batch::run(
-            helper,
-            &batch::Request {
-                each: args.each.as_deref(),
-                axes: &args.matrix,
-                prompt: args.prompt.as_deref(),
-                prompt_file: args.prompt_file.as_deref(),
-                workspace: args.workspace.as_deref(),
-                in_place: args.in_place,
-                request: &args.request,
-                console: &args.console,
-            },
-        );
+        return batch::run(helper, args);
     }
     if args.in_place {
         return Err(CommandError::new(ExitCode::Usage, "--in-place is for --each and --matrix")
@@ -109,11 +104,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let host = &helper.host;
     become_owner(helper, args.workspace.as_deref())?;
     let config = helper.config()?;
-    let source = PromptSource::of(
-        args.prompt.as_deref(),
-        args.prompt_file.as_deref(),
-        Audience::of_stdin(),
-    )?;
+    let source = args.prompt()?;
     let program = helper.program()?;
     let (request, console) = (&args.request, &args.console);
     let route = Route::choose(host, console, request)?;

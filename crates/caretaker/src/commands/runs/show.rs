@@ -93,12 +93,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let host = &helper.host;
     let run = host.find_run(&args.run)?;
     let shown = look_at(host, &run)?;
-    if args.json {
-        print_json(&shown)?;
-    } else {
-        print_view(|out| show_view::print(out, &shown))?;
-    }
-    Ok(ExitCode::Success)
+    if args.json { print_json(&shown) } else { print_view(|out| show_view::print(out, &shown)) }
 }
 
 fn look_at(host: &Host, run: &RunDirectory) -> Result<ShownRun, CommandError> {

@@ -58,7 +58,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let mut code = ExitCode::Success;
     for (run, ended) in end_all(host, &runs, &ControlRequest::Suspend) {
         match ended {
-            Ok(overview) => report(host, run, &overview, args.json)?,
+            Ok(overview) => drop(report(host, run, &overview, args.json)?),
             Err(_) if is_none(run) => {}
             Err(error) => code = error.report(),
         }
@@ -87,7 +87,7 @@ fn report(
     run: &RunDirectory,
     overview: &RunOverview,
     as_json: bool,
-) -> Result<(), CommandError> {
+) -> Result<ExitCode, CommandError> {
     let session = Uuid::parse_str(&overview.session).ok();
     let record = session.and_then(|session| read_session_record(&host.state, &session));
     if as_json {
@@ -108,5 +108,5 @@ fn report(
         }
     }
     say(&text);
-    Ok(())
+    Ok(ExitCode::Success)
 }

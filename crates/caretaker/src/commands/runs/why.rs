@@ -7,7 +7,8 @@ use caretaker_daemon::{QueueWord, Waiting, why};
 use ground::now_ms;
 use run_journal::{RunDirectory, RunState};
 use run_protocol::ExitCode;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 
 use crate::command_helper::CommandHelper;
 use crate::daemon_client::DaemonClient;
@@ -25,15 +26,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Report<'a> {
-    v: u32,
-    run: run_protocol::RunId,
-    state: &'a RunState,
-    waiting: Option<&'a Waiting>,
-    why: &'a str,
-}
-
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
     let run = host.find_run(&args.run)?;
@@ -48,8 +40,10 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
             QueueWord::Waits(waiting) => Some(waiting),
             _ => None,
         };
-        let (run, state, why) = (run.run_id(), &overview.state, sentence.as_str());
-        print_json(&Report { v: 1, run, state, waiting, why })?;
+        let (run, state) = (run.run_id(), &overview.state);
+        print_json(
+            &json!({ "v": 1, "run": run, "state": state, "waiting": waiting, "why": sentence }),
+        )?;
     } else {
         print_text(&format!("{}\n", on_one_line(&sentence)))?;
     }

@@ -1,7 +1,5 @@
 //! The files of a session that can be copied, and the lease that allows changing them.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use admission::command_error::CommandError;
@@ -11,7 +9,7 @@ use cursor_home::WorkspacePath;
 use cursor_stores::Catalogue;
 use cursor_stores::chat::BlobId;
 use cursor_stores::model::{Head, StoreKind, WorkspacePlace};
-use ground::now_ms;
+use ground::{make_private_dir, now_ms};
 use run_journal::{KernelLock, LockHolder};
 use run_protocol::ExitCode;
 use run_shim::{read_session_record, renew_session_record};
@@ -105,13 +103,12 @@ impl ChatPlace {
 
 /// Takes the lease of a session, or names the run that has it.
 pub(crate) fn take_lease(host: &Host, session: Uuid) -> Result<KernelLock, CommandError> {
-    let directory = host.state.session_dir(&session);
-    let path = directory.join("lease.lock");
+    let path = host.state.session_lease(&session);
     let failed = |error: std::io::Error| {
         let what = format!("cannot use the lock `{}`", path.display());
         CommandError::new(ExitCode::Failed, what).because(error)
     };
-    DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed)?;
+    make_private_dir(host.state.session_dir(&session)).map_err(failed)?;
     if let Some(lease) = KernelLock::try_take(&path).map_err(failed)? {
         return Ok(lease);
     }

@@ -12,6 +12,7 @@ use admission::words::talk::note;
 use cursor_stores::model::{Head, StoreKind};
 use cursor_stores::search::Matcher;
 use cursor_stores::{Candidates, Catalogue, ConversationStore, Hit, SearchIndex, SearchIndexError};
+use ground::{lock, make_private_dir};
 
 use super::search::Args;
 use crate::running::progress::Progress;
@@ -70,7 +71,7 @@ impl Search<'_> {
             return Ok(None);
         }
         if self.args.index {
-            make_private_directory(&self.host.places.state).map_err(SearchIndexError::Make)?;
+            make_private_dir(&self.host.places.state).map_err(SearchIndexError::Make)?;
         }
         let mut index = SearchIndex::open(&path)?;
         let progress = Progress::of(0, "reading into the index");
@@ -92,7 +93,7 @@ impl Search<'_> {
             let found: Mutex<Vec<Hit>> = Mutex::default();
             let damage =
                 store.search_sections(sections.unwrap_or_default(), self.matcher, &|hit| {
-                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut found = lock(&found);
                     found.push(hit);
                     if found.len() < MOST_HITS {
                         ControlFlow::Continue(())
@@ -146,7 +147,7 @@ impl Search<'_> {
             if head.is_none() && is_restricted {
                 return ControlFlow::Continue(());
             }
-            let mut hits = hits.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut hits = lock(&hits);
             let (store, path) = (found.store, found.path.into());
             hits.push(FoundHit { head, store, path, hit: found.hit });
             if hits.len() < MOST_HITS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -182,9 +183,4 @@ impl Places {
     fn head(&self, kind: StoreKind, path: &Path, key: &str) -> Option<Arc<Head>> {
         self.heads.get(&kind)?.get(path)?.get(key).cloned()
     }
-}
-
-fn make_private_directory(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

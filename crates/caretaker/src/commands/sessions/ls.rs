@@ -72,8 +72,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     }
     let listing = Listing::page(host, &catalogue, heads, args.skip, limit);
     if args.json {
-        print_json(&listing)?;
-        return Ok(ExitCode::Success);
+        return print_json(&listing);
     }
     let page: Vec<Head> = listing.sessions.into_iter().map(|listed| listed.head).collect();
     print_view(|out| writeln!(out, "{}", sessions_table(&page, now_ms(), Width::of_stdout())))?;

@@ -6,8 +6,7 @@ use admission::command_error::{CommandError, OrFail};
 use admission::sandbox::workspace;
 use run_protocol::ExitCode;
 use run_shim::mint_session;
-use serde::Serialize;
-use uuid::Uuid;
+use serde_json::json;
 
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
@@ -31,15 +30,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The new id, as `--json` prints it.
-#[derive(Debug, Serialize)]
-struct Minted<'a> {
-    v: u32,
-    kind: &'static str,
-    session: Uuid,
-    workspace: &'a str,
-}
-
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
     become_owner(helper, args.workspace.as_deref())?;
@@ -49,9 +39,10 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         mint_session(&host.state, workspace).or_fail(|| "cannot save the new session id")?;
     let session = minted.session;
     if args.json {
-        print_json(&Minted { v: 1, kind: "session.minted", session, workspace })?;
+        print_json(&json!({
+            "v": 1, "kind": "session.minted", "session": session, "workspace": workspace,
+        }))
     } else {
-        print_text(&format!("{session}\n"))?;
+        print_text(&format!("{session}\n"))
     }
-    Ok(ExitCode::Success)
 }

@@ -67,12 +67,10 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let mut conversation = read(&catalogue, &head, Extent { last: args.last, branches })?;
     tell_refused(host, std::slice::from_mut(&mut conversation.head));
     if args.json {
-        print_json(&conversation)?;
-        return Ok(ExitCode::Success);
+        return print_json(&conversation);
     }
     let folding = if args.full { Folding::Open } else { Folding::Folded };
-    print_view(|out| conversation::print(out, &conversation, folding))?;
-    Ok(ExitCode::Success)
+    print_view(|out| conversation::print(out, &conversation, folding))
 }
 
 #[derive(Serialize)]

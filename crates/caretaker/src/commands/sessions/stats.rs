@@ -1,7 +1,10 @@
 //! `caretaker sessions stats`: counts messages, tools, models and tokens.
 
+use std::sync::Mutex;
+
 use admission::command_error::CommandError;
 use cursor_stores::{Extent, parallel};
+use ground::lock;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 use run_protocol::ExitCode;
@@ -48,28 +51,19 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let heads = args.selection.select(host, &catalogue);
     let zone = TimeZone::system();
     let progress = Progress::of(heads.len(), "reading");
-    // Counts are small, so only one conversation per thread is in memory.
-    let counted_each = parallel::map(&heads, |head| {
-        let stats = catalogue
-            .read(head, Extent::default())
-            .map(|conversation| ConversationStats::of(&conversation, &zone));
+    let stats = Mutex::new(ConversationStats::default());
+    // Counted at once, so only one conversation per thread is in memory.
+    let read_each = parallel::map(&heads, |head| {
+        let read = catalogue.read(head, Extent::default());
         progress.step();
-        stats
+        read.map(|conversation| lock(&stats).add(&conversation, &zone))
     });
     drop(progress);
-    let mut stats = ConversationStats::default();
-    let mut failures = Vec::new();
-    for (head, counted) in heads.iter().zip(counted_each) {
-        match counted {
-            Ok(counted) => stats = stats.plus(counted),
-            Err(error) => failures.push((head, error)),
-        }
-    }
+    let failures = heads.iter().zip(read_each).filter_map(|(head, read)| Some((head, read.err()?)));
     let unread = name_failures(failures, "cannot be read and does not count") as u64;
+    let stats = &*lock(&stats);
     if args.json {
-        print_json(&Report { v: 1, unread, stats: &stats })?;
-        return Ok(ExitCode::Success);
+        return print_json(&Report { v: 1, unread, stats });
     }
-    print_view(|out| stats_view::print(out, &stats, Zoned::now().date(), Width::of_stdout()))?;
-    Ok(ExitCode::Success)
+    print_view(|out| stats_view::print(out, stats, Zoned::now().date(), Width::of_stdout()))
 }

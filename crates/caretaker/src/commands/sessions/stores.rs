@@ -9,6 +9,7 @@ use cursor_stores::model::StoreKind;
 use cursor_stores::{Account, Catalogue, ConversationStore, OtherPlace, SkippedPlace, Treatment};
 use run_protocol::{BytesPath, ExitCode};
 use serde::Serialize;
+use serde_json::json;
 
 use super::selection::Where;
 use crate::command_helper::CommandHelper;
@@ -26,17 +27,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Stores<'a> {
-    v: u32,
-    stores: &'a [Counted],
-    skipped: &'a [SkippedPlace],
-    /// Other files beside the stores.
-    others: &'a [OtherPlace],
-    /// Paths that do not exist.
-    absent: Vec<BytesPath>,
-}
-
 /// One store and its contents.
 #[derive(Serialize)]
 struct Counted {
@@ -51,13 +41,16 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let catalogue = args.place.open(host)?;
     let stores: Vec<Counted> = catalogue.stores().map(Counted::of).collect();
     if args.json {
-        let (skipped, others) = (catalogue.skipped(), catalogue.others());
-        let absent = catalogue.absent().iter().map(|path| path.as_path().into()).collect();
-        print_json(&Stores { v: 1, stores: &stores, skipped, others, absent })?;
-    } else {
-        print_view(|out| write(out, &stores, &catalogue, Width::of_stdout()))?;
+        let absent = catalogue.absent().iter().map(|path| BytesPath::from(path.as_path()));
+        return print_json(&json!({
+            "v": 1,
+            "stores": stores,
+            "skipped": catalogue.skipped(),
+            "others": catalogue.others(),
+            "absent": absent.collect::<Vec<_>>(),
+        }));
     }
-    Ok(ExitCode::Success)
+    print_view(|out| write(out, &stores, &catalogue, Width::of_stdout()))
 }
 
 impl Counted {

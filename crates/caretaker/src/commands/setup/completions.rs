@@ -22,6 +22,5 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "caretaker", &mut script);
-    print_text(&String::from_utf8_lossy(&script))?;
-    Ok(ExitCode::Success)
+    print_text(&String::from_utf8_lossy(&script))
 }

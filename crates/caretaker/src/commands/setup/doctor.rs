@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use admission::command_error::CommandError;
 use admission::words::safe_text::{on_lines, on_one_line};
 use run_protocol::ExitCode;
-use serde::Serialize;
+use serde_json::json;
 
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_view};
@@ -26,32 +26,26 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct Report {
-    v: u32,
-    ok: bool,
-    checks: Vec<Finding>,
-}
-
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
     host.clean_up_after_the_dead();
     let config = helper.config();
-    let report = report(health::examine(host, config, args.agent.as_deref()));
+    let checks = health::examine(host, config, args.agent.as_deref());
+    let is_ok = is_ok(&checks);
     if args.json {
-        print_json(&report)?;
+        print_json(&json!({ "v": 1, "ok": is_ok, "checks": checks }))?;
     } else {
-        print_view(|out| print(out, &report))?;
+        print_view(|out| print(out, &checks))?;
     }
-    Ok(if report.ok { ExitCode::Success } else { ExitCode::Failed })
+    Ok(if is_ok { ExitCode::Success } else { ExitCode::Failed })
 }
 
-fn report(checks: Vec<Finding>) -> Report {
-    Report { v: 1, ok: checks.iter().all(|check| check.status != Status::Failure), checks }
+fn is_ok(checks: &[Finding]) -> bool {
+    checks.iter().all(|check| check.status != Status::Failure)
 }
 
-fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
-    for check in &report.checks {
+fn print(out: &mut dyn Write, checks: &[Finding]) -> io::Result<()> {
+    for check in checks {
         let (style, mark) = match check.status {
             Status::Ok => (GOOD, "✓"),
             Status::Warning => (ODD, "!"),
@@ -76,11 +70,9 @@ mod tests {
 
     #[test]
     fn only_a_failure_makes_the_report_bad_and_a_fix_stands_below() {
-        let fine = report(vec![
-            finding("disk", Status::Ok, None),
-            finding("clock", Status::Warning, Some("set it")),
-        ]);
-        assert!(fine.ok);
+        let fine =
+            [finding("disk", Status::Ok, None), finding("clock", Status::Warning, Some("set it"))];
+        assert!(is_ok(&fine));
         let mut out = Vec::new();
         print(&mut out, &fine).unwrap();
         let text = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();
@@ -88,6 +80,6 @@ mod tests {
             text,
             "✓ disk       about disk\n! clock      about clock\n             set it\n"
         );
-        assert!(!report(vec![finding("sandbox", Status::Failure, None)]).ok);
+        assert!(!is_ok(&[finding("sandbox", Status::Failure, None)]));
     }
 }

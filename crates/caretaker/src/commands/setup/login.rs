@@ -6,9 +6,9 @@ use admission::words::talk::{note, say};
 use admission::words::units;
 use clap::Subcommand;
 use ground::now_ms;
-use run_protocol::{BytesPath, ExitCode, RunId};
+use run_protocol::ExitCode;
 use run_shim::{KeptLogin, LoginOrigin, kept_logins, restore_login};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_table};
@@ -43,45 +43,25 @@ enum Action {
     },
 }
 
-/// A kept login without its tokens.
-#[derive(Debug, Serialize)]
-struct Listed {
-    v: u32,
-    id: String,
-    kept_ms: u64,
-    by: LoginOrigin,
-    replaced_by: Option<RunId>,
-    account: Option<String>,
-    expires_ms: Option<u64>,
-    file: BytesPath,
-}
-
-#[derive(Debug, Serialize)]
-struct Report {
-    v: u32,
-    restored: String,
-    /// The login that was there before.
-    kept: Option<String>,
-    file: BytesPath,
-}
-
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
     match &args.action {
-        Action::Ls => list(host, args.json)?,
-        Action::Restore { id } => restore(host, id.as_deref(), args.json)?,
+        Action::Ls => list(host, args.json),
+        Action::Restore { id } => restore(host, id.as_deref(), args.json),
     }
-    Ok(ExitCode::Success)
 }
 
-fn list(host: &Host, is_json: bool) -> Result<(), CommandError> {
+fn list(host: &Host, is_json: bool) -> Result<ExitCode, CommandError> {
     let kept = kept_logins(&host.state).or_fail(|| "cannot read the kept logins")?;
     if is_json {
-        return kept.iter().try_for_each(|login| print_json(&listed(login)));
+        for login in &kept {
+            print_json(&listed(login))?;
+        }
+        return Ok(ExitCode::Success);
     }
     if kept.is_empty() {
         note("no kept logins: no agent has replaced yours");
-        return Ok(());
+        return Ok(ExitCode::Success);
     }
     let now = now_ms();
     let rows = kept.iter().map(|login| {
@@ -111,33 +91,31 @@ fn expiry(expires_ms: u64, now_ms: u64) -> String {
     }
 }
 
-fn listed(login: &KeptLogin) -> Listed {
-    Listed {
-        v: 1,
-        id: login.id.clone(),
-        kept_ms: login.kept_ms,
-        by: login.by,
-        replaced_by: login.replaced_by,
-        account: login.account(),
-        expires_ms: login.expires_ms(),
-        file: login.file.clone(),
-    }
+/// A kept login without its tokens.
+fn listed(login: &KeptLogin) -> Value {
+    json!({
+        "v": 1,
+        "id": login.id,
+        "kept_ms": login.kept_ms,
+        "by": login.by,
+        "replaced_by": login.replaced_by,
+        "account": login.account(),
+        "expires_ms": login.expires_ms(),
+        "file": login.file,
+    })
 }
 
-fn restore(host: &Host, id: Option<&str>, is_json: bool) -> Result<(), CommandError> {
+fn restore(host: &Host, id: Option<&str>, is_json: bool) -> Result<ExitCode, CommandError> {
     let restored = restore_login(&host.state, id)?;
     let login = restored.login;
     if is_json {
-        return print_json(&Report {
-            v: 1,
-            restored: login.id,
-            kept: restored.kept,
-            file: login.file,
-        });
+        return print_json(&json!({
+            "v": 1, "restored": login.id, "kept": restored.kept, "file": login.file,
+        }));
     }
     say(&format!("restored login {} in {}", login.id, login.file.0.display()));
     if let Some(kept) = restored.kept {
         say(&format!("to go back to the previous login: caretaker login restore {kept}"));
     }
-    Ok(())
+    Ok(ExitCode::Success)
 }

@@ -27,10 +27,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let what = || "cannot write the manual pages";
     match &args.directory {
-        Some(directory) => write_all(directory).or_fail(what)?,
-        None => print_text(&String::from_utf8_lossy(&main_page().or_fail(what)?))?,
+        Some(directory) => write_all(directory).map(|()| ExitCode::Success).or_fail(what),
+        None => print_text(&String::from_utf8_lossy(&main_page().or_fail(what)?)),
     }
-    Ok(ExitCode::Success)
 }
 
 fn write_all(directory: &Path) -> io::Result<()> {

@@ -1,3 +1,4 @@
+use cursor_stores::model::Conversation;
 use jiff::tz::TimeZone;
 use pretty_assertions::assert_eq;
 use store_fixtures::conversation::{rich, rich_with_everywhere};
@@ -10,8 +11,14 @@ fn printed(stats: &ConversationStats, width: Width) -> String {
     anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string()
 }
 
+fn stats_of(conversation: &Conversation) -> ConversationStats {
+    let mut stats = ConversationStats::default();
+    stats.add(conversation, &TimeZone::UTC);
+    stats
+}
+
 fn stats() -> ConversationStats {
-    ConversationStats::of(&rich(), &TimeZone::UTC)
+    stats_of(&rich())
 }
 
 #[test]
@@ -89,7 +96,7 @@ fn what_nobody_knows_is_unknown_and_not_zero() {
     conversation.head.tokens = None;
     conversation.turns.clear();
     conversation.messages.clear();
-    let page = printed(&ConversationStats::of(&conversation, &TimeZone::UTC), Width::Unlimited);
+    let page = printed(&stats_of(&conversation), Width::Unlimited);
     assert!(page.contains("\ntokens         unknown\n"), "{page}");
     assert!(page.contains("\nactive time    unknown\n"), "{page}");
     assert!(page.contains("\ntool calls     none\n"), "{page}");
@@ -99,7 +106,7 @@ fn what_nobody_knows_is_unknown_and_not_zero() {
 #[test]
 fn names_cannot_command_a_terminal() {
     let hostile = rich_with_everywhere("\u{1b}]0;owned\u{7}\u{202e}\r\n");
-    let stats = ConversationStats::of(&hostile, &TimeZone::UTC);
+    let stats = stats_of(&hostile);
     for width in [Width::Unlimited, Width::Columns(60)] {
         let mut out = Vec::new();
         print(&mut out, &stats, "2026-07-03".parse().unwrap(), width).unwrap();

@@ -12,12 +12,12 @@ use admission::words::units::grouped;
 use cursor_stores::model::{Head, Shelf, Workspace};
 use cursor_stores::{Catalogue, Extent, ReadConversationError, parallel};
 use run_protocol::{BytesPath, ExitCode, HumanDuration};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::command_helper::CommandHelper;
 use crate::commands::sessions::selection::{Narrowing, Where};
 use crate::commands::sessions::unread::name_failures;
-use crate::commits::evidence::{Evidence, WorkspaceMatch};
+use crate::commits::evidence::Evidence;
 use crate::commits::git::{Commit, GitError, Repository};
 use crate::commits::ranking::{Match, Timing, rank};
 use crate::data_out::{print_json, print_view};
@@ -195,8 +195,7 @@ impl Common {
             return self.journal.run(host, &ground, &ranked);
         }
         if self.json {
-            print_json(&Answer::of(&repository, &commits, &ranked, n_ranked))?;
-            return Ok(ExitCode::Success);
+            return print_json(&answer(&repository, &commits, &ranked, n_ranked));
         }
         print_view(|out| commit_view::print(out, &commits, &ranked, Width::of_stdout()))?;
         if ranked.is_empty() && !commits.is_empty() {
@@ -314,93 +313,56 @@ fn refused(error: GitError) -> CommandError {
     }
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    v: u32,
-    repository: BytesPath,
-    commits: Vec<CommitAnswer<'a>>,
-    /// The number of all conversations, listed or not.
+/// The answer, as `--json` prints it. `n_sessions` counts all conversations, listed or not.
+fn answer(
+    repository: &Repository,
+    commits: &[Commit],
+    ranked: &[Ranked],
     n_sessions: usize,
-    sessions: Vec<SessionAnswer<'a>>,
-}
-
-#[derive(Serialize)]
-struct CommitAnswer<'a> {
-    commit: &'a str,
-    subject: &'a str,
-    author_ms: i64,
-    commit_ms: i64,
-    files: &'a [String],
-}
-
-#[derive(Serialize)]
-struct SessionAnswer<'a> {
-    session: &'a str,
-    title: Option<&'a str>,
-    /// From 0 to 100, for the commit that it fits best.
-    score: u32,
-    workspace: Option<&'a Workspace>,
-    /// The parent, if this is a sub-agent.
-    parent: Option<&'a str>,
-    matches: Vec<MatchAnswer<'a>>,
-}
-
-#[derive(Serialize)]
-struct MatchAnswer<'a> {
-    commit: &'a str,
-    score: u32,
-    reason: String,
-    /// The commit's files that the conversation changed before it.
-    files: &'a [String],
-    workspace: WorkspaceMatch,
-    /// The time from the last change of the commit's files, or from any activity, to the commit; `null` if unknown.
-    before_ms: Option<u64>,
-}
-
-impl<'a> Answer<'a> {
-    fn of(
-        repository: &Repository,
-        commits: &'a [Commit],
-        ranked: &'a [Ranked],
-        n_sessions: usize,
-    ) -> Self {
-        let sessions = ranked.iter().map(|ranked| SessionAnswer {
-            session: &ranked.head.id,
-            title: ranked.head.title.as_deref(),
-            score: ranked.score(),
-            workspace: ranked.head.workspace.as_ref(),
-            parent: ranked.head.parent.as_ref().map(|parent| parent.id.as_str()),
-            matches: ranked.matches.iter().map(|(n, found)| answer(&commits[*n], found)).collect(),
-        });
-        Self {
-            v: 1,
-            repository: repository.root.clone().into(),
-            n_sessions,
-            sessions: sessions.collect(),
-            commits: commits
-                .iter()
-                .map(|commit| CommitAnswer {
-                    commit: &commit.id,
-                    subject: &commit.subject,
-                    author_ms: commit.author_ms,
-                    commit_ms: commit.commit_ms,
-                    files: &commit.files,
-                })
-                .collect(),
-        }
-    }
-}
-
-fn answer<'a>(commit: &'a Commit, found: &'a Match) -> MatchAnswer<'a> {
-    MatchAnswer {
-        commit: &commit.id,
-        score: found.score,
-        reason: found.reason(),
-        files: &found.files,
-        workspace: found.workspace,
-        before_ms: match found.timing {
-            Timing::ChangedBefore(ms) | Timing::ActiveBefore(ms) => Some(ms),
-            Timing::Open | Timing::Unknown => None,
-        },
-    }
+) -> Value {
+    let of_commit = |commit: &Commit| {
+        let Commit { id, subject, author_ms, commit_ms, files, .. } = commit;
+        json!({
+            "commit": id,
+            "subject": subject,
+            "author_ms": author_ms,
+            "commit_ms": commit_ms,
+            "files": files,
+        })
+    };
+    let of_match = |(index, found): &(usize, Match)| {
+        json!({
+            "commit": commits[*index].id,
+            "score": found.score,
+            "reason": found.reason(),
+            // The commit's files that the conversation changed before it.
+            "files": found.files,
+            "workspace": found.workspace,
+            // The time from the last change of the commit's files, or from any activity, to the commit; `null` if unknown.
+            "before_ms": match found.timing {
+                Timing::ChangedBefore(ms) | Timing::ActiveBefore(ms) => Some(ms),
+                Timing::Open | Timing::Unknown => None,
+            },
+        })
+    };
+    let of_session = |ranked: &Ranked| {
+        let head = &ranked.head;
+        json!({
+            "session": head.id,
+            "title": head.title,
+            // From 0 to 100, for the commit that it fits best.
+            "score": ranked.score(),
+            "workspace": head.workspace,
+            // The parent, if this is a sub-agent.
+            "parent": head.parent.as_ref().map(|parent| &parent.id),
+            "matches": ranked.matches.iter().map(of_match).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "v": 1,
+        "repository": BytesPath::from(repository.root.as_path()),
+        "commits": commits.iter().map(of_commit).collect::<Vec<_>>(),
+        "n_sessions": n_sessions,
+        "sessions": ranked.iter().map(of_session).collect::<Vec<_>>(),
+    })
 }

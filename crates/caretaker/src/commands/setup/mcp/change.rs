@@ -12,8 +12,7 @@ use run_journal::{RunDirectory, WriterPresence};
 use run_protocol::{ControlRequest, ExitCode, RunId, RunSpec, ServerChange};
 use run_shim::control_client::{self, ControlError};
 use run_shim::{change_servers_of_session, read_session_record, servers_of_run, session_holder};
-use serde::Serialize;
-use uuid::Uuid;
+use serde_json::json;
 
 use super::show::spec_of;
 use crate::command_helper::CommandHelper;
@@ -36,20 +35,6 @@ pub(super) struct Args {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-}
-
-/// The change, as `--json` prints it.
-#[derive(Debug, Serialize)]
-struct Changed<'a> {
-    v: u32,
-    kind: &'static str,
-    session: Uuid,
-    /// The run whose agent has the new file now.
-    run: Option<RunId>,
-    enabled: &'a [String],
-    disabled: &'a [String],
-    /// All servers that the session has now; null if a file cannot be read.
-    servers: Option<Vec<String>>,
 }
 
 pub(crate) fn enable(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
@@ -86,16 +71,17 @@ fn make(
     };
     let ServerChange { enable, disable, .. } = change;
     if as_json {
-        print_json(&Changed {
-            v: 1,
-            kind: "mcp.changed",
-            session: spec.session,
-            run,
-            enabled: enable,
-            disabled: disable,
-            servers,
-        })?;
-        return Ok(ExitCode::Success);
+        return print_json(&json!({
+            "v": 1,
+            "kind": "mcp.changed",
+            "session": spec.session,
+            // The run whose agent has the new file now.
+            "run": run,
+            "enabled": enable,
+            "disabled": disable,
+            // All servers that the session has now; null if a file cannot be read.
+            "servers": servers,
+        }));
     }
     let now = servers.map_or(String::new(), |servers| format!("; now {}", servers.join(", ")));
     let changes = words::server_changes(enable, disable);

@@ -7,11 +7,9 @@ use admission::host::Host;
 use admission::sandbox::profiles;
 use admission::words::talk::note;
 use cursor_home::McpServers;
-use run_protocol::{ExitCode, RunId, RunSpec};
+use run_protocol::{ExitCode, RunSpec};
 use run_shim::{ShownServers, servers_of_run};
-use serde::Serialize;
 use serde_json::{Map, Value, json};
-use uuid::Uuid;
 
 use crate::command_helper::CommandHelper;
 use crate::commands::mcp::ServerOptions;
@@ -45,23 +43,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The servers, as `--json` prints them.
-#[derive(Debug, Serialize)]
-struct Shown {
-    v: u32,
-    kind: &'static str,
-    /// The run whose file it is; none if the user named no run.
-    run: Option<RunId>,
-    session: Option<Uuid>,
-    workspace: String,
-    /// True if an agent has the file now.
-    live: bool,
-    /// Servers that are switched off for the session.
-    off: Vec<String>,
-    #[serde(rename = "mcpServers")]
-    servers: Value,
-}
-
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
     if args.run.is_some() && !args.servers.is_empty() {
@@ -82,18 +63,17 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let file = without_secrets(&servers);
     if args.json {
         let named = args.run.as_ref();
-        let (run, session) = (named.map(|_| spec.run), named.map(|_| spec.session));
-        print_json(&Shown {
-            v: 1,
-            kind: "mcp.servers",
-            run,
-            session,
-            workspace: spec.workspace,
-            live: is_live,
-            off,
-            servers: file,
-        })?;
-        return Ok(ExitCode::Success);
+        return print_json(&json!({
+            "v": 1,
+            "kind": "mcp.servers",
+            "run": named.map(|_| spec.run),
+            "session": named.map(|_| spec.session),
+            "workspace": spec.workspace,
+            // True if an agent has the file now.
+            "live": is_live,
+            "off": off,
+            "mcpServers": file,
+        }));
     }
     if args.run.is_some() && !is_live {
         note("the run has ended; the session's next run starts with this file");
@@ -103,8 +83,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     }
     let text = serde_json::to_string_pretty(&json!({ "mcpServers": file }))
         .map_err(|error| CommandError::writing(error.into()))?;
-    print_text(&format!("{text}\n"))?;
-    Ok(ExitCode::Success)
+    print_text(&format!("{text}\n"))
 }
 
 /// The spec of a run that has a sandbox, and so a generated `mcp.json`.

@@ -26,7 +26,7 @@ use run_protocol::{
 };
 use run_shim::servers_of_run;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::command_helper::CommandHelper;
 use crate::commands::mcp::ServerOptions;
@@ -97,19 +97,10 @@ struct Found {
     tools: Option<Vec<String>>,
 }
 
-/// The counts, as `--json` prints them.
-#[derive(Debug, Serialize)]
+/// The servers, and their tools together.
 struct Counted {
-    v: u32,
-    kind: &'static str,
     servers: Vec<CountedServer>,
-    /// The tools of all servers that could be counted.
-    total: usize,
-    /// The number of tools that Cursor is said to use.
-    limit: usize,
-    is_over: bool,
-    /// Servers that did not answer.
-    uncounted: Vec<String>,
+    budget: ToolBudget,
 }
 
 #[derive(Debug, Serialize)]
@@ -124,20 +115,28 @@ struct CountedServer {
 
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     become_owner(helper, args.workspace.as_deref())?;
-    let counted = count(helper, args)?;
+    let Counted { servers, budget } = count(helper, args)?;
     if args.json {
-        print_json(&counted)?;
-        return Ok(ExitCode::Success);
+        return print_json(&json!({
+            "v": 1,
+            "kind": "mcp.tools",
+            "servers": servers,
+            // The tools of all servers that could be counted, and the number that Cursor is said to use.
+            "total": budget.used,
+            "limit": budget.limit,
+            "is_over": budget.is_over(),
+            // Servers that did not answer.
+            "uncounted": budget.unknown,
+        }));
     }
-    let rows = counted.servers.iter().map(|server| {
+    let rows = servers.iter().map(|server| {
         let n_tools = server.n_tools.map_or_else(|| "?".to_owned(), |n_tools| n_tools.to_string());
         let why = server.why.as_deref().map_or(String::new(), |why| format!(": {why}"));
         [server.name.clone(), n_tools, format!("{}{why}", server.state)]
     });
     let header = ["SERVER", "TOOLS", "STATE"];
     print_table(&header, rows)?;
-    print_text(&format!("{} tools in all\n", counted.total))?;
-    Ok(ExitCode::Success)
+    print_text(&format!("{} tools in all\n", budget.used))
 }
 
 fn count(helper: &CommandHelper, args: &Args) -> Result<Counted, CommandError> {
@@ -211,15 +210,7 @@ fn sum(servers: &McpServers, found: &[Found]) -> Counted {
             tools: found.and_then(|found| found.tools.clone()),
         }
     });
-    Counted {
-        v: 1,
-        kind: "mcp.tools",
-        servers: counted.collect(),
-        total: budget.used,
-        limit: budget.limit,
-        is_over: budget.is_over(),
-        uncounted: budget.unknown,
-    }
+    Counted { servers: counted.collect(), budget }
 }
 
 /// Stops the run when a signal comes, and then sets the flag.

@@ -138,11 +138,10 @@ fn explain(helper: &CommandHelper, args: &ExplainArgs) -> Result<ExitCode, Comma
         }
     };
     if args.json {
-        print_json(&explained)?;
+        print_json(&explained)
     } else {
-        print_view(|out| print(out, &explained, Width::of_stdout()))?;
+        print_view(|out| print(out, &explained, Width::of_stdout()))
     }
-    Ok(ExitCode::Success)
 }
 
 /// The spec of the run that would start. If no agent is installed, the simulated agent takes its place.
