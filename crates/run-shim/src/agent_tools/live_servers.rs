@@ -1,4 +1,4 @@
-//! The files that name the agent's MCP servers, and their changes while the agent runs.
+//! The files that list the agent's MCP servers, and their changes while the agent runs.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::agent_tools::agent_servers::{NotChanged, Reach, RunServers, UserMcpEr
 use crate::preparation::private_roots::{PrivateRoots, PrivateRootsError, RootsRequest};
 use crate::session::session_record;
 
-/// The servers of a run, and the directories for the files that name them.
+/// A run's servers, and the directories for the files that list them.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerFiles {
     pub(crate) run_dir: PathBuf,
@@ -35,18 +35,18 @@ impl ServerFiles {
         Ok(roots)
     }
 
-    /// The private roots as they will be.
+    /// Returns the private roots that [`Self::build`] will make.
     pub(crate) fn expected_roots(&self) -> PrivateRoots {
         self.request(&self.servers.in_force()).expected()
     }
 
-    /// Writes the files for a running agent. The agent may have damaged the directory of its approvals. That must not keep a
-    /// server switched on.
+    /// Writes the files for a running agent. If the agent damaged its approvals directory, the user can still switch a
+    /// server off.
     fn write(&self) -> Result<(), PrivateRootsError> {
         let servers = self.servers.in_force();
         let request = self.request(&servers);
         if let Err(error) = request.write_approvals() {
-            tracing::warn!(error = with_causes(&error), "the approvals could not be written");
+            tracing::warn!(error = with_causes(&error), "cannot write the approvals");
         }
         request.write_mcp_json()
     }
@@ -63,13 +63,13 @@ impl ServerFiles {
         }
     }
 
-    /// The event for a change.
+    /// Returns the event for a change.
     fn event(&self, enabled: &[String], disabled: &[String]) -> RunEvent {
         let servers = self.servers.in_force().names();
         RunEvent::McpChanged { enabled: enabled.to_owned(), disabled: disabled.to_owned(), servers }
     }
 
-    /// The event for a session whose servers the user changed before this run, if the user did.
+    /// Returns the event for servers that the user changed before this run, if there are any.
     pub(crate) fn changed_before(&self) -> Option<RunEvent> {
         let McpChoice { off, on } = self.servers.choice();
         let on: Vec<String> = on.iter().flat_map(|on| on.only.iter().flatten()).cloned().collect();
@@ -105,7 +105,7 @@ impl LiveServers {
         let choice = after.servers.choice().clone();
         after.write().map_err(|error| with_causes(&error))?;
         if let Err(error) = session_record::write_choice(&self.state, &self.session, choice) {
-            // Both or neither: without the record, the next run would not have the change.
+            // Change both or neither: without the record, the next run would not have the change.
             self.files.write().map_err(|error| with_causes(&error))?;
             return Err(format!("the session's record cannot be written: {error}"));
         }
@@ -113,7 +113,7 @@ impl LiveServers {
         Ok(self.files.event(&change.enable, &change.disable))
     }
 
-    /// The secrets of the servers. Caretaker must not record them.
+    /// Returns the servers' secrets. Caretaker must not record them.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         self.files.servers.secrets()
     }

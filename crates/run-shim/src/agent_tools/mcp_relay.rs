@@ -1,7 +1,7 @@
 //! The program that the agent starts as its MCP server: it copies bytes between stdio and the run's socket.
 //!
-//! **Invariant:** the agent never waits in vain. If the shim does not listen on the socket, the relay answers every request
-//! with an error at once. If the connection breaks, the relay ends, and the agent's open requests fail.
+//! **Invariant:** the agent never waits in vain. If the shim does not listen on the socket, the relay answers every
+//! request with an error at once. If the connection breaks, the relay exits, and the agent's open requests fail.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -12,10 +12,10 @@ use std::thread;
 use serde_json::{Value, json};
 
 const BUFFER_BYTES: usize = 16 * 1024;
-/// The longest line of an agent.
+/// The longest line that an agent may send.
 const MOST_LINE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Relays stdin and stdout until one side ends. A thread may still read stdin, so the process should end after this.
+/// Relays stdin and stdout until one side ends. A thread may still read stdin, so the process should exit after this.
 ///
 /// If it cannot reach the socket, it fails after the end of stdin.
 pub fn relay(socket: &Path) -> io::Result<()> {
@@ -33,7 +33,7 @@ fn relay_between(
         Ok((to_server, from_server)) => {
             thread::Builder::new().name("stdin".to_owned()).spawn(move || {
                 copy(input, &to_server).ok();
-                // The agent sends no more, but may still wait for answers.
+                // The agent will send nothing more, but may still wait for answers.
                 to_server.shutdown(Shutdown::Write).ok();
             })?;
             copy(from_server, output)
@@ -45,7 +45,7 @@ fn relay_between(
     }
 }
 
-/// Copies bytes as soon as they arrive. A closed connection is an ordinary end.
+/// Copies bytes as soon as they arrive. A closed connection is not an error.
 fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
@@ -75,7 +75,7 @@ fn answer_with_errors(
     while let Some(length) = read_line(&mut input, &mut line)? {
         let ids = match length {
             Length::Whole => requested_ids(&line),
-            // The request's id is in the part that was not kept.
+            // The relay did not keep the part with the request's id.
             Length::Cut => vec![Value::Null],
         };
         for id in ids {
@@ -107,7 +107,7 @@ enum Length {
     Cut,
 }
 
-/// Reads a line. Keeps it only up to the longest line. `None` at the end.
+/// Reads a line, but keeps no more than the longest line. Returns `None` at the end.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<Length>> {
     line.clear();
     let mut length = Length::Whole;

@@ -47,7 +47,7 @@ fn socket() -> (TempDir, PathBuf) {
 }
 
 #[test]
-fn bytes_pass_both_ways_and_an_end_of_stdin_leaves_answers_time() {
+fn bytes_pass_both_ways_and_answers_still_arrive_after_the_end_of_stdin() {
     let (_directory, path) = socket();
     let listener = UnixListener::bind(&path).unwrap();
     let mut relay = Relay::start(path);
@@ -62,7 +62,7 @@ fn bytes_pass_both_ways_and_an_end_of_stdin_leaves_answers_time() {
     let mut heard = String::new();
     server.read_to_string(&mut heard).unwrap();
     assert_eq!(heard, said);
-    // The server answers only now. The other direction is still open.
+    // The server answers only now, because the other direction is still open.
     server.write_all(b"the answer\n").unwrap();
     drop(server);
     assert_eq!(relay.hear_rest(), "the answer\n");
@@ -77,7 +77,7 @@ fn a_relay_ends_when_its_server_does_although_stdin_is_open() {
     let mut relay = Relay::start(path);
     let (mut server, _) = listener.accept().unwrap();
     relay.say("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n");
-    // Unread data in the server's buffer makes its end a reset.
+    // Because the server leaves data unread, its end resets the connection.
     server.write_all(b"half").unwrap();
     drop(server);
     assert_eq!(relay.hear_rest(), "half");
@@ -99,7 +99,7 @@ fn a_relay_ends_when_the_agent_stops_reading() {
 #[test]
 fn without_a_server_every_request_is_answered_at_once() {
     let (_directory, path) = socket();
-    // One socket that was never there, and one whose listener is gone.
+    // The first socket never existed. The second one has lost its listener.
     let stale = path.with_file_name("stale.sock");
     drop(UnixListener::bind(&stale).unwrap());
     for path in [path, stale] {
@@ -117,7 +117,7 @@ fn without_a_server_every_request_is_answered_at_once() {
         assert_eq!(relay.hear()["id"], "a\nb");
         relay.say("[{\"id\":1,\"method\":\"x\"},{\"method\":\"y\"},{\"id\":2,\"method\":\"z\"}]\n");
         assert_eq!((relay.hear()["id"].clone(), relay.hear()["id"].clone()), (json!(1), json!(2)));
-        // The last line may lack its end.
+        // The last line may lack its line feed.
         relay.say("{\"id\":9,\"method\":\"tools/list\"}");
         relay.to_relay.shutdown(Shutdown::Write).unwrap();
         assert_eq!(relay.hear()["id"], 9);
@@ -127,7 +127,7 @@ fn without_a_server_every_request_is_answered_at_once() {
 }
 
 #[test]
-fn without_a_server_a_line_without_end_takes_no_memory_without_end() {
+fn without_a_server_an_endless_line_takes_bounded_memory() {
     let line = "x".repeat(MOST_LINE_BYTES + 1) + "\n{\"id\":1,\"method\":\"x\"}\n";
     let mut output = Vec::new();
     answer_with_errors(line.as_bytes(), &mut output, &ErrorKind::NotFound.into()).unwrap();
@@ -139,7 +139,7 @@ fn without_a_server_a_line_without_end_takes_no_memory_without_end() {
     );
 }
 
-/// Serves the tools in a thread until told to stop, and returns what was recorded.
+/// Serves the tools in a thread until told to stop, and returns the recorded events.
 fn serve(
     path: &Path,
     stop: tokio::sync::oneshot::Receiver<()>,

@@ -35,7 +35,8 @@ use socket_transport::{SocketTransport, error_line};
 
 /// An agent needs one connection. Some keep an old one open while they reconnect.
 const MOST_CONNECTIONS: usize = 8;
-/// After a burst, the server accepts connections at this interval: all that wait, up to the maximum.
+/// After a burst, the server accepts connections only at this interval. It then accepts all that wait, up to the
+/// maximum.
 const BETWEEN_ARRIVALS: Duration = Duration::from_millis(50);
 const ARRIVAL_BURST: u32 = 32;
 const MOST_ARRIVALS: usize = 256;
@@ -56,17 +57,17 @@ pub(crate) struct WhoAmI {
     pub(crate) workspace: String,
     /// The model that the user asked for.
     pub(crate) model: Option<String>,
-    /// The end of the run's time, in milliseconds since the epoch.
+    /// The run's deadline, in milliseconds since the epoch.
     pub(crate) deadline_ms: Option<u64>,
-    /// The most tool calls.
+    /// The tool-call limit.
     pub(crate) max_tool_calls: Option<u64>,
-    /// The most tokens.
+    /// The token limit.
     pub(crate) max_tokens: Option<u64>,
     /// The run's parent.
     pub(crate) lineage: Option<Lineage>,
 }
 
-/// The times that a client has.
+/// How long the server waits for a client.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     /// Until its first valid request.
@@ -79,11 +80,11 @@ struct Patience {
 const PATIENCE: Patience =
     Patience { for_handshake: Duration::from_secs(60), for_reader: Duration::from_secs(30) };
 
-/// Serves the tools until it is dropped. Then every connection closes.
+/// Serves the tools until dropped. Then every connection closes.
 ///
-/// Each call of a tool becomes one or two events. The server puts them into `events` together. While the channel is full, it
-/// answers calls with an error and records no event; it never waits. The runtime needs its I/O and time drivers, and only
-/// one thread.
+/// Each tool call becomes one or two events, which the server puts into `events` together. While the channel is full,
+/// it answers calls with an error and records no event; it never waits. The runtime needs its I/O and time drivers, and
+/// only one thread.
 pub(crate) async fn serve(
     listener: UnixListener,
     facts: WhoAmI,
@@ -102,19 +103,19 @@ async fn accept_connections(
     let mut pace = Pace::new(BETWEEN_ARRIVALS, ARRIVAL_BURST);
     loop {
         let first = tokio::select! {
-            // First, so that a closed connection makes room for a waiting one.
+            // This comes first, so that a closed connection makes room for a waiting one.
             biased;
             Some(_) = connections.tasks.join_next() => continue,
             accepted = listener.accept() => accepted.map(|(stream, _)| stream),
         };
         let rest = std::iter::from_fn(|| waiting(&listener)).take(MOST_ARRIVALS);
-        // Accept all waiting connections at once, so that a later one does not wait for each of them.
+        // Accept all waiting connections at once, so that later ones wait less.
         for accepted in std::iter::once(first).chain(rest) {
             match accepted {
                 Ok(stream) => connections.take(stream),
-                // Out of descriptors, most likely. The pace keeps this from becoming a busy loop.
+                // The process is probably out of descriptors. The pace keeps this from becoming a busy loop.
                 Err(err) => {
-                    tracing::debug!(%err, "a connection of the agent could not be accepted");
+                    tracing::debug!(%err, "cannot accept a connection from the agent");
                     break;
                 }
             }
@@ -132,7 +133,7 @@ fn waiting(listener: &UnixListener) -> Option<io::Result<UnixStream>> {
     }
 }
 
-/// The connections of a run, eight at most.
+/// A run's connections, eight at most.
 struct Connections {
     tasks: JoinSet<()>,
     /// The open connections, oldest first.
@@ -148,7 +149,7 @@ struct Held {
 }
 
 impl Connections {
-    /// Serves a new client. If there is no room, it takes the place of the oldest client that has not sent anything yet.
+    /// Serves a new client. If there is no room, the new client replaces the oldest one that has not sent anything yet.
     fn take(&mut self, stream: UnixStream) {
         self.held.retain(|held| !held.task.is_finished());
         if self.held.len() >= MOST_CONNECTIONS {
@@ -184,7 +185,7 @@ async fn serve_connection(
     }
 }
 
-/// Sends the reason and closes, so that the client fails at once instead of waiting for an answer.
+/// Sends the reason and closes the connection, so that the client fails at once instead of waiting for an answer.
 fn refuse(stream: UnixStream) {
     // The socket is non-blocking and its buffer is empty, so this neither waits nor fails for lack of room.
     if let Ok(mut stream) = stream.into_std() {

@@ -245,7 +245,7 @@ async fn a_full_channel_is_an_error_to_the_agent_and_not_a_wait() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_answered_where_somebody_may_wait() {
+async fn nonsense_is_answered_if_the_client_may_wait_for_an_answer() {
     let mut bench = Bench::new();
     let mut client = bench.connect_and_shake_hands().await;
     client.say_line("garbage").await.unwrap();
@@ -277,7 +277,7 @@ async fn what_makes_no_sense_is_answered_where_somebody_may_wait() {
     assert_eq!(
         bench.events(),
         [
-            // The first refusal. The others follow later in one event.
+            // This is the first refusal. The others follow later in one event.
             RunEvent::McpRefused { reason: McpRefusal::Malformed, count: 1 },
             call_event("report_progress", McpCallOutcome::Refused),
             call_event("no tool", McpCallOutcome::Refused),
@@ -326,7 +326,7 @@ async fn a_question_is_asked_over_the_socket_and_is_an_event() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_is_not_read_either_and_is_let_go() {
+async fn a_client_that_never_reads_is_not_read_either_and_is_disconnected() {
     let patience = Patience { for_reader: Duration::from_millis(50), ..PATIENCE };
     let bench = Bench::with(64, patience);
     let mut client = bench.connect_and_shake_hands().await;
@@ -354,7 +354,7 @@ async fn a_flood_of_calls_leaves_a_bounded_number_of_events() {
 }
 
 #[tokio::test]
-async fn a_client_that_says_nothing_is_let_go() {
+async fn a_silent_client_is_disconnected() {
     let patience = Patience { for_handshake: Duration::from_millis(20), ..PATIENCE };
     let bench = Bench::with(64, patience);
     let mut silent = bench.connect().await;
@@ -380,7 +380,7 @@ async fn eight_connections_are_served_and_the_ninth_is_told_so() {
     for client in &mut served {
         assert!(!client.call("whoami", json!({})).await.1);
     }
-    // A client that leaves makes room for another. The server has noticed it once it closes its own side.
+    // A client that leaves makes room for another. Once the server closes its own side, it has noticed that.
     let mut gone = served.pop().unwrap();
     gone.to_server.shutdown().await.unwrap();
     assert_eq!(gone.hear_rest().await, Vec::<Value>::new());
@@ -425,7 +425,7 @@ async fn a_thousand_connections_do_not_keep_the_next_one_waiting() {
         let mut client = bench.connect_and_shake_hands().await;
         assert!(!client.call("whoami", json!({})).await.1);
     };
-    // One by one, at fifty milliseconds each, they would take fifty seconds.
+    // One at a time, with fifty milliseconds for each, this would take fifty seconds.
     tokio::time::timeout(Duration::from_secs(20), answered).await.unwrap();
 }
 

@@ -1,4 +1,5 @@
-//! The agent's MCP servers: the shim's own, which serves the agent's calls, and those that the user chose.
+//! The agent's MCP servers: the shim's own server, which answers the agent's calls, and the servers that the user
+//! chose.
 
 pub(crate) mod agent_desk;
 pub(crate) mod agent_servers;

@@ -1,4 +1,4 @@
-//! Sends requests to the shim of one run over its control socket.
+//! Sends requests to one run's shim over its control socket.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use run_protocol::{ControlReply, ControlRequest, RunId};
 
-/// The time for an answer. A healthy shim answers at once.
+/// The shim must answer within this time. A healthy shim answers at once.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest reply.
 const LONGEST_REPLY: u64 = 64 * 1024;
 
-/// The reason why a shim did not carry out a request.
+/// Why a shim did not carry out a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
@@ -33,8 +33,8 @@ pub fn order(socket: &Path, run: RunId, request: &ControlRequest) -> Result<(), 
     order_within(PATIENCE, socket, run, request)
 }
 
-/// As [`order`], with a deadline for the greeting. After the request, the shim has its usual time to answer, because a
-/// repeated request may mean something else.
+/// Like [`order`], but with a deadline for the greeting. Once the request is sent, the shim has the usual time to
+/// answer, because the same request sent twice may mean something else.
 pub fn order_within(
     patience: Duration,
     socket: &Path,

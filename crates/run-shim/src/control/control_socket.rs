@@ -14,14 +14,14 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-/// More clients than any user has terminals.
+/// More clients than any user has terminals open.
 const MOST_CLIENTS: usize = 256;
-/// The longest request: a few paths and names of servers.
+/// The longest request: a few paths and server names.
 const LONGEST_REQUEST: u64 = 64 * 1024;
-/// The answer of a run that has ended.
+/// The answer once the run has ended.
 const OVER: &str = "the run is over";
 
-/// A change of the agent's servers, and the channel for its result.
+/// A change to the agent's servers, and the channel for its result.
 pub(crate) type AskedChange = (ServerChange, oneshot::Sender<Result<(), String>>);
 
 /// A request to the run.
@@ -67,7 +67,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// Tells whether the client is this user or root. The directory keeps all others out.
+/// Tells whether the client is this user or root. The directory's permissions keep all others out.
 fn is_ours(client: &UnixStream) -> bool {
     let us = nix::unistd::geteuid().as_raw();
     client.peer_cred().is_ok_and(|peer| peer.uid() == us || peer.uid() == 0)
@@ -130,7 +130,7 @@ async fn change_servers(orders: &mpsc::Sender<Order>, change: ServerChange) -> R
     }
 }
 
-/// Reports the growth of the journal. A slow client gets only the latest position, because the journal itself is the queue.
+/// Reports the journal's growth. A slow client gets only the latest position, because the journal itself is the queue.
 async fn tell_of_growth(
     reader: &mut BufReader<OwnedReadHalf>,
     writer: &mut OwnedWriteHalf,
@@ -172,7 +172,7 @@ async fn reply(writer: &mut OwnedWriteHalf, reply: &ControlReply) -> io::Result<
     writer.write_all(&line).await
 }
 
-/// Makes the socket. Its directory keeps other users out.
+/// Makes the socket. Its directory's permissions keep other users out.
 pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

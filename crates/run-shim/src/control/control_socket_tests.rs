@@ -45,7 +45,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn a_watcher_is_told_where_the_journal_stands_and_of_every_growth_after() {
+async fn a_watcher_learns_the_journals_length_and_every_later_growth() {
     let server = server();
     let mut client = Client::connect(&server).await;
     client.send("{\"request\":\"watch\"}\n").await;
@@ -96,7 +96,7 @@ async fn a_change_of_servers_is_confirmed_when_it_is_done_and_refused_with_its_r
     }
     let mut client = Client::connect(&server).await;
     client.send("{\"request\":\"regenerate_mcp\"}\n").await;
-    // A run that ends drops the order.
+    // When a run ends, it drops the order.
     drop(server.orders.recv().await);
     assert!(matches!(client.next().await, Some(ControlReply::Refused { .. })));
 }

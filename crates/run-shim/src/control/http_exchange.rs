@@ -36,7 +36,7 @@ pub fn exchange(
     parse_answer(&answer).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Returns the status and the body of an answer. The daemon closes the connection after it.
+/// Returns the status and the body of an answer. The daemon closes the connection after each answer.
 fn parse_answer(answer: &[u8]) -> Option<(u16, Vec<u8>)> {
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&answer[..end]).ok()?;
@@ -46,7 +46,7 @@ fn parse_answer(answer: &[u8]) -> Option<(u16, Vec<u8>)> {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
     });
-    // A body of another length means that the connection broke off.
+    // If the body has another length, the connection broke off.
     match length {
         Some(length) if length != body.len() => None,
         _ => Some((status, body.to_vec())),

@@ -1,5 +1,5 @@
-//! Delivers an order to the shim of a run, and tries until the shim has it. `caretaker kill`, Ctrl-C, the daemon and an agent
-//! that stops its child use it.
+//! Delivers an order to a run's shim, and retries until the shim has it. `caretaker kill`, Ctrl-C, the daemon and an
+//! agent that stops its child use this.
 
 use std::io;
 use std::path::Path;
@@ -12,9 +12,9 @@ use run_protocol::{ControlRequest, RunOutcome, StopManner};
 use crate::control::control_client::{self, ControlError};
 use crate::sandbox::{Supervision, kill_without_shim, supervision};
 
-/// The time for a shim that holds its lock to open its socket, or to answer.
+/// A shim that holds its lock must open its socket, or answer, within this time.
 const COMING_UP: Duration = Duration::from_secs(10);
-/// The time for its greeting. After that, the caller checks whether the shim is stopped.
+/// The shim must greet within this time. After that, the caller checks whether the shim is stopped.
 const GREETING: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -37,7 +37,7 @@ pub enum Given {
     KilledWithout { shim: u32, was_stopped: bool },
 }
 
-/// The reason why an order did not reach the shim.
+/// Why an order did not reach the shim.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotGiven {
@@ -56,7 +56,7 @@ pub enum NotGiven {
 }
 
 impl NotGiven {
-    /// The reason with its causes.
+    /// Returns the reason with its causes.
     #[must_use]
     pub fn why(&self) -> String {
         with_causes(self)
@@ -64,8 +64,9 @@ impl NotGiven {
 }
 
 impl Order<'_> {
-    /// Delivers the order. A run that is over needs none. If the order is to kill at once and the shim does not answer, this
-    /// kills the sandbox without the shim. While it waits for a stopped shim, it calls `waits_for` once.
+    /// Delivers the order. A run that is over needs no order. If the order is to kill at once and the shim does not
+    /// answer, this kills the sandbox without the shim. It calls `waits_for` once when it begins to wait for a stopped
+    /// shim.
     pub fn give(&self, mut waits_for: impl FnMut(&LockHolder)) -> Result<Given, NotGiven> {
         let is_at_once = matches!(self.request, ControlRequest::Stop { manner: StopManner::Now });
         let deadline = Instant::now() + COMING_UP;
@@ -82,14 +83,15 @@ impl Order<'_> {
             let run = self.run.run_id();
             let error = match control_client::order_within(GREETING, self.socket, run, self.request)
             {
-                // A shim refuses if it is about to end.
+                // A shim refuses an order if it is about to exit.
                 Ok(()) | Err(ControlError::Refused(_)) => return Ok(Given::Taken),
                 Err(error) => error,
             };
             let is_late = Instant::now() >= deadline;
             let is_stopped =
                 shim.as_ref().is_some_and(|shim| supervision(shim) == Supervision::Stopped);
-            // The shim may be starting, or may just have ended, even between the order and its answer. The lock tells.
+            // The shim may be starting, or may just have ended, even between the order and its answer. The lock shows
+            // which.
             let comes_perhaps =
                 matches!(error, ControlError::Connect(_) | ControlError::Conversation(_));
             if let Some(shim) = shim {

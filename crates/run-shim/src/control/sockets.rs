@@ -54,7 +54,7 @@ impl SocketPaths {
     }
 }
 
-/// Removes the sockets of a run if the run is over. A run from the queue may have a second shim, if its first one died.
+/// Removes a run's sockets if the run is over. A queued run may have a second shim, if its first one died.
 pub(crate) fn remove_if_over(state: &StateRoot, root: &Path, run: RunId) {
     let Ok(directory) = RunDirectory::open(state, run) else {
         return SocketPaths::new(root, run).remove();
@@ -65,8 +65,8 @@ pub(crate) fn remove_if_over(state: &StateRoot, root: &Path, run: RunId) {
     }
 }
 
-/// Removes the sockets of all runs that are over, and returns their number. Ignores the sockets of runs in other state
-/// directories, which may be in the same directory.
+/// Removes the sockets of all runs that are over, and returns how many. Ignores runs from other state directories,
+/// which may share this directory.
 pub(crate) fn sweep(state: &StateRoot, root: &Path) -> usize {
     let Ok(entries) = fs::read_dir(root) else { return 0 };
     let removed = entries.flatten().filter(|entry| {
@@ -104,7 +104,8 @@ impl Drop for Sockets {
     }
 }
 
-/// Makes a directory that only this user can enter. Refuses any other directory at the path, because it may be in `/tmp`.
+/// Makes a directory that only this user can enter. Refuses anything else at that path, because the path may be in
+/// `/tmp`.
 pub fn private_dir(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

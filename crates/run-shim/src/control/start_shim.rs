@@ -1,4 +1,4 @@
-//! Starts a shim as a process of its own, and reads its report: does the run go on or not?
+//! Starts a shim as its own process, and reads its report: does the run go on or not?
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write};
@@ -10,12 +10,12 @@ use run_journal::RunDirectory;
 use run_protocol::ExitCode;
 use serde::{Deserialize, Serialize};
 
-/// The shim's environment. It has only what the shim must pass on.
+/// The shim's environment. It holds only what the shim needs to pass on.
 #[derive(Debug, Clone, Default)]
 pub struct ShimEnvironment {
     /// `CURSOR_API_KEY` and similar variables. Only the agent gets them.
     pub secrets: Vec<(String, String)>,
-    /// The machine's own proxy, checked. Only the shim uses it.
+    /// The machine's own proxy, already checked. Only the shim uses it.
     pub proxy: Option<String>,
     /// The filter for the shim's own log, in the form of `RUST_LOG`.
     pub log_filter: Option<String>,
@@ -33,7 +33,7 @@ pub(crate) enum ShimReport {
     Refused { exit_code: u8, message: String, hint: Option<String> },
 }
 
-/// The shim goes on by itself.
+/// A shim that now continues on its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Started {
     Ready,
@@ -45,7 +45,7 @@ pub enum Started {
 pub enum StartShimError {
     #[error("the run's supervisor could not be started from `{}`", program.display())]
     Spawn { program: PathBuf, source: io::Error },
-    /// The run's directory is gone again, unless the run was queued.
+    /// The run's directory is gone again, unless the run came from the queue.
     #[error("{message}")]
     Refused { exit_code: u8, message: String, hint: Option<String> },
     #[error("the run's supervisor ended without a report")]
@@ -73,7 +73,8 @@ pub fn start_shim(
     started
 }
 
-/// As [`start_shim`], for a run from the queue. A refused run stays in the queue, and the daemon decides about it.
+/// Like [`start_shim`], but for a run from the queue. A refused run stays in the queue, and the daemon decides about
+/// it.
 pub fn start_queued_shim(
     run: &RunDirectory,
     program: &Path,
@@ -133,7 +134,7 @@ fn start(
 pub(crate) fn report(report: &ShimReport) -> io::Result<()> {
     let mut line = serde_json::to_vec(report)?;
     line.push(b'\n');
-    // The process that started the shim may be gone already. That changes nothing.
+    // The process that started the shim may already be gone. That changes nothing.
     io::stdout().write_all(&line).and_then(|()| io::stdout().flush()).ok();
     let nowhere = OpenOptions::new().write(true).open("/dev/null")?;
     nix::unistd::dup2_stdout(&nowhere)?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use memchr::memmem;
 
-/// The replacement of a secret. It is valid inside a JSON string.
+/// Replaces a secret. It is valid inside a JSON string.
 const STAND_IN: &[u8] = b"[redacted]";
 /// The shortest secret. Shorter values occur by chance, and no real key is that short.
 const SHORTEST: usize = 8;
@@ -38,11 +38,13 @@ impl Redactor {
             .map(|secret| memmem::Finder::new(secret.as_bytes()).into_owned());
         let mut known = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
         known.extend(secrets);
-        // Longer secrets first. Otherwise, if one secret begins with another, the rest of the longer one would stay.
+        // Replace longer secrets first. Otherwise, if one secret begins with another, the rest of the longer one would
+        // stay.
         known.sort_by_key(|secret| std::cmp::Reverse(secret.needle().len()));
     }
 
-    /// Returns the bytes without secrets. It borrows bytes without secrets, so a clean line costs only a search.
+    /// Returns the bytes without secrets. If there are no secrets, it borrows the bytes, so a clean line costs only a
+    /// search.
     pub(crate) fn clean<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let mut cleaned = Cow::Borrowed(bytes);
         for secret in self.secrets.read().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -54,8 +56,8 @@ impl Redactor {
     }
 }
 
-/// Returns the secret and its lines, because programs often print a long key line by line. The lines that frame a key are not
-/// secret.
+/// Returns the secret and each of its long lines, because programs often print a long key line by line. The lines that
+/// frame a key are not secret.
 fn with_long_lines(secret: &str) -> impl Iterator<Item = &str> {
     let is_telling = |line: &&str| line.len() >= SHORTEST_LINE && !line.starts_with("-----");
     let lines =
@@ -63,7 +65,7 @@ fn with_long_lines(secret: &str) -> impl Iterator<Item = &str> {
     std::iter::once(secret).chain(lines)
 }
 
-/// Returns the form of the secret in a JSON string, if it differs.
+/// Returns how the secret looks in a JSON string, if that differs.
 fn as_in_json(secret: &str) -> Option<String> {
     let json = serde_json::to_string(secret).ok()?;
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;

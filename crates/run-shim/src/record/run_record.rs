@@ -1,6 +1,6 @@
-//! Writes the journal, replaces secrets in it, and notifies everything that watches it.
+//! Writes the journal, redacts secrets in it, and notifies everything that watches it.
 //!
-//! **Invariant:** a run that lost its session's lease appends no line of the agent, only the run's end.
+//! **Invariant:** a run that lost its session's lease records none of the agent's lines, only the run's end.
 
 use std::borrow::Cow;
 
@@ -26,14 +26,14 @@ pub(crate) struct RunRecord {
     lease: Option<LeaseWatch>,
     /// The agent's copy of the login. The agent may write new tokens into it.
     login: Option<LoginWatch>,
-    /// Counts the length of the journal.
+    /// Counts the journal's length.
     account: DiskAccount,
-    /// True once the run cannot or must not append. From then on the shim drops the agent's lines, and the reserved space
-    /// stays free for the end.
+    /// True once the run cannot or must not append. From then on the shim drops the agent's lines, and the reserved
+    /// space stays free for the run's end.
     is_broken: bool,
 }
 
-/// The reason why the run appends nothing more.
+/// Why the run appends nothing more.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AppendError {
     #[error(transparent)]
@@ -43,7 +43,7 @@ pub(crate) enum AppendError {
 }
 
 impl AppendError {
-    /// The input for the state machine.
+    /// Returns the input for the state machine.
     pub(crate) fn as_input(&self) -> Input {
         match self {
             Self::Journal(_) => Input::JournalFailed,
@@ -62,7 +62,7 @@ impl RunRecord {
         Self { writer, redactor, written, lease: None, login: None, account, is_broken: false }
     }
 
-    /// The account of everything that the run's record takes on disk.
+    /// Returns the account of all disk space that the run's record takes.
     pub(crate) fn account(&self) -> &DiskAccount {
         &self.account
     }
@@ -90,7 +90,7 @@ impl RunRecord {
         }
     }
 
-    /// The redactor, for other code that records the agent's text.
+    /// Returns the redactor, for other code that records the agent's text.
     pub(crate) fn redactor(&self) -> Redactor {
         self.redactor.clone()
     }
@@ -100,7 +100,7 @@ impl RunRecord {
         self.redactor.learn(secrets);
     }
 
-    /// Adds a line of the agent to the batch, exactly as printed.
+    /// Adds one of the agent's lines to the batch, exactly as printed.
     pub(crate) fn agent_line(&mut self, line: &StreamLine<'_>) {
         if self.is_broken {
             return;
@@ -121,21 +121,21 @@ impl RunRecord {
     }
 
     pub(crate) fn event(&mut self, event: &RunEvent) {
-        // The agent may put a secret into an event, through its tools or through names.
+        // The agent's tools, or names that it chose, may bring a secret into an event.
         match self.cleaned(event) {
             Some(cleaned) => self.writer.event(now_ms(), &cleaned, Redaction::Redacted),
             None => self.writer.event(now_ms(), event, Redaction::Untouched),
         };
     }
 
-    /// Adds an event that the agent caused with one of the shim's tools.
+    /// Adds an event that one of the agent's tool calls caused.
     pub(crate) fn event_of_agent(&mut self, event: &RunEvent) {
         if !self.is_broken {
             self.event(event);
         }
     }
 
-    /// Returns the event without secrets, or `None` if it has none.
+    /// Returns the event with its secrets redacted, or `None` if it has no secrets.
     fn cleaned(&self, event: &RunEvent) -> Option<RunEvent> {
         let json = serde_json::to_vec(event).ok()?;
         match self.redactor.clean(&json) {
@@ -144,7 +144,8 @@ impl RunRecord {
         }
     }
 
-    /// Drops what could not be written. Returns true the first time. A full disk becomes an event in the reserved space.
+    /// Drops everything that is not written yet. Returns true the first time. A full disk becomes an event in the
+    /// reserved space.
     pub(crate) fn break_off(&mut self, why: &AppendError) -> bool {
         if std::mem::replace(&mut self.is_broken, true) {
             self.writer.discard_pending();
@@ -193,7 +194,7 @@ impl RunRecord {
         Ok(self.writer.sync_now()?)
     }
 
-    /// Drops what could not be written, and uses the reserved space from now on.
+    /// Drops everything that is not written yet, and uses the reserved space from now on.
     fn fall_back_to_reserve(&mut self) {
         self.writer.discard_pending();
         self.writer.use_reserve();
@@ -203,8 +204,8 @@ impl RunRecord {
         self.redactor.clean(text)
     }
 
-    /// Writes the last event and closes the journal. If that fails, the run did not succeed: the reserved space gets an event
-    /// that says that the journal failed.
+    /// Writes the last event and closes the journal. If that fails, the run did not succeed: an event in the reserved
+    /// space says that the journal failed.
     pub(crate) fn finish(mut self, ended: RunEvent) {
         // The caller has checked the lease. Only the run's end follows.
         self.lease = None;
@@ -214,12 +215,12 @@ impl RunRecord {
             self.fall_back_to_reserve();
             self.event(&journal_failed(ended));
             if let Err(error) = self.sync() {
-                tracing::error!(%error, "the end of the run could not be written");
+                tracing::error!(%error, "cannot write the end of the run");
                 return;
             }
         }
         if let Err(error) = self.writer.finish() {
-            tracing::error!(%error, "the journal could not be closed");
+            tracing::error!(%error, "cannot close the journal");
         }
     }
 }
@@ -237,7 +238,7 @@ fn journal_failed(ended: RunEvent) -> RunEvent {
     }
 }
 
-/// Returns the form in which the journal keeps a line. It is JSON only if its bytes are valid JSON.
+/// Returns how the journal keeps a line: as JSON only if its bytes are valid JSON.
 fn form_of<'b>(line: &StreamLine<'_>, bytes: &'b [u8]) -> AgentLine<'b> {
     if let RawLine::Oversized { length, sha256, .. } = line.raw {
         return AgentLine::Cut { head: bytes, length, sha256 };
@@ -249,7 +250,7 @@ fn form_of<'b>(line: &StreamLine<'_>, bytes: &'b [u8]) -> AgentLine<'b> {
         _ => !bytes.starts_with(b"\xEF\xBB\xBF"),
     };
     if is_json {
-        // The journal's writer checks that it is UTF-8.
+        // The journal writer checks for UTF-8.
         return AgentLine::Json(bytes);
     }
     match std::str::from_utf8(bytes) {

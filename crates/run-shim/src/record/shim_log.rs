@@ -18,17 +18,17 @@ pub(crate) fn start() {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
-        // An error of the log, for example on a full disk, must not end the run.
+        // A log error, for example on a full disk, must not end the run.
         .log_internal_errors(false)
         .with_writer(move || Bounded { inner: io::stderr(), room: Arc::clone(&room) })
         .try_init()
         .ok();
 }
 
-/// Writes while there is room.
+/// Writes as long as there is room.
 struct Bounded<W> {
     inner: W,
-    /// All writers share it.
+    /// The space that is left, which all writers share.
     room: Arc<AtomicUsize>,
 }
 

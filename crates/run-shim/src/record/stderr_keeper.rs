@@ -12,15 +12,15 @@ use crate::limits::DiskAccount;
 
 /// The largest `stderr.log`.
 const FILE_BYTES: usize = 4 << 20;
-/// The length of the tail in memory.
+/// The memory holds this much of the tail.
 const TAIL_BYTES: usize = 16 * 1024;
-/// A longer line is cut.
+/// The keeper cuts longer lines.
 const LONGEST_LINE: usize = 64 * 1024;
 
 /// Keeps the agent's stderr.
 pub(crate) struct StderrKeeper {
     splitter: LineSplitter,
-    /// `None` if the log could not be created. The tail works without it.
+    /// `None` if the shim could not create the log. The tail works without it.
     file: Option<File>,
     file_room: usize,
     tail: VecDeque<u8>,
@@ -47,14 +47,14 @@ impl StderrKeeper {
         lines.iter().for_each(|line| self.keep(line));
     }
 
-    /// Takes the last line, if it has no end.
+    /// Keeps the last line if it does not end with a line feed.
     pub(crate) fn finish(&mut self, clean: &dyn Fn(&[u8]) -> Vec<u8>) {
         let mut lines = Vec::new();
         self.splitter.finish(|line| lines.push(clean(line.bytes())));
         lines.iter().for_each(|line| self.keep(line));
     }
 
-    /// The end of stderr.
+    /// Returns the end of stderr.
     pub(crate) fn tail(&self) -> String {
         let bytes: Vec<u8> = self.tail.iter().copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()

@@ -43,7 +43,7 @@ fn three_questions_are_open_and_no_more() {
 }
 
 #[test]
-fn who_is_not_of_the_family_does_not_exist() {
+fn an_unrelated_run_looks_as_if_it_did_not_exist() {
     let state = tempfile::tempdir().unwrap();
     std::fs::create_dir(state.path().join("runs")).unwrap();
     let desk = desk(state.path());
@@ -62,7 +62,7 @@ fn who_is_not_of_the_family_does_not_exist() {
 }
 
 #[test]
-fn without_a_daemon_there_are_no_children_and_it_says_how_there_would_be() {
+fn without_a_daemon_there_are_no_children_and_the_error_says_how_to_start_one() {
     let state = tempfile::tempdir().unwrap();
     let call = DeskCall::SpawnRun(Box::default());
     let failed = desk(state.path()).serve(call).unwrap_err();

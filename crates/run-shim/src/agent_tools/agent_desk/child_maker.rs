@@ -1,4 +1,4 @@
-//! Makes children. The daemon queues them, because only the daemon has a queue. It also checks their rights.
+//! Asks the daemon to make children. Only the daemon has a queue, and it also checks the children's rights.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,10 +13,11 @@ use serde_json::json;
 use super::{NotServed, Served};
 use crate::control::http_exchange::exchange;
 
-/// The time for the daemon's answer. A worktree of a large repository takes a while, but a model does not wait for ever.
+/// The daemon must answer within this time. A worktree of a large repository takes a while, but a model does not wait
+/// forever.
 const PATIENCE: Duration = Duration::from_secs(50);
 
-/// Asks the daemon for children of one run.
+/// Asks the daemon for one run's children.
 #[derive(Debug, Clone)]
 pub(crate) struct ChildMaker {
     state: StateRoot,

@@ -1,4 +1,5 @@
-//! Reports a child's end to its parent, once. The child's shim or a daemon that finds the child dead sends the report.
+//! Reports a child's end to its parent, once. The report comes from the child's shim, or from a daemon that finds the
+//! child dead.
 
 use ground::now_ms;
 use run_journal::{Inbox, InboxError, RunDirectory, RunOverview, RunState, StateRoot};
@@ -10,7 +11,7 @@ pub fn report_end(state: &StateRoot, run: &RunDirectory) -> Result<(), InboxErro
     let Some(lineage) = &overview.lineage else { return Ok(()) };
     let Some(text) = in_words(&overview) else { return Ok(()) };
     let message = Message {
-        // The same id from every sender, so the inbox keeps only one.
+        // Every sender uses the same id, so the inbox keeps only one report.
         id: format!("end-{}", overview.run),
         at: now_ms(),
         from: MessageSender::End { run: overview.run, name: overview.name.clone() },

@@ -1,4 +1,4 @@
-//! The runs that an agent can see: its parent, its children and its siblings. Each stands for its session's latest run.
+//! The runs that an agent can see: its parent, its children and its siblings. Each session appears as its latest run.
 
 use std::collections::BTreeMap;
 
@@ -24,14 +24,14 @@ pub(super) struct Relative {
 }
 
 impl Relative {
-    /// Tells whether a relative may use this name for it: `parent`, its name, or the id of its latest run.
+    /// Tells whether a relative may call it by this name: `parent`, its own name, or the id of its latest run.
     pub(super) fn is_called(&self, named: &str) -> bool {
         self.relation == Relation::Parent && named == "parent"
             || self.latest.name.as_deref() == Some(named)
             || self.latest.run.to_string() == named
     }
 
-    /// The facts that another agent may know: its state and its report, but not its prompt or its workspace.
+    /// Returns what another agent may know about it: its state and its report, but not its prompt or its workspace.
     pub(super) fn report(&self) -> Value {
         let latest = &self.latest;
         json!({

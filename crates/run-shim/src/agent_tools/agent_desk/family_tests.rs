@@ -63,11 +63,11 @@ fn an_agent_knows_its_parent_its_children_and_its_siblings_and_nobody_else() {
         [named(Relation::Parent, "left-again"), named(Relation::Sibling, "b")]
     );
     assert_eq!(known_to(7, None), []);
-    assert_eq!(known_to(8, None), [], "those without a parent are not siblings of each other");
+    assert_eq!(known_to(8, None), [], "two runs without a parent are not siblings");
 }
 
 #[test]
-fn what_is_told_of_a_relative_says_neither_what_it_was_asked_nor_where_it_works() {
+fn the_report_about_a_relative_shows_neither_its_prompt_nor_its_workspace() {
     let family = family_of(runs(), Uuid::from_u128(1), None);
     let told = json!(family.iter().map(Relative::report).collect::<Vec<_>>()).to_string();
     assert!(told.contains("left-again"), "{told}");

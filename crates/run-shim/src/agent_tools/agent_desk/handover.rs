@@ -1,7 +1,8 @@
-//! Delivers messages to the agent: takes them from the inbox, passes them on, and confirms them by the agent's output.
+//! Delivers messages to the agent: takes them from the inbox, passes them on, and confirms them when the agent's output
+//! shows them.
 //!
-//! An answer on a socket may remain unread. So a message counts as delivered only when the agent's own output proves it: the
-//! end of the call that returned it, the first word after a prompt, or the result.
+//! The agent may never read an answer on a socket. So a message counts as delivered only when the agent's own output
+//! proves it: the end of the call that returned it, the first word after a prompt, or the result.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,8 @@ use run_protocol::{HandOver, Message, RunEvent, RunId, RunSpec};
 /// The tool's name in the agent's output.
 const TOOL: &[u8] = b"check_inbox";
 
-/// The most calls without a visible end. A program of the agent that calls by itself shows none of its calls.
+/// Keeps at most this many calls whose end is not visible. If a program of the agent calls the tool directly, the
+/// agent's output never shows the call.
 const MOST_CALLS: usize = 256;
 
 #[derive(Debug)]
@@ -25,9 +27,9 @@ pub(crate) struct Handover {
 
 #[derive(Debug, Default)]
 struct Underway {
-    /// The messages of the prompt.
+    /// The messages in the prompt.
     turn: Vec<String>,
-    /// The messages of each call whose end the shim has not seen. Some calls returned none.
+    /// The messages that each open call returned, possibly none. A call is open until the shim sees its end.
     calls: VecDeque<Vec<String>>,
 }
 
@@ -42,7 +44,7 @@ impl Underway {
     }
 }
 
-/// Messages that the agent has.
+/// Messages that reached the agent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Arrived {
     by: HandOver,
@@ -58,7 +60,7 @@ impl Handover {
         Self { inbox, run, underway: Mutex::default() }
     }
 
-    /// Takes waiting messages for the answer to a call.
+    /// Takes waiting messages to return them from a call.
     pub(crate) fn offer(
         &self,
         most_messages: usize,
@@ -71,7 +73,7 @@ impl Handover {
         Ok(messages)
     }
 
-    /// Takes the messages that are the run's prompt. Returns `false` if another run already got one of them.
+    /// Takes the messages that make up the run's prompt. Returns `false` if another run already got one of them.
     pub(crate) fn offer_as_turn(&self, messages: &[String]) -> Result<bool, InboxError> {
         let is_taken = self.inbox.offer_as_turn(self.run, messages)?.is_some();
         if is_taken {
@@ -80,7 +82,7 @@ impl Handover {
         Ok(is_taken)
     }
 
-    /// Examines a line of the agent, and returns the messages that it proves to be delivered.
+    /// Examines a line of the agent's output, and returns the messages that this line proves to be delivered.
     pub(crate) fn see(&self, line: &StreamLine<'_>) -> Vec<Arrived> {
         let mut underway = self.underway();
         if underway.turn.is_empty() && underway.calls.is_empty() {
@@ -112,7 +114,7 @@ impl Handover {
         arrived
     }
 
-    /// Records that the agent has the messages. May block for a moment.
+    /// Records that the messages reached the agent. May block for a moment.
     pub(crate) fn confirm(&self, arrived: &Arrived) -> Result<RunEvent, InboxError> {
         let delivered = self.inbox.confirm(self.run, arrived.by, &arrived.messages)?;
         Ok(RunEvent::MessagesDelivered {

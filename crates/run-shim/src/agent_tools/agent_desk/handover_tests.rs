@@ -38,7 +38,7 @@ fn see(handover: &Handover, line: &str) -> Vec<(HandOver, Vec<String>)> {
 }
 
 #[test]
-fn each_call_that_is_seen_to_end_confirms_what_it_brought() {
+fn the_visible_end_of_a_call_confirms_the_messages_it_returned() {
     let (_directory, handover) = handover(&["a", "b", "c"]);
     assert_eq!(see(&handover, OWN_CALL), []);
     handover.offer(1, 1000).unwrap();
@@ -48,7 +48,7 @@ fn each_call_that_is_seen_to_end_confirms_what_it_brought() {
     assert_eq!(see(&handover, OWN_CALL), [(by, vec!["a".to_owned()])]);
     assert_eq!(see(&handover, SAID), []);
     handover.offer(1, 1000).unwrap();
-    // The turn has ended, so the conversation has all messages.
+    // The turn has ended, so all messages are in the conversation.
     assert_eq!(see(&handover, RESULT), [(by, vec!["b".to_owned(), "c".to_owned()])]);
     assert_eq!(see(&handover, RESULT), []);
 }
@@ -68,7 +68,7 @@ fn a_prompt_has_arrived_when_the_agent_does_something_about_it() {
 }
 
 #[test]
-fn calls_that_nobody_sees_end_are_not_remembered_without_end() {
+fn calls_without_a_visible_end_do_not_pile_up() {
     let (_directory, handover) = handover(&["a"]);
     for _ in 0..2 * MOST_CALLS {
         handover.underway().remember(Vec::new());

@@ -36,12 +36,12 @@ pub use end_report::report_end;
 use family::{Relative, relatives};
 pub(crate) use handover::{Arrived, Handover};
 
-/// The most open questions of one session.
+/// A session may have at most this many open questions.
 const MOST_QUESTIONS: usize = 3;
-/// The most messages in one answer of `check_inbox`.
+/// One answer of `check_inbox` has at most this many messages.
 const MOST_MESSAGES: usize = 20;
 const MOST_MESSAGE_BYTES: usize = 64 * 1024;
-/// The longest part of a sent message in the journal.
+/// The journal keeps this many characters of a sent message.
 const SENT_CHARS: usize = 500;
 
 /// A call that this desk serves.
@@ -65,7 +65,7 @@ pub(crate) struct Served {
     pub(crate) reply: Value,
 }
 
-/// The reason why a call failed, in words for the model.
+/// Why a call failed, in words for the model.
 #[derive(Debug)]
 pub(crate) struct NotServed {
     pub(crate) outcome: McpCallOutcome,
@@ -95,7 +95,7 @@ impl From<InboxError> for NotServed {
     }
 }
 
-/// Serves the calls of one run.
+/// Serves one run's calls.
 pub(crate) struct AgentDesk {
     state: StateRoot,
     run: RunId,

@@ -1,4 +1,4 @@
-//! Switches servers on and off, for a session whose agent runs and for an idle session.
+//! Switches servers on and off, for sessions with a running agent and for idle sessions.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,7 +11,7 @@ use super::{RunServers, UserMcpError, choice_of};
 use crate::preparation::private_roots::SERVER;
 use crate::session::session_record;
 
-/// The reason why a change is refused.
+/// Why a change is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotChanged {
     #[error("the session has no MCP server `{name}`; it has {}", known.join(", "))]
@@ -22,7 +22,7 @@ pub(crate) enum NotChanged {
     User(#[from] UserMcpError),
 }
 
-/// The reason why the servers of an idle session did not change.
+/// Why the servers of an idle session did not change.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct ServersNotChanged(#[from] Cause);
@@ -48,7 +48,7 @@ impl RunServers {
         Ok(after)
     }
 
-    /// Adds a server of the user's file that the run does not have yet.
+    /// Adds a server from the user's file that the run does not have yet.
     fn switch_on(&mut self, name: &str, user: Option<&UserMcpFiles>) -> Result<(), NotChanged> {
         let unknown = || NotChanged::Unknown { name: name.to_owned(), known: self.known.names() };
         let user = user.ok_or_else(unknown)?;
@@ -81,7 +81,7 @@ fn changed_choice(
     Ok(McpChoice { off, on: choice.on.clone() })
 }
 
-/// Changes the servers of a session whose last run was `spec`. Returns the servers of the next run, if they are known. The
+/// Changes the servers of a session whose last run was `spec`. Returns the next run's servers, if they are known. The
 /// caller holds the session's lease.
 pub fn change_servers_of_session(
     state: &StateRoot,
@@ -95,7 +95,7 @@ pub fn change_servers_of_session(
             let after = servers.changed(change).map_err(Cause::Refused)?;
             (after.choice.clone(), Some(after.in_force().names()))
         }
-        // The user must be able to switch a server off even if a file is unusable.
+        // The user must be able to switch a server off even if Caretaker cannot use one of the files.
         Err(_) if change.enable.is_empty() => {
             let after = changed_choice(&choice, change, &named_in(spec, &choice));
             (after.map_err(Cause::Refused)?, None)
@@ -106,7 +106,7 @@ pub fn change_servers_of_session(
     Ok(servers)
 }
 
-/// Returns the servers that are known without reading any file.
+/// Returns the servers that are known without any file.
 fn named_in(spec: &RunSpec, choice: &McpChoice) -> Vec<String> {
     let of_user = spec.user_mcp.iter().chain(&choice.on).flat_map(|files| files.only.iter());
     let of_repository = spec.repository_mcp.iter().map(|server| server.name.clone());
@@ -142,7 +142,7 @@ mod tests {
                 let name = KNOWN[number];
                 let change = if is_on { change(&[name], &[]) } else { change(&[], &[name]) };
                 choice = changed_choice(&choice, &change, &known()).unwrap();
-                // Asking twice is asking once.
+                // The same request again changes nothing.
                 prop_assert_eq!(&changed_choice(&choice, &change, &known()).unwrap(), &choice);
                 if is_on { off.remove(name) } else { off.insert(name) };
             }

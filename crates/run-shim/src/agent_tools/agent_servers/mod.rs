@@ -7,8 +7,8 @@
 //!   `caretaker mcp enable` ───────────────────────┘              └ `caretaker mcp disable`
 //! ```
 //!
-//! **Invariant:** the agent gets a server of the repository only in the form that the user allowed. Another definition refuses
-//! the run.
+//! **Invariant:** the agent gets a repository's server only with the definition that the user allowed. If the
+//! definition changed, Caretaker refuses the run.
 
 mod change;
 mod reach;
@@ -38,13 +38,13 @@ use crate::agent_tools::mcp_server;
 use crate::preparation::private_roots::{SERVER, SOCKET_VARIABLE, SOCKETS_INSIDE, mcp_json_in};
 use crate::session::session_record::read_session_record;
 
-/// The largest MCP file. Real ones have a few kilobytes.
+/// The largest MCP file. Real ones are a few kilobytes.
 const LARGEST_FILE: u64 = 1024 * 1024;
 
-/// More generations of children than any configuration allows.
+/// A larger number of generations than any configuration allows.
 const MOST_GENERATIONS: usize = 64;
 
-/// The argument that makes Caretaker's program the relay of the agent's MCP server.
+/// The argument that makes Caretaker's program act as the relay for the agent's MCP server.
 pub const RELAY_ENTRY: &str = "mcp-relay";
 
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +67,7 @@ pub enum UserMcpError {
 }
 
 impl UserMcpError {
-    /// One thing to try.
+    /// Suggests one thing to try.
     pub fn hint(&self) -> String {
         match self {
             Self::SwitchedOff(name) => {
@@ -91,33 +91,33 @@ impl UserMcpError {
     }
 }
 
-/// The servers that the agent gets in addition to the shim's own, and those that it does not get.
+/// The servers that the agent gets in addition to the shim's own, and those that Caretaker left out.
 #[derive(Debug)]
 pub struct UserMcpReport {
     /// The user's own servers that the agent gets.
     pub added: Vec<String>,
     /// The repository's servers that the agent gets, with their definitions for people to read.
     pub of_repository: Vec<(String, Value)>,
-    /// Left out, because another server has the name.
+    /// Left out because another server has the same name.
     pub clashes: Vec<NameClash>,
-    /// Left out, because the user switched them off for this project.
+    /// Left out because the user switched them off for this project.
     pub switched_off: Vec<String>,
-    /// Left out, because the user switched them off for this session.
+    /// Left out because the user switched them off for this session.
     pub off_for_session: Vec<String>,
-    /// Given, but the run's network does not reach them.
+    /// The agent gets these, but the run's network does not reach them.
     pub unreachable: Vec<Unreachable>,
-    /// The tools of all servers together, compared with Cursor's maximum.
+    /// The number of tools of all servers together, compared with Cursor's maximum.
     pub budget: ToolBudget,
 }
 
-/// All servers that a run knows, and the choice which of them its agent gets.
+/// All servers that a run knows, and which of them its agent gets.
 #[derive(Debug, Clone)]
 pub(crate) struct RunServers {
     known: McpServers,
     choice: McpChoice,
-    /// The servers of the user's file that the user named.
+    /// The servers from the user's file that the user named.
     named: Vec<String>,
-    /// The servers of the repository.
+    /// The repository's servers.
     of_repository: Vec<String>,
     clashes: Vec<NameClash>,
     switched_off: Vec<String>,
@@ -155,7 +155,7 @@ impl RunServers {
         Ok(servers)
     }
 
-    /// Adds servers of the user's file that are not known yet.
+    /// Adds the servers from the user's file that are not known yet.
     fn add_users(&mut self, files: &UserMcpFiles) -> Result<(), UserMcpError> {
         if files.only.iter().flatten().any(|name| name == SERVER) {
             return Err(NameTaken { by: SERVER.to_owned() }.into());
@@ -170,7 +170,7 @@ impl RunServers {
         let Merged { servers, clashes, switched_off } =
             merged(&self.known, files, wanted.as_deref())?;
         if wanted.is_some() {
-            // The user named these servers, so leaving one out must be an error.
+            // The user named these servers, so Caretaker must not leave one out silently.
             if let Some(clash) = clashes.into_iter().next() {
                 return Err(NameTaken { by: clash.ours }.into());
             }
@@ -185,7 +185,7 @@ impl RunServers {
         Ok(())
     }
 
-    /// The servers that the agent gets.
+    /// Returns the servers that the agent gets.
     pub(crate) fn in_force(&self) -> McpServers {
         self.known.without(&self.choice.off)
     }
@@ -194,12 +194,12 @@ impl RunServers {
         &self.choice
     }
 
-    /// The secrets of all servers, even of those switched off, because the agent may have read them earlier.
+    /// Returns the secrets of all servers, even of those switched off, because the agent may have read them earlier.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         self.known.iter().flat_map(|(_, server)| server.secrets())
     }
 
-    /// The servers in force that the user named.
+    /// Returns the servers in force that the user named.
     fn by_name(&self) -> impl Iterator<Item = (&str, &McpServer)> {
         let is_named = |name: &str| {
             self.named.iter().chain(&self.of_repository).any(|named| named == name)
@@ -209,7 +209,7 @@ impl RunServers {
     }
 }
 
-/// Reads and checks the run's servers in addition to the shim's own, if it has any.
+/// Reads and checks the run's servers other than the shim's own, if it has any.
 pub fn user_mcp(state: &StateRoot, spec: &RunSpec) -> Result<Option<UserMcpReport>, UserMcpError> {
     let choice = choice_of(state, spec);
     if spec.user_mcp.is_none() && spec.repository_mcp.is_empty() && choice.is_empty() {
@@ -237,17 +237,17 @@ pub fn user_mcp(state: &StateRoot, spec: &RunSpec) -> Result<Option<UserMcpRepor
     }))
 }
 
-/// Servers of a run as its `mcp.json` has them.
+/// A run's servers, as its `mcp.json` lists them.
 #[derive(Debug)]
 pub struct ShownServers {
     pub servers: McpServers,
-    /// Switched off for the session.
+    /// The servers that are off for this session.
     pub off: Vec<String>,
-    /// True if this is the file of a running agent. False if it is what the next run would get.
+    /// True if this is a running agent's file. False if it shows what the next run would get.
     pub is_live: bool,
 }
 
-/// Returns the servers in `mcp.json` of a running agent, or else those that the session's next run would start with.
+/// Returns the servers in a running agent's `mcp.json`, or else those that the session's next run would start with.
 pub fn servers_of_run(state: &StateRoot, spec: &RunSpec) -> Result<ShownServers, UserMcpError> {
     let choice = choice_of(state, spec);
     let path = mcp_json_in(&state.run_dir(&spec.run));
@@ -267,8 +267,8 @@ pub fn servers_of_run(state: &StateRoot, spec: &RunSpec) -> Result<ShownServers,
     }
 }
 
-/// Returns the user's changes of the session's servers. A server that is off for a parent's session is off for its children
-/// too.
+/// Returns the user's changes to the session's servers. A server that is off for a parent's session is also off for its
+/// children.
 pub fn choice_of(state: &StateRoot, spec: &RunSpec) -> McpChoice {
     let choice = |session: &Uuid| read_session_record(state, session).map(|record| record.mcp);
     let mut own = choice(&spec.session).unwrap_or_else(|| spec.mcp_choice.clone());
@@ -290,12 +290,12 @@ pub(crate) fn own(relay: &Path) -> McpServers {
     let socket = format!("{SOCKETS_INSIDE}/mcp.sock");
     let server = McpServer::stdio(&relay, [RELAY_ENTRY], [(SOCKET_VARIABLE, socket.as_str())]);
     let mut servers = McpServers::default();
-    // The first name added is never taken.
+    // This is the first server, so its name is free.
     servers.add(SERVER, server).ok();
     servers
 }
 
-/// The names of all servers of the user's file, switched on or off.
+/// Returns the names of all servers in the user's file, switched on or off.
 pub fn names_in(files: &UserMcpFiles) -> Result<Vec<String>, UserMcpError> {
     let path = files.servers.0.as_path();
     let content = read(path).map_err(|source| UserMcpError::Read { path: path.into(), source })?;
@@ -330,9 +330,9 @@ fn merged(
     known.clone().merge_user(user, &disabled).map_err(|source| unusable(path, source))
 }
 
-/// Reads a file of the user and follows the user's links. It never waits, and it reads a bounded number of bytes.
+/// Reads one of the user's files, through links if needed. It never blocks, and it reads a bounded number of bytes.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // First the check, then the open: opening a FIFO would wait.
+    // Check before opening, because opening a FIFO would block.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }

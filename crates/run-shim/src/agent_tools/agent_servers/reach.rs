@@ -1,7 +1,7 @@
 //! Checks whether an agent can reach the servers that have a `url`.
 //!
-//! If the user names a server of their own file, its host becomes reachable too. Nothing else widens the list: for a server
-//! of the repository, the user must allow the host with `--allow-host`.
+//! If the user names a server from their own file, its host becomes reachable too. Nothing else widens the list: for a
+//! repository's server, the user must allow the host with `--allow-host`.
 
 use cursor_home::McpServer;
 use egress::AllowedHost;
@@ -30,7 +30,7 @@ pub enum WhyUnreachable {
 }
 
 impl Unreachable {
-    /// One thing to try.
+    /// Suggests one thing to try.
     pub fn hint(&self) -> String {
         match &self.why {
             WhyUnreachable::NotListed(host) => format!("allow the host: --allow-host {host}"),
@@ -50,7 +50,7 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// The network of a run, with the hosts of the servers that the user named.
+    /// Takes the run's network and adds the hosts of the servers that the user named.
     pub(crate) fn new(
         mode: NetworkMode,
         mut allow: Vec<AllowedHost>,
@@ -60,7 +60,7 @@ impl Reach {
         Self { mode, allow }
     }
 
-    /// As [`Self::new`], for a check before the run. Other code refuses hosts that cannot be parsed.
+    /// Like [`Self::new`], but for a check before the run. Other code refuses hosts that do not parse.
     pub(super) fn of_spec(spec: &RunSpec, servers: &RunServers) -> Self {
         let profile = Profile::parse(&spec.profile, &spec.profile_text).ok();
         let confined =
@@ -72,7 +72,7 @@ impl Reach {
         Self::new(mode, allow.chain(of_spec).collect(), servers)
     }
 
-    /// Returns the reason why the agent cannot reach a server, if it cannot.
+    /// Returns why the agent cannot reach a server, if it cannot.
     pub(crate) fn problem(&self, name: &str, server: &McpServer) -> Option<Unreachable> {
         let host = server.remote_host()?;
         let why = match (self.mode, host_of(server)) {
@@ -109,7 +109,7 @@ impl RunServers {
     }
 }
 
-/// Returns the entry for the list of hosts that allows a server.
+/// Returns the allow-list entry for a server.
 fn host_of(server: &McpServer) -> Option<AllowedHost> {
     let host = server.remote_host()?.ok()?;
     // A `*` would allow more than one host.

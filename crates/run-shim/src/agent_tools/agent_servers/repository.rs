@@ -1,4 +1,4 @@
-//! The repository's own `.cursor/mcp.json`. It is not trusted; the user may allow single servers of it by name.
+//! The repository's own `.cursor/mcp.json`. Caretaker does not trust it; the user may allow single servers by name.
 
 use std::fs::File;
 use std::io;
@@ -54,7 +54,7 @@ fn file_of(workspace: &Path) -> Result<Option<UserServers>, UserMcpError> {
     }
 }
 
-/// Reads the file. Follows no link below the workspace, waits for no FIFO, and reads a bounded number of bytes.
+/// Reads the file. Follows no link below the workspace, does not block on a FIFO, and reads a bounded number of bytes.
 fn read(workspace: &Path) -> io::Result<Vec<u8>> {
     let directory = OFlags::DIRECTORY | OFlags::CLOEXEC;
     let workspace = open(workspace, directory, Mode::empty())?;

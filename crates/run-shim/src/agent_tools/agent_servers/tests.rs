@@ -41,7 +41,7 @@ fn names(servers: &McpServers) -> Vec<&str> {
 }
 
 #[test]
-fn the_users_servers_come_after_ours_but_for_those_that_are_off_or_have_our_name() {
+fn the_users_servers_come_after_ours_except_those_that_are_off_or_have_our_name() {
     let files = Files::new(&json!({"mcpServers": {
         "fetch": {"command": "uvx", "args": ["mcp-server-fetch"]},
         "Caretaker": {"command": "evil"},
@@ -58,7 +58,7 @@ fn the_users_servers_come_after_ours_but_for_those_that_are_off_or_have_our_name
 }
 
 #[test]
-fn nobody_need_have_switched_anything_off() {
+fn the_file_of_switched_off_servers_may_be_missing() {
     let files = Files::new(&json!({"mcpServers": {"a": {"command": "a"}}}));
     assert_eq!(names(&files.merged().unwrap().servers), ["caretaker", "a"]);
 }
@@ -160,7 +160,7 @@ fn a_repositorys_file_is_read_only_where_it_is_a_plain_file() {
 }
 
 #[test]
-fn a_repositorys_server_is_given_as_it_was_allowed_or_not_at_all() {
+fn the_agent_gets_a_repositorys_server_as_the_user_allowed_it_or_not_at_all() {
     let directory = tempfile::tempdir().unwrap();
     fs::create_dir(directory.path().join(".cursor")).unwrap();
     let define = |command: &str| {
@@ -181,7 +181,7 @@ fn a_repositorys_server_is_given_as_it_was_allowed_or_not_at_all() {
 }
 
 #[test]
-fn what_is_off_for_a_parent_is_off_for_its_children() {
+fn a_server_that_is_off_for_a_parent_is_off_for_its_children() {
     let directory = tempfile::tempdir().unwrap();
     let state = StateRoot::new(directory.path().to_owned());
     let parent: Uuid = "7d0b1c6e-5a52-4f0b-9a1e-2b7c8d9e0f11".parse().unwrap();

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Counts in time instead of tokens. Each unit moves a point in time forward by an interval. There is room while that point is
-/// at most a burst ahead of now.
+/// Counts in time instead of tokens. Each unit moves a point in time forward by one interval. There is room while that
+/// point is no further ahead of now than a burst.
 #[derive(Debug, Clone)]
 pub(super) struct Pace {
     interval: Duration,
@@ -36,7 +36,7 @@ impl Pace {
 
     /// Waits until there is room for one unit. Cancel safe.
     pub(super) async fn wait(&self) {
-        // A timer rounds up to a millisecond, so none is set without need.
+        // A timer rounds up to a millisecond, so do not set one without need.
         if let Some(room_at) = self.wait_until(Instant::now()) {
             tokio::time::sleep_until(room_at.into()).await;
         }
@@ -64,7 +64,7 @@ mod tests {
         assert!(pace.has_room(start + SECOND));
         pace.charge(start + SECOND, 1);
         assert_eq!(pace.wait_until(start + SECOND), Some(start + 2 * SECOND));
-        // After a long pause the burst is there again, and no more than that.
+        // After a long pause, the whole burst is available again, but no more.
         let later = start + 100 * SECOND;
         for _ in 0..3 {
             assert!(pace.has_room(later));

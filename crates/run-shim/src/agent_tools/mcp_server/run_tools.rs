@@ -1,4 +1,4 @@
-//! The shim's tools for a sandboxed agent, and the events that each call leaves in the journal.
+//! The shim's tools for a sandboxed agent, and the journal events of each call.
 
 mod calls;
 mod definitions;
@@ -22,7 +22,7 @@ use super::pace::Pace;
 use crate::agent_tools::agent_desk::{AgentDesk, DeskCall};
 use calls::{Call, cut, cut_line};
 
-/// All connections of a run share this. The limits belong to the run, so a new connection does not reset them.
+/// All connections of a run share this. The limits apply to the run, so a new connection does not reset them.
 #[derive(Debug, Clone)]
 pub(super) struct RunTools {
     shared: Arc<Shared>,
@@ -34,26 +34,26 @@ struct Shared {
     events: mpsc::Sender<RunEvent>,
     limits: Mutex<Limits>,
     desk: Arc<AgentDesk>,
-    /// The desk serves one call after the other, over all connections.
+    /// The desk serves one call at a time, across all connections.
     desk_turn: Mutex<()>,
 }
 
 #[derive(Debug)]
 struct Limits {
     calls: Pace,
-    /// Limits the events for calls over the limit.
+    /// Limits the events about calls over the limit.
     overflow_events: Pace,
     progress: Pace,
     messages: Pace,
     children: Pace,
     /// True once the agent has reported its result. A run is one turn, and a turn has one result.
     has_result: bool,
-    /// Refusals without an event so far.
+    /// Refusals that have no event yet.
     turned_away: Vec<(McpRefusal, u64)>,
     turned_away_events: Pace,
 }
 
-/// The reason why the shim refuses a call, in words for the model.
+/// Why the shim refuses a call, in words for the model.
 struct Refusal {
     outcome: McpCallOutcome,
     text: String,
@@ -94,7 +94,7 @@ impl RunTools {
         }
     }
 
-    /// Records a refusal of something that is not even a call. Many refusals share one event.
+    /// Records a refusal of a message that is not even a call. Many refusals share one event.
     pub(super) fn note_refused(&self, reason: McpRefusal, now: Instant) {
         let mut limits = self.limits();
         match limits.turned_away.iter_mut().find(|(known, _)| *known == reason) {
@@ -121,7 +121,7 @@ impl RunTools {
     fn answer(&self, tool: &str, arguments: Value, now: Instant) -> CallToolResult {
         let mut limits = self.limits();
         if !limits.calls.has_room(now) {
-            // A flood shows in the journal but does not fill it.
+            // The journal shows a flood of calls, but the flood does not fill it.
             let is_told = limits.overflow_events.has_room(now)
                 && self.record(tool, McpCallOutcome::RateLimited, None, None).is_ok();
             if is_told {
@@ -273,7 +273,7 @@ impl ServerHandler for RunTools {
         Ok(self.respond(&request.name, arguments).await.into())
     }
 
-    /// Gets every request that the library does not know, such as a call whose arguments are not an object.
+    /// Handles every request that the library does not know, such as a call whose arguments are not an object.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -290,7 +290,7 @@ impl ServerHandler for RunTools {
     }
 }
 
-/// The longest reason of a refusal in the journal. People read it too.
+/// The journal keeps this many characters of a refusal's reason.
 const MOST_WHY_CHARS: usize = 300;
 
 fn call_event(tool: &str, outcome: McpCallOutcome, why: Option<&str>) -> RunEvent {

@@ -102,7 +102,7 @@ fn arguments_are_checked_and_cut() {
 }
 
 #[test]
-fn what_reaches_beyond_the_run_is_read_strictly() {
+fn calls_that_reach_beyond_the_run_are_parsed_strictly() {
     let (tools, mut events) = tools(1024);
     let long = "x".repeat(8001);
     for (tool, arguments) in [
@@ -131,7 +131,7 @@ fn what_reaches_beyond_the_run_is_read_strictly() {
 }
 
 #[test]
-fn what_is_turned_away_is_counted_and_told_once_a_second() {
+fn refusals_are_counted_and_recorded_once_a_second() {
     let (tools, mut events) = tools(64);
     let start = Instant::now();
     for after_ms in [0, 1, 2, 3, 1001] {
@@ -166,7 +166,7 @@ fn the_time_left_is_told() {
 
 proptest! {
     #[test]
-    fn whatever_is_called_limits_hold(
+    fn limits_hold_for_any_calls(
         calls in prop::collection::vec((0..4_usize, 0..400_u64), 1..300), room in 1..700_usize,
     ) {
         let (tools, mut events) = tools(room);
@@ -190,7 +190,7 @@ proptest! {
         prop_assert!(n_progress as u64 <= 1 + elapsed / 1000);
         prop_assert!(n_results <= 1);
         prop_assert!(n_calls as u64 <= 100 + elapsed / 100 + 1 + elapsed / 1000);
-        // There is no event of a call's content without the call's own event.
+        // Every event about a call's content comes with the call's own event.
         for (index, event) in events.iter().enumerate() {
             if !matches!(event, RunEvent::McpCall { .. }) {
                 let before = matches!(events[index - 1], RunEvent::McpCall { outcome: McpCallOutcome::Ok, .. });

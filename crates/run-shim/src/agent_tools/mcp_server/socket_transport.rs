@@ -1,7 +1,8 @@
-//! One connection of an agent: lines in and lines out, both bounded.
+//! One connection from an agent: lines in and lines out, both bounded.
 //!
 //! The MCP library reads requests as fast as they come, and keeps every answer that the client does not read. So this
-//! transport reads the next line only after it wrote the last answer. A client that does not read cannot send more.
+//! transport reads the next line only after it has written the last answer. A client that does not read cannot send
+//! more.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,17 +20,17 @@ use tokio::sync::{Mutex, Semaphore};
 use super::pace::Pace;
 use super::run_tools::RunTools;
 
-/// The longest line. It is a hundred times longer than a useful report.
+/// The longest line, a hundred times longer than a useful report.
 pub(super) const MOST_LINE_BYTES: usize = 256 * 1024;
 const READ_BUFFER_BYTES: usize = 4 * 1024;
-/// The shim reads a noisy client at two hundred kilobytes or lines a second, whichever is less.
+/// The shim reads at most two hundred kilobytes and two hundred lines a second from a noisy client.
 const BETWEEN_UNITS: Duration = Duration::from_millis(5);
 const UNIT_BURST: u32 = 1024;
 const UNIT_BYTES: usize = 1024;
 
 pub(super) struct SocketTransport {
     reader: BufReader<OwnedReadHalf>,
-    /// The part of the current line that was read so far. Reading may be interrupted at any point.
+    /// The part of the current line that has arrived. Reading may be interrupted at any point.
     line: Vec<u8>,
     pace: Pace,
     writer: AnswerWriter,
@@ -37,12 +38,12 @@ pub(super) struct SocketTransport {
     tools: RunTools,
 }
 
-/// Writes whole answers, and permits the next request after each.
+/// Writes whole answers, and allows the next request after each.
 #[derive(Clone)]
 struct AnswerWriter {
     socket: Arc<Mutex<OwnedWriteHalf>>,
-    /// One permit: the right to read a request. A request takes it, and its answer returns it. It closes when an answer
-    /// cannot be written.
+    /// One permit: the right to read a request. A request takes it, and its answer returns it. The semaphore closes if
+    /// writing an answer fails.
     turn: Arc<Semaphore>,
     patience: Duration,
 }
@@ -63,7 +64,7 @@ impl SocketTransport {
         }
     }
 
-    /// Reads up to the end of a line. Cancel safe: the next call continues the line.
+    /// Reads up to the next line feed. Cancel safe: the next call continues the line.
     async fn read_line(&mut self) -> Result<(), EndOfLines> {
         loop {
             let chunk = self.reader.fill_buf().await.map_err(|_| EndOfLines::Closed)?;
@@ -89,13 +90,13 @@ impl SocketTransport {
         self.pace.charge(Instant::now(), n_units);
         let line = self.line.trim_ascii();
         let message = (!line.is_empty()).then(|| serde_json::from_slice(line));
-        // Long lines are rare, so their memory is freed.
+        // Long lines are rare, so free their memory.
         self.line = Vec::new();
         message
     }
 }
 
-/// The reason why there are no more lines.
+/// Why there are no more lines.
 enum EndOfLines {
     Closed,
     TooLong,
@@ -150,7 +151,7 @@ impl Transport<RoleServer> for SocketTransport {
                         ClientNotification::CancelledNotification(_)
                     ) => {}
                 Some(Ok(message)) => return Some(message),
-                // The client may wait for an answer to JSON that is not a request. For other bytes it does not.
+                // A client may wait for an answer to JSON that is not a request, but not for an answer to other bytes.
                 Some(Err(err)) if err.is_data() => {
                     permit.forget();
                     self.tools.note_refused(McpRefusal::Malformed, Instant::now());
@@ -170,7 +171,7 @@ impl Transport<RoleServer> for SocketTransport {
 }
 
 impl AnswerWriter {
-    /// Writes an answer and lets the next request be read.
+    /// Writes an answer, then allows the next request.
     async fn answer(&self, line: Vec<u8>) -> std::io::Result<()> {
         let written = self.write(&line).await;
         match written {
@@ -180,7 +181,7 @@ impl AnswerWriter {
         written
     }
 
-    /// Answers in a task of its own, because reading may be interrupted, but an answer must not be.
+    /// Answers in its own task, because reading may be interrupted, but an answer must not be.
     fn answer_soon(&self, line: Vec<u8>) {
         let writer = self.clone();
         tokio::spawn(async move { writer.answer(line).await.ok() });

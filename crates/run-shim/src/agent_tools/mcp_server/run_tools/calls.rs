@@ -1,4 +1,4 @@
-//! Reads a call of one of the shim's tools: checks its arguments and cuts them to size.
+//! Reads a call to one of the shim's tools: checks its arguments and cuts them to size.
 
 use run_protocol::{ChildRequest, ReportedStatus, RunEvent};
 use serde::Deserialize;
@@ -83,7 +83,7 @@ struct Mark {
 struct Nothing {}
 
 impl Call {
-    /// Reads a call, or returns a sentence for the model about the mistake.
+    /// Reads a call, or returns a sentence that tells the model its mistake.
     pub(super) fn parse(tool: &str, arguments: Value) -> Result<Self, String> {
         match tool {
             WHOAMI => Ok(Self::WhoAmI),
@@ -149,7 +149,7 @@ impl Call {
         }
     }
 
-    /// The event for its content. The call itself is another event.
+    /// Returns the event for the call's content. The call itself is a separate event.
     pub(super) fn event(&self) -> Option<RunEvent> {
         match self {
             Self::WhoAmI | Self::Desk(_) => None,
@@ -210,7 +210,7 @@ fn text(what: &str, words: &str, most_chars: usize) -> Result<String, String> {
     Ok(words.to_owned())
 }
 
-/// Returns a client's own name for something, short and on one line, for the journal.
+/// Shortens a client's name for something to one short line for the journal.
 pub(super) fn cut_line(name: &str) -> String {
     on_one_line(&cut(name, MOST_NAME_CHARS))
 }

@@ -19,7 +19,7 @@ pub(super) const STOP_RUN: &str = "stop_run";
 pub(super) const CHECKPOINT: &str = "checkpoint";
 pub(super) const REQUEST_ACCESS: &str = "request_access";
 
-/// All tools. Cursor accepts about forty tools of all servers together.
+/// All tools. Cursor accepts about forty tools from all servers together.
 pub(super) const NAMES: [&str; 12] = [
     WHOAMI,
     REPORT_PROGRESS,
@@ -43,7 +43,7 @@ pub(super) fn is_for_the_desk(tool: &str) -> bool {
     NAMES.contains(&tool) && !FROM_MEMORY.contains(&tool)
 }
 
-/// The model reads this about the server as a whole.
+/// Describes the whole server to the model.
 pub(super) const INSTRUCTIONS: &str = "Caretaker supervises this run, and the people who started it read your reports. \
      In longer work call report_progress now and then. Call report_result once, just before your last message. \
      Use ask_human for what only a person can decide. Answers and messages of other agents come with check_inbox, or as \
