@@ -2,13 +2,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::world::World;
 
-/// An attempt of a hostile agent.
+/// One attempt by a hostile agent.
 #[derive(Debug)]
 pub struct Attempt {
     pub id: &'static str,
-    /// The action, as it follows "it …".
+    /// The action, worded to follow "it …".
     pub does: &'static str,
-    /// Every answer that means that the protection held: names of errors, or what was seen instead.
+    /// Every answer that means that the protection held: an error's name, or what the attempt saw instead.
     pub held_by: &'static [&'static str],
     /// Where the host shows that the attempt had no effect.
     pub evidence: Evidence,
@@ -19,15 +19,15 @@ pub struct Attempt {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// An error's name, or what was there instead.
+    /// An error's name, or what the attempt saw instead.
     Refused(String),
     /// It succeeded; the text shows how.
     Done(String),
-    /// It cannot be tried on this machine.
+    /// The attempt cannot be made on this machine.
     NotHere(String),
 }
 
-/// Stands for the directory of the workspace's other session in paths of [`Evidence::Intact`].
+/// In the paths of [`Evidence::Intact`], stands for the directory of the workspace's other session.
 pub const OTHER_SESSION: &str = "the other session";
 
 /// The check on the host afterwards. Paths are relative to the home directory.
@@ -37,9 +37,9 @@ pub enum Evidence {
     Inside,
     /// These paths are unchanged, or still do not exist.
     Intact(&'static [&'static str]),
-    /// The neighbour lives.
+    /// The neighbour is still alive.
     NeighbourLives,
-    /// No client reached the sockets of the neighbour.
+    /// No client reached the neighbour's sockets.
     NobodyCame,
     /// Nothing in the workspace is set-user-id or set-group-id, or a device.
     NoSetId,

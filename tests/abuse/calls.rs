@@ -8,14 +8,14 @@
 use nix::errno::Errno;
 use nix::libc;
 
-/// An argument of a call.
+/// An argument of a system call.
 pub(crate) enum Arg<'a> {
     Number(i64),
     Text(&'a std::ffi::CStr),
     Memory(&'a mut [u8]),
 }
 
-/// Makes a call. Its output must fit the memory that the caller lends.
+/// Makes a system call. Its output must fit into the memory that the caller lends.
 pub(crate) fn call(number: i64, arguments: &mut [Arg<'_>]) -> Result<i64, Errno> {
     let mut words = [0_i64; 6];
     for (word, argument) in words.iter_mut().zip(arguments) {
@@ -32,7 +32,7 @@ pub(crate) fn call(number: i64, arguments: &mut [Arg<'_>]) -> Result<i64, Errno>
     Errno::result(result)
 }
 
-/// Makes a process with `clone` or `clone3` that ends at once, and returns true if there was one.
+/// Makes a process with `clone` or `clone3`, which exits at once, and waits for it.
 pub(crate) fn clone_and_end(number: i64, arguments: &mut [Arg<'_>]) -> Result<(), Errno> {
     match call(number, arguments)? {
         0 => {
@@ -47,7 +47,7 @@ pub(crate) fn clone_and_end(number: i64, arguments: &mut [Arg<'_>]) -> Result<()
     }
 }
 
-/// Reads a word of System V shared memory.
+/// Reads a byte of System V shared memory.
 pub(crate) fn shared_memory(key: i32) -> Result<u8, Errno> {
     // SAFETY: the kernel chooses where to attach the segment; one byte of it is read, and it is detached again.
     unsafe {

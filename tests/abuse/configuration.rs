@@ -89,7 +89,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
             fs::remove_file(&link).ok();
             match symlink("/tmp", &link) {
                 Ok(()) => rename(&link, &world.in_workspace(".cursor")),
-                Err(error) => Answer::NotHere(format!("no link could be made: {error}")),
+                Err(error) => Answer::NotHere(format!("cannot make a link: {error}")),
             }
         },
     },
@@ -102,7 +102,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C3d",
-        does: "moves the directory aside that the workspace is in",
+        does: "moves the directory that contains the workspace aside",
         held_by: &["EBUSY", "EXDEV"],
         evidence: Evidence::Intact(&["moved"]),
         act: |world| rename(&world.in_home("work"), &world.in_home("moved")),
@@ -137,21 +137,21 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C4e",
-        does: "changes a rule of the repository's",
+        does: "changes one of the repository's rules",
         held_by: &["EROFS"],
         evidence: DOT_CURSOR,
         act: |world| write(&world.in_workspace(".cursor/rules/style.mdc")),
     },
     Attempt {
         id: "C9a",
-        does: "makes a hook of git's",
+        does: "makes a git hook",
         held_by: &["EROFS"],
         evidence: GIT,
         act: |world| write(&world.in_workspace(".git/hooks/pre-commit")),
     },
     Attempt {
         id: "C9b",
-        does: "changes a hook that is there",
+        does: "changes an existing git hook",
         held_by: &["EROFS"],
         evidence: GIT,
         act: |world| write(&world.in_workspace(".git/hooks/pre-push")),
@@ -184,7 +184,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C9f",
-        does: "asks git to name a program of its own as core.fsmonitor",
+        does: "asks git to set core.fsmonitor to its own program",
         held_by: &["git refused"],
         evidence: GIT,
         act: |world| {
@@ -199,14 +199,14 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C9g",
-        does: "writes into git's configuration of the worktree",
+        does: "writes into git's configuration for the worktree",
         held_by: &["EROFS"],
         evidence: GIT,
         act: |world| write(&world.in_workspace(".git/config.worktree")),
     },
     Attempt {
         id: "C9h",
-        does: "sends files through filters by git's attributes",
+        does: "sends files through filters with git's attributes",
         held_by: &["EROFS"],
         evidence: GIT,
         act: |world| write(&world.in_workspace(".git/info/attributes")),
@@ -227,7 +227,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C15a",
-        does: "changes tasks of an editor",
+        does: "changes an editor's tasks",
         held_by: &["EROFS"],
         evidence: Evidence::Intact(&["work/project/.vscode"]),
         act: |world| write(&world.in_workspace(".vscode/tasks.json")),
@@ -241,21 +241,21 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C15c",
-        does: "changes run configurations of another editor",
+        does: "changes another editor's run configurations",
         held_by: &["EROFS"],
         evidence: Evidence::Intact(&["work/project/.idea"]),
         act: |world| write(&world.in_workspace(".idea/workspace.xml")),
     },
     Attempt {
         id: "C15d",
-        does: "changes a workspace file of an editor",
+        does: "changes an editor's workspace file",
         held_by: &["EROFS"],
         evidence: Evidence::Intact(&["work/project/all.code-workspace"]),
         act: |world| write(&world.in_workspace("all.code-workspace")),
     },
     Attempt {
         id: "C15e",
-        does: "changes settings of another agent",
+        does: "changes another agent's settings",
         held_by: &["EROFS"],
         evidence: Evidence::Intact(&["work/project/.claude"]),
         act: |world| write(&world.in_workspace(".claude/settings.json")),
@@ -328,7 +328,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C18b",
-        does: "makes a hook of a submodule's",
+        does: "makes a git hook in a submodule",
         held_by: &["EROFS"],
         evidence: Evidence::Intact(&["work/project/.git/modules/lib/hooks"]),
         act: |world| write(&world.in_workspace(".git/modules/lib/hooks/post-checkout")),
@@ -347,7 +347,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C18d",
-        does: "moves the repositories of submodules aside",
+        does: "moves the submodules' repositories aside",
         held_by: &["EBUSY"],
         evidence: Evidence::Intact(&[
             "work/project/.git/modules/lib/config",
@@ -359,7 +359,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C18e",
-        does: "leads a submodule to another repository",
+        does: "points a submodule at another repository",
         held_by: &["EROFS"],
         evidence: Evidence::Intact(&["work/project/lib/.git"]),
         act: |world| write(&world.in_workspace("lib/.git")),
@@ -373,21 +373,21 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C19a",
-        does: "writes into the configuration of a repository within",
+        does: "writes into the configuration of a nested repository",
         held_by: &["EROFS"],
         evidence: Evidence::Intact(&["work/project/vendor/inner/.git/config"]),
         act: |world| write(&world.in_workspace("vendor/inner/.git/config")),
     },
     Attempt {
         id: "C19b",
-        does: "makes a hook of a repository within",
+        does: "makes a git hook in a nested repository",
         held_by: &["EROFS"],
         evidence: Evidence::Intact(&["work/project/vendor/inner/.git/hooks"]),
         act: |world| write(&world.in_workspace("vendor/inner/.git/hooks/post-checkout")),
     },
     Attempt {
         id: "C19c",
-        does: "moves the directory aside that a repository is in",
+        does: "moves the directory that contains a nested repository aside",
         held_by: &["EBUSY"],
         evidence: Evidence::Intact(&[
             "work/project/vendor/inner/.git/config",
@@ -397,21 +397,21 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C19d",
-        does: "makes a hook where the configuration says that hooks are",
+        does: "makes a git hook in the directory that core.hooksPath names",
         held_by: &["EROFS"],
         evidence: Evidence::Intact(&["work/project/githooks"]),
         act: |world| write(&world.in_workspace("githooks/post-checkout")),
     },
     Attempt {
         id: "C19e",
-        does: "writes into configuration that git's includes",
+        does: "writes into a file that git's configuration includes",
         held_by: &["EROFS"],
         evidence: Evidence::Intact(&["work/project/team.gitconfig"]),
         act: |world| write(&world.in_workspace("team.gitconfig")),
     },
     Attempt {
         id: "C19f",
-        does: "makes the configuration that git's includes and that is not there",
+        does: "creates a missing file that git's configuration includes",
         held_by: &["EBUSY"],
         evidence: Evidence::Intact(&["work/project/missing.gitconfig"]),
         act: |world| {

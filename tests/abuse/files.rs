@@ -1,4 +1,4 @@
-//! F: private files of the host, and places that must not be written. W: other sessions.
+//! F: the host's private files, and places that the agent must not write. W: other sessions.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -34,21 +34,21 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "F1d",
-        does: "reads another project of the user's",
+        does: "reads another of the user's projects",
         held_by: &["ENOENT"],
         evidence: Evidence::Inside,
         act: |world| reveals(&world.in_home("other/notes.txt"), &world.secret),
     },
     Attempt {
         id: "F1e",
-        does: "reads a project beside its own",
+        does: "reads a project next to its own",
         held_by: &["ENOENT"],
         evidence: Evidence::Inside,
         act: |world| reveals(&world.in_home("work/beside/notes.txt"), &world.secret),
     },
     Attempt {
         id: "F1f",
-        does: "reads credentials of a cloud",
+        does: "reads cloud credentials",
         held_by: &["ENOENT"],
         evidence: Evidence::Inside,
         act: |world| reveals(&world.in_home(".aws/credentials"), &world.secret),
@@ -89,7 +89,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "F2a",
-        does: "lists what is beside the user's home",
+        does: "lists the directory that contains the user's home",
         held_by: &[NOTHING],
         evidence: Evidence::Inside,
         act: |world| lists(world.home.parent().unwrap_or(Path::new("/")), &["state", "world"]),
@@ -103,7 +103,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "F2c",
-        does: "lists what is beside the workspace",
+        does: "lists the directory that contains the workspace",
         held_by: &[NOTHING],
         evidence: Evidence::Inside,
         act: |world| lists(world.workspace.parent().unwrap_or(Path::new("/")), &["beside"]),
@@ -149,7 +149,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         held_by: &["EROFS", "ETXTBSY", "EACCES"],
         evidence: Evidence::Inside,
         act: |world| {
-            // Only opened: what could be written must not be.
+            // Only open it: if the protection is missing, the program must stay as it is.
             let opened = fs::OpenOptions::new().append(true).open(&world.program);
             outcome(opened, "it could be written")
         },
@@ -294,7 +294,7 @@ fn store(world: &World) -> std::path::PathBuf {
     bucket.join(&world.other_session).join("store.db")
 }
 
-/// True if a directory has any of these names.
+/// Looks for any of these names in a directory.
 fn lists(directory: &Path, names: &[&str]) -> Answer {
     match fs::read_dir(directory) {
         Err(error) => Answer::refused(name_of(&error)),
@@ -313,17 +313,17 @@ fn through_link(world: &World, target: &Path) -> Answer {
     fs::remove_file(&link).ok();
     match symlink(target, &link) {
         Ok(()) => read(&link),
-        Err(error) => Answer::NotHere(format!("no link could be made: {error}")),
+        Err(error) => Answer::NotHere(format!("cannot make a link: {error}")),
     }
 }
 
-/// Another project, seen from a place that may be the host's root.
+/// Reads another project's file below `root`, which may be the host's root.
 fn below(root: &Path, world: &World) -> Answer {
     let target = world.home.join("other/notes.txt");
     reveals(&root.join(target.strip_prefix("/").unwrap_or(&target)), &world.secret)
 }
 
-/// Open files and directories, beyond the three standard ones.
+/// Looks for open files and directories beyond the three standard descriptors.
 fn descriptors(directory: &Path) -> Answer {
     let found = match fs::read_dir(directory) {
         Ok(found) => found,
@@ -333,7 +333,7 @@ fn descriptors(directory: &Path) -> Answer {
         let is_usual =
             entry.file_name().to_str().is_some_and(|name| ["0", "1", "2"].contains(&name));
         let Ok(target) = fs::read_link(entry.path()) else { continue };
-        // The directory that we read is open because we read it. Pipes and the like lead nowhere.
+        // The directory that we list is open because we list it. Pipes and the like lead nowhere.
         if is_usual || target.starts_with("/proc") || !target.is_absolute() {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The attempts of a hostile agent, each in one row: what it does, which answer means that it failed, and where the
+//! A hostile agent's attempts, each in one row: what it does, which answer means that it failed, and where the
 //! host shows that it had no effect.
 //!
 //! ```text
@@ -8,9 +8,9 @@
 //!   suite ──► bubblewrap without one protection, in a temporary namespace ──► sandbox-probe: the attempt must escape
 //! ```
 //!
-//! **Invariant:** an attempt that succeeds does no harm: it writes what was there already, or what ends with the test.
+//! **Invariant:** an attempt that succeeds does no harm: it writes what was already there, or something that ends with the test.
 //!
-//! **Invariant:** from the machine's own network, nothing is sent to an address beyond loopback; see
+//! **Invariant:** from the machine's own network, no attempt sends anything to an address beyond loopback; see
 //! [`World::is_apart`].
 
 mod attempt;
@@ -48,7 +48,7 @@ pub fn attempts() -> Vec<&'static Attempt> {
     groups.into_iter().flatten().collect()
 }
 
-/// Attempts on the network, which need an outside world that is not the machine's.
+/// Attempts on the network that need a simulated outside world.
 pub fn attempts_on_the_way_out() -> Vec<&'static Attempt> {
     network::ON_THE_WAY_OUT.iter().collect()
 }

@@ -76,7 +76,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P4g",
-        does: "reads which firmware and hardware there is",
+        does: "reads what firmware and hardware the machine has",
         held_by: &["ENOENT"],
         evidence: Evidence::Inside,
         act: |_| read(Path::new("/sys/class/dmi/id/modalias")),
@@ -103,7 +103,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P5c",
-        does: "mounts something of its own",
+        does: "mounts its own file system",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| {
@@ -148,7 +148,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P5h",
-        does: "makes a file system the new way",
+        does: "makes a file system with fsopen",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| {
@@ -158,7 +158,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P5i",
-        does: "takes a copy of a mount",
+        does: "copies a mount with open_tree",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| {
@@ -168,7 +168,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P5j",
-        does: "makes a mount writable the new way",
+        does: "makes a mount writable with mount_setattr",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| {
@@ -285,16 +285,16 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
 
 const SET_USER: Mode = Mode::S_ISUID.union(Mode::S_IRWXU);
 
-/// Changes a file of our own in the workspace.
+/// Writes a file in the workspace and calls `act` on it.
 fn on_own_file(world: &World, act: impl Fn(&Path) -> nix::Result<()>) -> Answer {
     let path = world.in_workspace("own-program");
     match own_file(&path) {
         Ok(()) => called(act(&path), "it was made"),
-        Err(error) => Answer::NotHere(format!("nothing could be prepared: {error}")),
+        Err(error) => Answer::NotHere(format!("could not write the file: {error}")),
     }
 }
 
-/// Writes the present content again, so that a success changes nothing.
+/// Writes the present content again, so that success changes nothing.
 fn same_again(path: &str) -> Answer {
     let written = fs::read(path).and_then(|value| fs::write(path, value));
     outcome(written, "it was written")

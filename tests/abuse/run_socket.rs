@@ -28,14 +28,14 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "D1b",
-        does: "renames something of its own over the run's socket",
+        does: "renames its own file over the run's socket",
         held_by: &["EXDEV", "EROFS"],
         evidence: Evidence::Inside,
         act: |_| rename_over(Path::new("/run/own"), Path::new(SOCKET)),
     },
     Attempt {
         id: "D1c",
-        does: "puts a file beside the run's socket",
+        does: "puts a file next to the run's socket",
         held_by: &["EROFS"],
         evidence: Evidence::Inside,
         act: |_| write(&Path::new(DIRECTORY).join("evil")),
@@ -49,7 +49,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "D1e",
-        does: "sends the supervisor a line without an end",
+        does: "sends the supervisor an endless line",
         held_by: &[SENT_AWAY],
         evidence: Evidence::Inside,
         act: |_| endless_line().unwrap_or_else(|error| Answer::NotHere(name_of(&error))),
@@ -63,7 +63,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "D1g",
-        does: "looks for the sockets of other runs and of the person who started it",
+        does: "looks for the sockets of other runs and of the user who started it",
         held_by: &["ENOENT"],
         evidence: Evidence::Inside,
         act: |world: &World| outcome(fs::read_dir(&world.sockets), "they are there"),
@@ -77,14 +77,14 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "D1j",
-        does: "asks for a child with what only a person may ask of a run",
+        does: "asks for a child with options that only a user may set",
         held_by: &["no child has it"],
         evidence: Evidence::Inside,
         act: |_| greedy_child().unwrap_or_else(|error| Answer::NotHere(name_of(&error))),
     },
     Attempt {
         id: "D1h",
-        does: "looks for the supervisor's own socket beside the run's",
+        does: "looks for the supervisor's own socket next to the run's",
         held_by: &["mcp.sock alone"],
         evidence: Evidence::Inside,
         act: |_| match fs::read_dir(DIRECTORY) {
@@ -107,7 +107,7 @@ fn connect() -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Sends the end of a pipe along. A receiver that keeps it keeps the pipe open.
+/// Passes one end of a socket pair along. A receiver that keeps it keeps the pair open.
 fn hand_over_descriptor() -> io::Result<Answer> {
     let stream = connect()?;
     let (ours, theirs) = UnixStream::pair()?;
@@ -119,7 +119,7 @@ fn hand_over_descriptor() -> io::Result<Answer> {
     let bytes = [IoSlice::new(line.as_bytes())];
     sendmsg(&stream, &bytes, &mut ancillary, SendFlags::NOSIGNAL)?;
     drop(theirs);
-    // The answer shows that the line, and the descriptor with it, was read.
+    // The answer shows that the supervisor read the line, and the descriptor with it.
     BufReader::new(&stream).read_line(&mut String::new())?;
     ours.set_read_timeout(Some(PATIENCE))?;
     Ok(match (&ours).read(&mut [0]) {
@@ -132,7 +132,7 @@ fn hand_over_descriptor() -> io::Result<Answer> {
 fn crowd() -> io::Result<Answer> {
     let crowd: Vec<UnixStream> = (0..1_000).map(|_| connect()).collect::<io::Result<_>>()?;
     let mut stream = connect()?;
-    // A supervisor that hangs up answers no client.
+    // A supervisor that hangs up gives no answer, which the check below finds.
     stream.write_all(format!("{INITIALIZE}\n").as_bytes()).ok();
     let mut answer = String::new();
     BufReader::new(&stream).read_line(&mut answer).ok();
@@ -147,7 +147,7 @@ fn endless_line() -> io::Result<Answer> {
     let mut stream = connect()?;
     let piece = vec![b'x'; 64 * 1024];
     for _ in 0..256 {
-        // A supervisor that does not read is as good as one that hangs up.
+        // A supervisor that stops reading is as safe as one that hangs up.
         if let Err(error) = stream.write_all(&piece) {
             let is_slow =
                 matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
@@ -157,7 +157,7 @@ fn endless_line() -> io::Result<Answer> {
     Ok(Answer::done("sixteen megabytes were taken"))
 }
 
-/// Asks who it is, and adds another name to the question.
+/// Asks which run it is, and claims another run's id in the question.
 fn say_another_name() -> io::Result<Answer> {
     const ANOTHER: &str = "00000000-0000-7000-8000-000000000001";
     let mut stream = connect()?;
@@ -168,7 +168,7 @@ fn say_another_name() -> io::Result<Answer> {
     let mut lines = BufReader::new(&stream).lines();
     lines.next().transpose()?;
     let answer = lines.next().transpose()?.unwrap_or_default();
-    // Refused as an unknown field, or answered with the truth.
+    // The supervisor refuses the unknown field, or answers with the real id.
     Ok(match answer.contains(&format!("\\\"run\\\":\\\"{ANOTHER}")) || answer.is_empty() {
         true => Answer::done(answer),
         false => Answer::refused("it is who it is"),
@@ -216,7 +216,7 @@ const NOT_FOR_CHILDREN: &[(&str, &str)] = &[
     ("worktree", "false"),
 ];
 
-/// Asks for children, each with one field more than a child's request has.
+/// Asks for children, each with one field that a child's request does not have.
 fn greedy_child() -> io::Result<Answer> {
     let mut stream = connect()?;
     stream.write_all(format!("{INITIALIZE}\n{INITIALIZED}\n").as_bytes())?;

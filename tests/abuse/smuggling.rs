@@ -1,7 +1,7 @@
-//! N3: names that are not on the list, in forms that a careless reader would take for one that is.
+//! N3: names that are not on the list, disguised so that a careless parser would take them for one that is.
 //!
-//! `allowed.test` and everything below `below.test` are on the list; `denied.test` is not. Each row also says which
-//! careless reader would let it through: a row that fools no reader would prove nothing.
+//! `allowed.test` and everything below `below.test` are on the list; `denied.test` is not. Each row also has a careless
+//! parser that would let it through: a row that fools no parser would prove nothing.
 
 /// A disguised name.
 #[derive(Debug)]
@@ -9,7 +9,7 @@ pub struct Smuggled {
     pub id: &'static str,
     pub does: &'static str,
     pub name: &'static str,
-    /// The careless reader's result.
+    /// The name as the careless parser reads it.
     pub read_as: fn(&str) -> String,
 }
 
@@ -18,7 +18,7 @@ pub const SMUGGLED: &[Smuggled] = &[
         id: "N3a",
         does: "hides a denied name before a NUL",
         name: "denied.test\0.below.test",
-        // Checks the end of the whole text; connects to what C takes for the string.
+        // Checks the end of the whole text, but connects to the C string before the NUL.
         read_as: str::to_owned,
     },
     Smuggled {
@@ -65,16 +65,16 @@ pub const SMUGGLED: &[Smuggled] = &[
     },
     Smuggled {
         id: "N3i",
-        does: "ends its own name like what a star stands before",
+        does: "ends its own name like a wildcard's domain",
         name: "evilbelow.test",
         // Compares the end and forgets the dot.
         read_as: |name| name.replace("evil", "evil."),
     },
     Smuggled {
         id: "N3j",
-        does: "asks for what a star stands before, itself",
+        does: "asks for a wildcard's domain itself",
         name: "below.test",
-        // Takes a star for "any number of labels, also none".
+        // Reads a star as "any number of labels, or none".
         read_as: |name| format!("any.{name}"),
     },
     Smuggled {
@@ -85,13 +85,13 @@ pub const SMUGGLED: &[Smuggled] = &[
     },
     Smuggled {
         id: "N3l",
-        does: "writes an allowed name as user and denied host",
+        does: "writes an allowed name as the user of a denied host",
         name: "allowed.test@denied.test",
         read_as: |name| name.split('@').next().unwrap_or_default().to_owned(),
     },
     Smuggled {
         id: "N3m",
-        does: "writes a denied name as user of an allowed host",
+        does: "writes a denied name as the user of an allowed host",
         name: "denied.test@allowed.test",
         read_as: |name| name.split('@').next_back().unwrap_or_default().to_owned(),
     },

@@ -1,5 +1,4 @@
-//! L1, L3: space. Fills each memory file system until it is full, and uses up what the kernel counts for the whole
-//! user.
+//! L1, L3: space. Fills each memory file system, and uses up what the kernel counts per user.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -42,24 +41,24 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "L1g",
-        does: "fills the directory that the workspace is in",
+        does: "fills the directory that contains the workspace",
         held_by: &["ENOSPC"],
         evidence: Evidence::Inside,
         act: |world| fill(world.workspace.parent().unwrap_or(Path::new("/")), world),
     },
     Attempt {
         id: "L3a",
-        does: "takes half of the inotify instances that its user has on this machine",
+        does: "takes half of its user's inotify instances on this machine",
         held_by: &["EMFILE"],
         evidence: Evidence::Inside,
         act: take_inotify_instances,
     },
 ];
 
-/// Other programs need some meanwhile, so this takes no more than half, for a moment.
+/// Takes only half, and only for a moment, because other programs need some too.
 fn take_inotify_instances(world: &World) -> Answer {
     if !world.has_writable_settings {
-        return Answer::NotHere("the settings of the kernel cannot be written here".to_owned());
+        return Answer::NotHere("kernel settings are read-only here".to_owned());
     }
     let most = fs::read_to_string("/proc/sys/fs/inotify/max_user_instances").unwrap_or_default();
     match most.trim().parse::<usize>() {
@@ -68,7 +67,7 @@ fn take_inotify_instances(world: &World) -> Answer {
                 (0..most / 2).map(|_| inotify::init(inotify::CreateFlags::CLOEXEC)).collect();
             outcome(instances.map_err(io::Error::from), "they were taken")
         }
-        _ => Answer::NotHere("a user has more than one process could take".to_owned()),
+        _ => Answer::NotHere("the user's limit is too large or too small for one process to test".to_owned()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! S: parts of the kernel that past escapes used, and the terminal.
+//! S: kernel features that past escapes used, and the terminal.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -41,7 +41,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         held_by: &["ENOSYS"],
         evidence: Evidence::Inside,
         act: |_| {
-            // Flags, and the signal at its end; the other nine fields are zero.
+            // The flags and the exit signal. The other nine fields are zero.
             let mut fields = [0_u64; 11];
             fields[0] = u64::from(libc::CLONE_NEWUSER.cast_unsigned());
             fields[4] = u64::from(libc::SIGCHLD.cast_unsigned());
@@ -52,7 +52,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "S1d",
-        does: "makes a sandbox in the sandbox",
+        does: "makes a sandbox inside the sandbox",
         held_by: &["it failed"],
         evidence: Evidence::Inside,
         act: |_| match Command::new("bwrap").args(["--ro-bind", "/", "/", "true"]).output() {
@@ -63,14 +63,14 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "S1e",
-        does: "takes a network of its own",
+        does: "makes its own network namespace",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| called(unshare(CloneFlags::CLONE_NEWNET), "it has one"),
     },
     Attempt {
         id: "S2a",
-        does: "makes system calls that no filter sees, by io_uring",
+        does: "makes system calls that no filter sees, with io_uring",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| {
@@ -124,12 +124,12 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         does: "handles page faults itself, to win races in the kernel",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
-        // Only for faults of its own code, which every process may handle.
+        // Only for faults in user mode, which every process may handle.
         act: |_| called(call(libc::SYS_userfaultfd, &mut [Arg::Number(1)]), "it handles them"),
     },
     Attempt {
         id: "S2f",
-        does: "counts events of the processor",
+        does: "counts processor events",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| {
@@ -177,7 +177,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "S2j",
-        does: "compares objects of the kernel between processes",
+        does: "compares kernel objects of two processes",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| {
@@ -199,7 +199,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "S2l",
-        does: "watches what others do with files, by fanotify",
+        does: "watches other processes' file access with fanotify",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         // FAN_REPORT_FID, which every process may use.
@@ -210,7 +210,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "S2m",
-        does: "turns off the randomisation of addresses",
+        does: "turns off address randomisation",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| {
@@ -220,7 +220,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "S2n",
-        does: "decides where memory is placed",
+        does: "sets the placement of memory",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| {
@@ -241,7 +241,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "S2p",
-        does: "calls by the numbers of x32, which no rule names",
+        does: "uses x32 call numbers, which no rule names",
         held_by: &["ENOSYS"],
         evidence: Evidence::Inside,
         act: |_| called(call(0x4000_0000 | libc::SYS_getpid, &mut []), "it was called"),
@@ -262,14 +262,14 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "S3c",
-        does: "opens a socket to the kernel's cryptography",
+        does: "opens a socket to the kernel's cryptography API",
         held_by: &["EAFNOSUPPORT"],
         evidence: Evidence::Inside,
         act: |_| socket(38, 5, 0),
     },
     Attempt {
         id: "S3d",
-        does: "opens a raw socket of the internet",
+        does: "opens a raw internet socket",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| socket(2, 3, 1),
@@ -307,7 +307,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "S4b",
-        does: "types into a terminal with a number that has high bits",
+        does: "types into a terminal by a request number with high bits set",
         held_by: &["EPERM"],
         evidence: Evidence::NothingTyped,
         act: |_| on_terminal(1 << 32 | TIOCSTI),
@@ -325,7 +325,7 @@ fn socket(family: i64, kind: i64, protocol: i64) -> Answer {
     called(call(libc::SYS_socket, &mut [family, kind, protocol].map(Arg::Number)), "it is open")
 }
 
-/// True if a command succeeds. A namespace that it makes ends with it.
+/// Tries a shell command. A namespace that it makes ends with it.
 fn in_child(command: &str) -> Answer {
     match Command::new("sh").args(["-c", command]).stderr(Stdio::piped()).output() {
         Ok(output) if output.status.success() => Answer::done("it was made"),
@@ -338,7 +338,7 @@ fn in_child(command: &str) -> Answer {
     }
 }
 
-/// Does something to a child that waits, and ends it.
+/// Calls `act` on a sleeping child, then kills the child.
 fn with_child(act: impl FnOnce(i64) -> Result<i64, Errno>) -> Answer {
     let child = Command::new("sleep").arg("60").stdin(Stdio::null()).stdout(Stdio::null()).spawn();
     let mut child = match child {
@@ -351,13 +351,12 @@ fn with_child(act: impl FnOnce(i64) -> Result<i64, Errno>) -> Answer {
     called(result, "it was done")
 }
 
-/// Reads or writes eight bytes at the same address of both processes. The child's address may not be mapped, which is
-/// an answer too.
+/// Tries to read or write eight bytes of the child's memory, at an address that is not mapped.
 fn memory_of(number: i64, child: i64) -> Result<i64, Errno> {
     let mut local = [0_u8; 8];
     let address = local.as_mut_ptr().addr() as u64;
     let mut own = [address, 8].map(u64::to_ne_bytes).as_flattened().to_vec();
-    // An address with no mapping: if the call gets as far as looking for it, it was allowed.
+    // Nothing is mapped at this address. If the call gets far enough to notice, the sandbox allowed it.
     let mut other = [8_u64, 8].map(u64::to_ne_bytes).as_flattened().to_vec();
     let mut arguments = [
         Arg::Number(child),
@@ -379,15 +378,15 @@ fn on_terminal(request: i64) -> Answer {
         Ok(pair) => pair,
         Err(error) => return Answer::NotHere(format!("no terminal: {error}")),
     };
-    // If it became our terminal, its end would be ours too.
+    // If this became our controlling terminal, closing the master would kill us.
     std::mem::forget(master);
     // For TIOCLINUX the same byte is a harmless request.
     let mut letter = *b"\x07EVIL\n";
     let mut arguments =
         [Arg::Number(terminal.as_raw_fd().into()), Arg::Number(request), Arg::Memory(&mut letter)];
     match call(libc::SYS_ioctl, &mut arguments) {
-        // On this kernel, no process can type for others.
-        Err(Errno::EIO) => Answer::NotHere("this kernel allows no typing".to_owned()),
+        // On this kernel, no process can type into a terminal.
+        Err(Errno::EIO) => Answer::NotHere("this kernel lets no process type into a terminal".to_owned()),
         result => called(result, "it was typed"),
     }
 }
@@ -400,7 +399,7 @@ fn own_terminal() -> std::io::Result<(OwnedFd, File)> {
     unlockpt(&master)?;
     let name = ptsname(&master, Vec::new())?;
     let name = name.to_str().map_err(std::io::Error::other)?;
-    // Without O_NOCTTY: it becomes ours if we have none, and a process may type only into its own.
+    // Without O_NOCTTY it becomes our controlling terminal if we have none, and a process may type only into its own.
     let terminal = File::options().read(true).write(true).open(name)?;
     Ok((master, terminal))
 }

@@ -1,4 +1,4 @@
-//! Helpers of many attempts.
+//! Helpers for many attempts.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,10 +11,10 @@ use crate::attempt::Answer;
 /// The text that attempts write.
 pub(crate) const EVIL: &str = "EVIL\n";
 
-/// Nothing of the wanted files exists.
+/// The answer if none of the wanted things exists.
 pub(crate) const NOTHING: &str = "nothing";
 
-/// An error by its name.
+/// The name of an error, such as `EPERM`.
 pub(crate) fn name_of(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(number) => format!("{:?}", Errno::from_raw(number)),
@@ -22,7 +22,7 @@ pub(crate) fn name_of(error: &io::Error) -> String {
     }
 }
 
-/// Done, or refused by the error's name.
+/// The answer for a result: done, or refused with the error's name.
 pub(crate) fn outcome<T>(result: io::Result<T>, done: &str) -> Answer {
     match result {
         Ok(_) => Answer::done(done),
@@ -65,12 +65,12 @@ pub(crate) fn write(path: &Path) -> Answer {
     outcome(written, "it was written")
 }
 
-/// Renames, and renames back if `back` says so.
+/// Tries to rename a file or directory.
 pub(crate) fn rename(from: &Path, to: &Path) -> Answer {
     outcome(fs::rename(from, to), "it was moved")
 }
 
-/// One of our own files, to replace another.
+/// Writes the attempt's own file, with which it replaces another.
 pub(crate) fn own_file(path: &Path) -> io::Result<()> {
     fs::write(path, EVIL)
 }
@@ -78,12 +78,12 @@ pub(crate) fn own_file(path: &Path) -> io::Result<()> {
 /// Renames the attempt's own file over another file.
 pub(crate) fn rename_over(own: &Path, target: &Path) -> Answer {
     if let Err(error) = own_file(own) {
-        return Answer::NotHere(format!("nothing could be prepared: {error}"));
+        return Answer::NotHere(format!("could not write the file: {error}"));
     }
     rename(own, target)
 }
 
-/// The first answer that shows a success, or else the last.
+/// The first answer that shows success, or else the last.
 pub(crate) fn first_done(answers: impl IntoIterator<Item = Answer>) -> Answer {
     let mut last = Answer::refused(NOTHING);
     for answer in answers {

@@ -1,4 +1,4 @@
-//! The hostile agent's knowledge of the host.
+//! What the hostile agent knows about the host.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -6,28 +6,28 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The word on the command line of the neighbour.
+/// The word on the neighbour's command line.
 pub const NEIGHBOUR: &str = "neighbour";
 
-/// A directory of the host is open under this number if descriptors are not closed.
+/// Under this number, one of the host's directories is open unless the gate closes descriptors.
 pub const LEAKED_DESCRIPTOR: i32 = 200;
 
-/// Paths are the same inside and outside.
+/// What the agent knows. Paths are the same inside and outside the sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct World {
     pub home: PathBuf,
     pub workspace: PathBuf,
     /// Caretaker's own directory.
     pub state: PathBuf,
-    /// The directory of the sockets of all runs.
+    /// The directory with the sockets of all runs.
     pub sockets: PathBuf,
     /// The shim's program.
     pub program: PathBuf,
-    /// A word in every private file of the host, and in the shim's environment.
+    /// A word in each of the host's private files, and in the shim's environment.
     pub secret: String,
     /// The agent's own key: the agent may have it, but no command line may.
     pub key: String,
-    /// The bucket of the workspace's sessions, and one session that is not the run's.
+    /// The bucket of the workspace's sessions, and a session in it that is not the run's.
     pub bucket: String,
     pub other_session: String,
     pub host_name: String,
@@ -35,12 +35,12 @@ pub struct World {
     pub machine_network: u64,
     /// True if the host's `/proc/sys` can be written at all.
     pub has_writable_settings: bool,
-    /// How much may be written to each of the memory file systems.
+    /// The size of each memory file system.
     pub space_bytes: u64,
     pub neighbour: Neighbour,
 }
 
-/// A process of the same user on the host, with everything that others can reach of it.
+/// A process of the same user on the host, and everything through which other processes can reach it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Neighbour {
     pub pid: i32,
@@ -65,7 +65,7 @@ impl World {
         self.workspace.join(path)
     }
 
-    /// True if we are in another network than the machine's. If not, nothing may be sent anywhere.
+    /// True if we are not in the machine's network. In the machine's network, we must not send anything.
     pub fn is_apart(&self) -> bool {
         network_namespace().is_ok_and(|own| own != self.machine_network)
     }

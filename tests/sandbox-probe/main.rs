@@ -51,7 +51,7 @@ fn try_them(world: &Path, ids: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-// One write for a line, without a buffer: if we are killed, the results so far must survive.
+// One unbuffered write per line: if the probe is killed, the results so far must survive.
 fn print(id: &str, answer: Answer) -> io::Result<()> {
     let mut line = serde_json::to_vec(&Line { id: id.to_owned(), answer })?;
     line.push(b'\n');
@@ -60,7 +60,7 @@ fn print(id: &str, answer: Answer) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Offers everything that a process of the same user can reach, describes it, and records who came.
+/// Offers everything that a process of the same user can reach, describes it, and records every client.
 fn be_a_neighbour(home: &Path) -> io::Result<()> {
     let pid = std::process::id().cast_signed();
     let socket = PathBuf::from("agent.sock");

@@ -5,8 +5,8 @@
 //   unshare -rn node tests/sdk/make-stores.mjs /tmp/sdk /tmp/sdk-stores/1.0.18
 //   CARETAKER_SDK_STORES=/tmp/sdk-stores cargo test -p cursor-stores sdk
 //
-// Tried with 1.0.9, 1.0.18 (node 20) and 1.0.32 (node 22.13 or newer). Each goes to a directory of its own below
-// CARETAKER_SDK_STORES: a home with `.cursor/projects`, and `expected.json`, which says what was written.
+// Tried with 1.0.9, 1.0.18 (node 20) and 1.0.32 (node 22.13 or newer). Each version gets its own directory below
+// CARETAKER_SDK_STORES: a home with `.cursor/projects`, and `expected.json`, which lists what the script wrote.
 
 import { fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -21,7 +21,7 @@ const home = join(out, 'home');
 process.env.HOME = home;
 
 const sdk = require('@cursor/sdk');
-// A separate entry since 1.0.19. Version 1.0.9 does not have it at all.
+// A separate entry point since 1.0.19. Version 1.0.9 does not have this store at all.
 const isPublic = (name) => { try { return require.resolve(name); } catch { return false; } };
 const { SqliteLocalAgentStore } = isPublic('@cursor/sdk/sqlite') ? require('@cursor/sdk/sqlite') : sdk;
 const model = { id: 'gpt-5.5', params: [{ id: 'reasoning', value: 'high' }] };

@@ -1,5 +1,5 @@
-//! Bundles with changed headers and blobs but a correct hash, imported into an empty home and into one that has the
-//! session already.
+//! Bundles with changed headers and blobs but a correct hash, imported into an empty home and into one that already has
+//! the session.
 
 #![no_main]
 
@@ -42,7 +42,7 @@ fuzz_target!(|input: (Vec<Change>, bool, bool)| {
         bytes.truncate(bytes.len() - N_HASH_BYTES);
     }
     for one in changes.iter().take(8) {
-        // Half of the changes go to the header, which is a small part of it.
+        // Half of the changes go to the header, which is only a small part of the bundle.
         let n_header = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(0);
         if one.0 % 2 == 0 {
             change(&mut bytes, one);
@@ -60,7 +60,7 @@ fuzz_target!(|input: (Vec<Change>, bool, bool)| {
         take(home.path(), whole);
     }
     take(home.path(), &bytes);
-    // Nothing half-made stays, and everything that exists can be read.
+    // The import leaves nothing half-made, so everything in the home is readable.
     every_reading::read_everything(home.path());
 });
 

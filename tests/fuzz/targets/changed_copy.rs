@@ -1,6 +1,6 @@
 //! Copies of an intact home with some bytes changed: input that is slightly wrong gets further into a decoder than
 //! random input.
-#![allow(dead_code, reason = "each target uses a part of it")]
+#![allow(dead_code, reason = "each target uses only some of these functions")]
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// The record, the place in it, the kind of change, and the new bytes.
 pub type Change = (u16, u16, u8, Vec<u8>);
 
-/// Copies a directory with its content.
+/// Copies a directory with its contents.
 pub fn copy(from: &Path) -> TempDir {
     let home = tempfile::tempdir().expect("a directory");
     copy_into(from, home.path());
@@ -45,7 +45,7 @@ pub fn change(bytes: &mut Vec<u8>, (_, at, how, with): &Change) {
             let end = bytes.len().min(at + usize::from(how / 6) + 1);
             drop(bytes.drain(at..end));
         }
-        // Some builds store numbers that others store as texts.
+        // Flips one bit.
         _ => {
             if let Some(byte) = bytes.get_mut(at) {
                 *byte ^= 1 << (how / 6 % 8);
@@ -62,10 +62,10 @@ pub fn change_file(path: &Path, changes: &[Change]) {
     fs::write(path, bytes).expect("a file");
 }
 
-/// Changes values of some columns of a database, and keeps their type if possible.
+/// Changes values in some columns of a database, and keeps their types if possible.
 pub fn change_rows(database: &Path, columns: &[(&str, &str)], changes: &[Change]) {
     let connection = Connection::open(database).expect("a database");
-    // Constraints must not refuse what a reader may meet.
+    // Other builds of Cursor may have fewer constraints, so these must not refuse a changed value.
     connection.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON;").ok();
     let mut records: Vec<(&str, &str, i64)> = Vec::new();
     for (table, column) in columns {
@@ -94,7 +94,7 @@ pub fn change_rows(database: &Path, columns: &[(&str, &str)], changes: &[Change]
             })
         });
         if let Ok(value) = changed {
-            // A value that breaks a rule of the table cannot occur.
+            // A value that violates a remaining constraint cannot occur in a store.
             connection.execute(&format!("UPDATE {table} SET {column} = ?2 WHERE rowid = ?1"), (id, value)).ok();
         }
     }

@@ -1,4 +1,4 @@
-//! Stores of the command line agent with changed blobs, roots and meta rows, and with arbitrary blobs.
+//! Stores of the command-line agent with changed blobs, roots and meta rows, and with arbitrary blobs.
 
 #![no_main]
 
@@ -66,14 +66,14 @@ fuzz_target!(|input: (u8, Vec<Change>, Vec<u8>, Vec<Vec<u8>>)| {
     every_reading::read_everything(home.path());
 });
 
-/// A chat made of the fuzzer's bytes alone.
+/// Writes a chat made only of the fuzzer's bytes.
 fn write_anything(home: &Path, root: Vec<u8>, blobs: &[Vec<u8>]) {
     let id = "5f1c3a52-0a7e-4d9f-8f6e-0d3f3c1b2a11";
     let mut store = StoreWriter::create(&home.join("chats/0123456789abcdef0123456789abcdef").join(id), id, 0);
     let mut bytes = root;
     for (number, blob) in blobs.iter().take(8).enumerate() {
         let blob_id = store.put(blob);
-        // Messages, turns of both kinds, archives, todos, a plan, a summary: by their numbers.
+        // Field tags: messages, both kinds of turn, archives, todos, a plan, a summary.
         bytes.extend([0x0a, 0x12, 0x42, 0x6a, 0x1a, 0x3a, 0x32][number % 7..][..1].iter().chain(&[0x20]));
         bytes.extend(blob_id);
     }

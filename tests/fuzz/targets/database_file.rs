@@ -23,7 +23,7 @@ fn templates() -> &'static [(TempDir, Vec<String>)] {
         for closing in [Closing::Clean, Closing::Killed] {
             let suffixes: &[&str] = if closing == Closing::Clean { &[""] } else { &["", "-wal", "-shm"] };
             let home = tempfile::tempdir().expect("a directory");
-            // Without `meta.json`, so that a list reads the page itself.
+            // This generation has no `meta.json`, so a list must read the database page itself.
             let chat = Chat::new(Generation::Feb2026, ID).with_turns(vec![Turn::plain("hello", "there")]);
             let directory = chat.write_cli(&home.path().join("chats"), closing);
             let name = directory.strip_prefix(home.path()).expect("inside").join("store.db");

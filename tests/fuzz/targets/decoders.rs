@@ -1,4 +1,4 @@
-//! Arbitrary bytes through each decoder. The first byte selects it: `0` the first, `1` the second.
+//! Arbitrary bytes through each decoder. The first byte selects the decoder: `0` the first, `1` the second.
 
 #![no_main]
 

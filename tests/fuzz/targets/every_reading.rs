@@ -1,4 +1,4 @@
-//! Every operation on the conversations of a home, whatever is in its stores.
+//! Every operation on a home's conversations, with any content in its stores.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use cursor_stores::search::{Case, Matcher, Pattern};
 use cursor_stores::{Branches, Catalogue, Encoding, Extent, StorePlaces};
 
-/// Lists, reads, completes, searches, cuts for an index and counts. Nothing may panic, and what was read must survive
-/// being written.
+/// Lists, reads, completes, searches, cuts for an index and counts. Nothing may panic, and a conversation must survive
+/// being written and read back.
 pub fn read_everything(home: &Path) {
     let places = StorePlaces {
         chats: vec![home.join("chats")],
@@ -28,13 +28,13 @@ pub fn read_everything(home: &Path) {
         ] {
             if let Ok(conversation) = catalogue.read(head, extent) {
                 let json = serde_json::to_string(&conversation).expect("every conversation can be written");
-                // Deeper than a JSON parser goes by default.
+                // Conversations may nest deeper than the parser allows by default.
                 let mut read = serde_json::Deserializer::from_str(&json);
                 read.disable_recursion_limit();
                 let again = <cursor_stores::model::Conversation as serde::Deserialize>::deserialize(&mut read)
-                    .expect("and read again");
-                let again = serde_json::to_string(&again).expect("and written again");
-                assert!(again == json, "and is the same");
+                    .expect("a written conversation can be read");
+                let again = serde_json::to_string(&again).expect("every conversation can be written");
+                assert!(again == json, "a conversation changed when it was written and read back");
             }
         }
         for origin in &head.origins {

@@ -1,4 +1,4 @@
-//! Exported files, one JSON object and a line for each message, with changed bytes, and arbitrary files.
+//! Exported files (one JSON object, or one line per message) with changed bytes, and arbitrary files.
 
 #![no_main]
 

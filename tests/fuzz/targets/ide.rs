@@ -1,4 +1,4 @@
-//! Databases of the IDE with changed values: composers, bubbles, blobs, items, old panels, and their owners.
+//! IDE databases with changed values: composers, bubbles, blobs, items, old panels, and their owners.
 
 #![no_main]
 

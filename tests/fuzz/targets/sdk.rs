@@ -1,4 +1,4 @@
-//! Stores of the SDK with changed rows, of every generation, and its line files.
+//! SDK stores of every generation with changed rows, and the SDK's line files.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Transcripts of all forms with changed bytes, arbitrary transcripts, and the files beside them that name their owner.
+//! Transcripts of all forms with changed bytes, arbitrary transcripts, and the files next to them that name their owner.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! L1, N7: runs that take all they can get. Each ends with a typed outcome, while a second run continues.
+//! L1, N7: runs that take everything they can. Each ends with a typed outcome, while a second run continues.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::stage::assert_exit;
 const FORK_BOMB: &str = "shell python3 -c \"exec('import os\\nwhile 1:\\n try: os.fork()\\n except OSError: pass')\"\nshell sleep 600";
 const MEMORY_BOMB: &str = "shell python3 -c \"exec('b=[]\\nwhile 1:\\n try: b.append(bytes([7])*(1<<20))\\n except MemoryError: pass')\"\nshell sleep 600";
 const MEMFD_BOMB: &str = "shell python3 -c \"exec('import os\\nf=os.memfd_create(str(1))\\nfor i in range(1500): os.write(f,bytes(1<<20))')\"\nshell sleep 600";
-/// Two gigabytes. No test waits for all of it.
+/// Two gigabytes. No test waits for all of them.
 const PRINTER: &str = "misbehave huge-output 2000000000\nshell sleep 600";
 const DISK_FILLER: &str =
     "shell for i in 1 2 3 4 5 6 7 8 9; do head -c 10000000 /dev/zero > filler-$i; done; sleep 600";
@@ -42,12 +42,12 @@ pub(super) const BOMBS: &[WholeRun] = &[
         room_filler(caller, "$HOME", |_| json!({"limit": "home"}))
     }),
     bomb("L1f", "fills /run", ALL, |caller| room_filler(caller, "/run", scratch)),
-    bomb("L1g", "fills the directory that the workspace is in", ALL, |caller| {
+    bomb("L1g", "fills the directory that contains the workspace", ALL, |caller| {
         room_filler(caller, "$HOME/work", scratch)
     }),
 ];
 
-/// Rows of the probe that need whole runs, because they end them. The probe's own version is for the meta-test.
+/// Rows of the probe's table that need whole runs, because they end them. Only the meta-test uses the probe's version.
 pub(super) const END_THEIR_RUN: &[&str] = &["L1c", "L1d", "L1e", "L1f", "L1g"];
 
 fn scratch(path: &str) -> Value {
@@ -67,7 +67,7 @@ fn fork_bomb(caller: Caller) -> Verdict {
     let caller = guarded(caller);
     let guarded = Guarded::new(caller);
     if !guarded.holds_processes(64) {
-        let why = "nothing holds the number of processes here, so no bomb was let go";
+        let why = "nothing limits the number of processes here, so the test started no bomb";
         return Verdict::NotHere(why.to_owned());
     }
     let neighbour = Neighbour::new(caller);
@@ -102,10 +102,10 @@ fn disk_filler(caller: Caller) -> Verdict {
     let output = guarded.play(DISK_FILLER, &["--disk", "32MiB"]);
     guarded.assert_over_limit(&output, &json!({"limit": "disk", "bytes": 32 * MIB}), "--disk");
     neighbour.assert_alive();
-    Verdict::Held("the limit of growth".to_owned())
+    Verdict::Held("the disk limit".to_owned())
 }
 
-/// Everything that the shim writes for a run counts against the run, and so does its end.
+/// Everything that the shim writes for a run counts against the run's disk limit, even its last event.
 fn printer(caller: Caller) -> Verdict {
     let caller = guarded(caller);
     let guarded = Guarded::new(caller);
@@ -118,10 +118,10 @@ fn printer(caller: Caller) -> Verdict {
         assert!(length < 20 * MIB, "{length}");
     }
     neighbour.assert_alive();
-    Verdict::Held("the limits of growth and of the journal".to_owned())
+    Verdict::Held("the disk and journal limits".to_owned())
 }
 
-/// The bomb ends by itself, so that the test can start it even where only polling holds it.
+/// The bomb ends by itself, so that the test can start it even where only polling limits memory.
 fn memfd_bomb(caller: Caller) -> Verdict {
     let caller = guarded(caller);
     let guarded = Guarded::new(caller);
@@ -133,9 +133,9 @@ fn memfd_bomb(caller: Caller) -> Verdict {
     Verdict::Held("the limit of memory".to_owned())
 }
 
-/// The kernel refuses more than there is room for. A run that gets this error and stays at the limit ends.
+/// The kernel refuses writes to a full file system. A run that gets this error and stays at the limit is ended.
 fn room_filler(caller: Caller, directory: &str, limit: fn(&str) -> Value) -> Verdict {
-    let mut hostile = Hostile::new(caller).expect("who cannot be this caller was not asked");
+    let mut hostile = Hostile::new(caller).expect("this process can act as the caller");
     let neighbour = Neighbour::new(guarded(caller));
     let script = format!(
         "shell head -c 9000000 /dev/zero > \"{directory}\"/filler 2> refused; sleep 600\nsay done"
@@ -151,12 +151,12 @@ fn room_filler(caller: Caller, directory: &str, limit: fn(&str) -> Value) -> Ver
     assert_eq!((&ended["outcome"], &ended["limit"]), (&json!("quota_exceeded"), &limit));
     assert!(ended["why"].as_str().unwrap().contains("a profile's `["), "{ended}");
     hostile.dismiss_neighbour();
-    hostile.stage.assert_no_survivors("after the end");
+    hostile.stage.assert_no_survivors("after the run ended");
     neighbour.assert_alive();
     Verdict::Held("the size of the directory".to_owned())
 }
 
-/// Connections beyond the limit are refused and recorded in a few events. A run that goes on all the same ends.
+/// The shim refuses connections beyond the limit and records them in a few events. It ends a run that goes on.
 fn flood(caller: Caller) -> Verdict {
     require(&["node"]);
     let caller = guarded(caller);
@@ -165,7 +165,7 @@ fn flood(caller: Caller) -> Verdict {
     let program = include_str!("../sandbox/network/flood.js");
     std::fs::write(stage.workspace().join("flood.js"), program).unwrap();
     let neighbour = Neighbour::new(caller);
-    // Accepted connections say nothing, and are closed when they have been silent long enough.
+    // The accepted connections send nothing, so the shim closes them after this time.
     let profiles = stage.home().join(".config/caretaker/profiles");
     std::fs::create_dir_all(&profiles).unwrap();
     let impatient = "extends = \"default\"\n[network]\nhandshake = \"2s\"\n";

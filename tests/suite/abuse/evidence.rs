@@ -1,4 +1,4 @@
-//! The state of the host before and after an attempt.
+//! The host's state before and after an attempt.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +29,7 @@ impl Snapshot {
         let changed = self.0.iter().find(|(path, seen)| after.0.get(*path) != Some(seen));
         let made = || after.0.keys().find(|path| !self.0.contains_key(*path));
         let changed = changed.map(|(path, _)| path).or_else(made)?;
-        Some(format!("`{}` is not as it was", changed.display()))
+        Some(format!("`{}` changed", changed.display()))
     }
 }
 
@@ -51,7 +51,7 @@ fn look(root: &Path, path: &Path, seen: &mut BTreeMap<PathBuf, Seen>) {
     }
 }
 
-/// The first file below a directory that lets others act as its owner, or that is a device.
+/// Finds the first file below a directory that lets others act as its owner, or is a device.
 pub(super) fn set_id_or_device(directory: &Path) -> Option<PathBuf> {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

@@ -12,31 +12,30 @@ use super::whole_runs::{WholeRun, held, hostile, whole};
 use crate::stage::repository::make_repository;
 use crate::stage::{assert_exit, stderr};
 
-/// A link that the agent plants below `.git`, and the place that git would write to through it when it makes a
-/// worktree.
+/// Places below `.git` where the agent plants a link. Git writes to them when it makes a worktree.
 const BRANCH: &str = "refs/heads/caretaker";
 const REFLOG: &str = "logs/refs/heads/caretaker";
 
 pub(super) const GIT_PLANTS: &[WholeRun] = &[
-    whole("C21a", "plants a link where the host's next worktree has its branch", |caller| {
+    whole("C21a", "plants a link where git on the host writes the next worktree's branch", |caller| {
         planted_for_worktree(caller, BRANCH)
     }),
-    whole("C21b", "plants a link where the host's next worktree has its reflog", |caller| {
+    whole("C21b", "plants a link where git on the host writes the next worktree's reflog", |caller| {
         planted_for_worktree(caller, REFLOG)
     }),
-    whole("C22", "leads the user's own git by its log to a file outside", |caller| {
+    whole("C22", "makes git's log a link, so that the user's git writes to a file outside", |caller| {
         led_to_a_file(caller, "true")
     }),
     whole("C22b", "the same, in a directory that cannot be listed", |caller| {
         led_to_a_file(caller, "chmod 300 .git/logs")
     }),
     whole("C23", "leaves a FIFO where git on the host reads", fifo_on_the_host),
-    whole("C23b", "leaves one in a directory that cannot be listed", fifo_in_a_closed_directory),
-    whole("C24", "names another repository of the user's as its own", foreign_repository),
-    whole("C25", "deletes a branch of the user's from a worktree", deleted_branch),
+    whole("C23b", "leaves a FIFO in a directory that cannot be listed", fifo_in_a_closed_directory),
+    whole("C24", "names another of the user's repositories as its own", foreign_repository),
+    whole("C25", "deletes one of the user's branches from a worktree", deleted_branch),
 ];
 
-/// Git as the owner of the workspace would start it, without any configuration.
+/// Runs git as the workspace's owner would, without any configuration.
 fn git(directory: &Path, words: &[&str]) -> Output {
     let identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "safe.directory=*"];
     let mut command = Command::new("timeout");
@@ -79,11 +78,11 @@ fn while_it_works(hostile: &Hostile, script: &str) -> String {
 fn assert_untouched(victim: &Path) {
     let names: Vec<_> =
         fs::read_dir(victim).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names, ["start-up"], "something is at the victim's");
+    assert_eq!(names, ["start-up"], "something was written to the victim's directory");
     assert_eq!(fs::read_to_string(victim.join("start-up")).unwrap(), "harmless\n");
 }
 
-/// The agent still works when the user makes a worktree of its repository.
+/// The user makes a worktree of the repository while the agent still works.
 fn planted_for_worktree(caller: Caller, place: &str) -> Verdict {
     let (hostile, victim) = with_commit(caller);
     let plant = format!(
@@ -99,11 +98,11 @@ fn planted_for_worktree(caller: Caller, place: &str) -> Verdict {
     assert_untouched(&victim);
     hostile.command(&["kill", "--now", &run]).output().unwrap();
     assert!(link.symlink_metadata().is_err(), "the link is still there after the run");
-    held("a look before git is run")
+    held("a check before Caretaker runs git")
 }
 
-/// A log that is a link to a file that a shell executes, and a branch whose name is a command: the user's own checkout
-/// would write it there. The agent may do more to hide the link.
+/// The agent replaces git's log with a link to a file that a shell executes, and adds a branch whose name is a command.
+/// The user's next checkout would write that name into the file. `hide` runs more commands to hide the link.
 fn led_to_a_file(caller: Caller, hide: &str) -> Verdict {
     let (hostile, victim) = with_commit(caller);
     let script = format!(
@@ -138,7 +137,7 @@ fn fifo_on_the_host(caller: Caller) -> Verdict {
     held("a look before git is run, and the check at the end of the run")
 }
 
-/// Git opens the names that it knows in such a directory. Modes do not stop root, who finds the FIFO itself.
+/// Git opens known names even in a directory that it cannot list. Modes do not stop root, who finds the FIFO itself.
 fn fifo_in_a_closed_directory(caller: Caller) -> Verdict {
     let (hostile, _victim) = with_commit(caller);
     let plant =
@@ -162,8 +161,8 @@ fn fifo_in_a_closed_directory(caller: Caller) -> Verdict {
     held("a look before git is run, and the check at the end of the run")
 }
 
-/// In a workspace without a repository, the agent makes a `.git` that names one of the user's repositories: a worktree
-/// of it would show the agent its content.
+/// In a workspace without a repository, the agent makes a `.git` that names one of the user's repositories. A worktree
+/// of that repository would show its content to the agent.
 fn foreign_repository(caller: Caller) -> Verdict {
     let hostile = hostile(caller);
     let (plain, secret) = (hostile.stage.home().join("plain"), hostile.stage.home().join("secret"));
@@ -185,7 +184,7 @@ fn foreign_repository(caller: Caller) -> Verdict {
     );
     assert_eq!(git_does(&secret, &["worktree", "list"]).lines().count(), 1);
     assert_eq!(git_does(&secret, &["branch", "--format=%(refname)"]), "refs/heads/main\n");
-    held("the repository, which must name the checkout")
+    held("the check that the repository names the checkout")
 }
 
 fn deleted_branch(caller: Caller) -> Verdict {

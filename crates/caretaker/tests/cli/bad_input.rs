@@ -1,4 +1,4 @@
-//! Everything that can be wrong about a run: each has its own words and exit code, and leaves nothing behind.
+//! Everything that can be wrong with a run request. Each mistake has its own message and exit code, and leaves nothing behind.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -12,7 +12,7 @@ use pretty_assertions::assert_eq;
 
 use crate::scene::{Answer, Scene};
 
-/// Checks that a run was refused with this code and these words, and that nothing is there that was not there before.
+/// Checks that the run is refused with this exit code and message, and that it leaves no files behind.
 #[track_caller]
 fn refused_in(scene: &Scene, args: &[&OsStr], code: i32, words: &str) {
     let before = scene.inventory();
@@ -29,7 +29,7 @@ fn assert_refusal(answer: &Answer, code: i32, words: &str) {
     assert!(stderr.starts_with("error: "), "{stderr}");
 }
 
-/// `run --agent simulated "x"` with these arguments too.
+/// Checks that `run --agent simulated "x"` with more arguments is refused.
 #[track_caller]
 fn refused_with(scene: &Scene, more: &[&str], code: i32, words: &str) {
     let mut args: Vec<&OsStr> = ["run", "--agent", "simulated", "x"].map(OsStr::new).to_vec();
@@ -44,7 +44,7 @@ fn refused_workspace(scene: &Scene, workspace: &Path, code: i32, words: &str) {
 }
 
 #[test]
-fn a_prompt_that_is_none() {
+fn an_empty_or_invalid_prompt() {
     let scene = Scene::new();
     let run = ["run", "--agent", "simulated"];
     assert_refusal(&scene.caretaker(run), 2, "the prompt is empty");
@@ -67,7 +67,7 @@ fn a_prompt_in_two_places() {
 }
 
 #[test]
-fn a_workspace_that_is_none() {
+fn a_workspace_that_is_not_a_directory() {
     let scene = Scene::new();
     let file = scene.write("home/file", "");
     symlink(scene.path("home/work"), scene.path("home/link")).unwrap();
@@ -99,20 +99,20 @@ fn a_workspace_whose_path_is_not_utf8() {
 }
 
 #[test]
-fn a_workspace_of_somebody_else_who_cannot_use_our_state_directory() {
+fn a_workspace_whose_owner_cannot_use_our_state_directory() {
     if !geteuid().is_root() {
         eprintln!("only root can give a directory away: not tested");
         return;
     }
     let scene = Scene::new();
-    // Root becomes the owner, and the state directory that was named is root's.
+    // Caretaker runs the agent as the workspace's owner, but the state directory belongs to root.
     for path in ["home/work", "home"] {
         chown(&scene.path(path), Some(Uid::from_raw(65534)), None).unwrap();
     }
     let before = scene.inventory();
     let answer = scene.caretaker(["run", "--agent", "simulated", "x"]);
     assert_eq!((answer.code(), answer.stdout()), (125, ""), "{}", answer.stderr());
-    // It says first whose the run would have been.
+    // The first line names the user that the run would have belonged to.
     let (note, error) = answer.stderr().split_once('\n').unwrap();
     assert!(note.starts_with("note: you are root"), "{note}");
     assert!(error.starts_with("error: the run's directory could not be created"), "{error}");
@@ -139,7 +139,7 @@ fn a_repository_that_ships_a_hostile_dot_cursor() {
 }
 
 #[test]
-fn a_profile_that_is_not_known_or_not_sound() {
+fn an_unknown_or_invalid_profile() {
     let scene = Scene::new();
     scene.write("config/caretaker/profiles/mine.toml", "extends = \"default\"\n\nnetwrok = 1\n");
     refused_with(&scene, &["--profile", "nope"], 2, "there is no profile `nope`");
@@ -162,7 +162,7 @@ fn a_configuration_with_a_typo() {
 }
 
 #[test]
-fn an_agent_that_is_not_there_not_executable_or_in_the_workspace() {
+fn an_agent_that_is_missing_not_executable_or_in_the_workspace() {
     let scene = Scene::new();
     let run = |agent: &Path| -> Vec<OsString> {
         vec!["run".into(), "x".into(), "--agent".into(), agent.into()]
@@ -181,7 +181,7 @@ fn an_agent_that_is_not_there_not_executable_or_in_the_workspace() {
 }
 
 #[test]
-fn an_agent_that_nobody_is_logged_in_to() {
+fn an_agent_without_a_login() {
     let mut scene = Scene::new();
     scene.program("bin/cursor-agent", "echo 2026.10.01-e373342", 0o755);
     let path = format!("{}:/usr/bin:/bin", scene.path("bin").display());
@@ -202,7 +202,7 @@ fn flags_that_caretaker_depends_on() {
 }
 
 #[test]
-fn names_labels_models_variables_and_durations_that_are_none() {
+fn invalid_names_labels_models_variables_and_durations() {
     let scene = Scene::new();
     for (args, words) in [
         (["--name", "a b"], "a name has"),
@@ -222,7 +222,7 @@ fn names_labels_models_variables_and_durations_that_are_none() {
 }
 
 #[test]
-fn a_session_that_does_not_exist_is_not_begun_anew() {
+fn a_session_that_does_not_exist_is_not_created() {
     let scene = Scene::new();
     let session = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
     refused_with(&scene, &["--session", session], 3, "there is no session");
@@ -255,7 +255,8 @@ fn a_host_without_bubblewrap_or_with_one_that_cannot_be_used() {
     let mut scene = Scene::new();
     scene.set("PATH", scene.path("bin"));
     refused_with(&scene, &[], 125, "bubblewrap is not installed");
-    // As root the file passes for the system's, and fails when it is tried; as a user it is not trusted.
+    // If the test runs as root, this file counts as the system's bubblewrap and fails when Caretaker tries it. If a user
+    // runs the test, Caretaker does not trust the file.
     scene.program(
         "bin/bwrap",
         "echo 'bwrap: No permissions to create new namespace' >&2; exit 1",

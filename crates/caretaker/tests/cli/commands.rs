@@ -1,4 +1,4 @@
-//! Commands that look and tell, and start nothing.
+//! Commands that only read and print.
 
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -97,7 +97,7 @@ fn the_relay_without_a_socket_says_so() {
 }
 
 #[test]
-fn what_cannot_be_is_a_usage_error() {
+fn invalid_arguments_are_a_usage_error() {
     let scene = Scene::new();
     for args in [
         &["frobnicate"][..],
@@ -116,7 +116,7 @@ fn what_cannot_be_is_a_usage_error() {
 }
 
 #[test]
-fn a_command_asks_only_for_the_surroundings_that_it_needs() {
+fn a_command_needs_only_the_variables_that_it_uses() {
     let mut scene = Scene::new();
     scene.write("config/caretaker/config.toml", "modle = 1\n");
     assert_eq!(scene.caretaker(["ps"]).code(), 0);
@@ -128,7 +128,7 @@ fn a_command_asks_only_for_the_surroundings_that_it_needs() {
 }
 
 #[test]
-fn where_no_run_was_made_looking_for_runs_makes_nothing() {
+fn commands_that_look_for_runs_create_nothing_if_there_are_none() {
     let scene = Scene::new();
     let before = scene.inventory();
     for args in [&["ps"][..], &["group", "ls"], &["suspend", "--all"]] {
@@ -139,7 +139,7 @@ fn where_no_run_was_made_looking_for_runs_makes_nothing() {
 }
 
 #[test]
-fn runs_that_cannot_be_listed_are_not_taken_for_none() {
+fn runs_that_cannot_be_listed_are_an_error_not_an_empty_list() {
     let mut scene = Scene::new();
     scene.write("state/runs", "");
     scene.set("CARETAKER_HOME", scene.path("state"));

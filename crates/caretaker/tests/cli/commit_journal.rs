@@ -1,4 +1,4 @@
-//! `sessions at … --journal`: what was said and done for each commit.
+//! `sessions at … --journal`: the conversation and the work behind each commit.
 
 use std::fs;
 
@@ -92,7 +92,7 @@ fn each_commit_tells_its_own_part_of_a_conversation_that_spans_several() {
     let answer = sessions(&scene, &["at", "HEAD~3..HEAD", "--journal"]);
     assert_eq!(answer.code(), 0, "{}", answer.stderr());
     let document = answer.stdout();
-    // Forged headings are inside code or escaped: all real headings are those of the commits.
+    // The forged headings are escaped or inside code, so the only real headings are those of the commits.
     let options = pulldown_cmark::Options::all();
     let headings = pulldown_cmark::Parser::new_ext(document, options).filter(|event| {
         let level = pulldown_cmark::HeadingLevel::H2;
@@ -104,7 +104,7 @@ fn each_commit_tells_its_own_part_of_a_conversation_that_spans_several() {
         .iter()
         .map(|it| document.find(&format!("Add {it}")).unwrap())
         .collect();
-    assert!(places.is_sorted(), "the oldest first: {document}");
+    assert!(places.is_sorted(), "the commits are not sorted, oldest first: {document}");
     let (first, rest) = document.split_at(places[1]);
     let (second, third) = rest.split_at(places[2] - places[1]);
     for part in [
@@ -142,7 +142,7 @@ fn the_journal_of_one_commit_goes_to_a_file_that_is_not_replaced_by_mistake() {
     let answer = sessions(&scene, &["at", "HEAD~2", "--journal", "-o", path]);
     assert_eq!((answer.code(), answer.stdout()), (0, ""), "{}", answer.stderr());
     let written = fs::read_to_string(&file).unwrap();
-    // The commit's time reaches back to the commit before it, which the user did not ask about.
+    // The commit's period begins at the commit before it, which the user did not ask about.
     assert!(written.contains("- Part: messages 1 to 2 of 4"), "{written}");
     let again = sessions(&scene, &["at", "HEAD~2", "--journal", "-o", path]);
     assert_failed(&again, 4, "hint: replace it with `--force`");
@@ -152,7 +152,7 @@ fn the_journal_of_one_commit_goes_to_a_file_that_is_not_replaced_by_mistake() {
 }
 
 #[test]
-fn a_commit_of_another_branch_takes_nothing_of_the_time_of_this_one() {
+fn a_commit_on_another_branch_does_not_shorten_the_period_of_this_one() {
     let scene = scene();
     let (between, last) = ("2026-07-01T10:06:00Z", "2026-07-01T12:30:00Z");
     git(&scene, between, &["checkout", "--quiet", "-b", "side", "HEAD~3"]);
@@ -170,7 +170,7 @@ fn a_commit_of_another_branch_takes_nothing_of_the_time_of_this_one() {
 }
 
 #[test]
-fn a_journal_of_nothing_is_refused() {
+fn a_journal_without_commits_is_refused() {
     let scene = scene();
     for (args, code, expected) in [
         (&["at", "HEAD..HEAD~1", "--journal"][..], 3, "no commits to write a journal of"),

@@ -1,4 +1,4 @@
-//! `sessions export`, `stats`, `at` and `between`, over conversations that are read from files.
+//! `sessions export`, `stats`, `at` and `between`, over conversations in files.
 
 use std::fs;
 use std::path::Path;
@@ -90,7 +90,7 @@ fn what_was_exported_is_read_back() {
         assert_eq!(listed["sessions"][0]["title"], "Second");
         let twice = scene.caretaker(["sessions", "export", "-", "--from", file, "-f", "json"]);
         let mut twice: Conversation = serde_json::from_str(twice.stdout()).unwrap();
-        // Each copy says where it was found.
+        // The copy also names the file that it came from.
         twice.head.origins.truncate(2);
         assert_eq!(twice, self::listed("aaaa-2", "Second"), "{format}");
     }
@@ -123,7 +123,7 @@ fn a_file_is_replaced_only_on_request() {
 }
 
 #[test]
-fn many_become_files_that_are_called_by_their_ids_and_nothing_else_appears() {
+fn many_conversations_become_files_named_after_their_ids_and_nothing_else_appears() {
     let scene = scene();
     let before = scene.inventory();
     let out = scene.path("out/deeper");
@@ -174,7 +174,7 @@ fn a_selection_exports_what_a_list_would_show() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_and_the_others_are_exported() {
+fn an_unreadable_conversation_is_named_and_the_others_are_exported() {
     let scene = scene();
     let whole = as_json(&listed("bbbb", "Broken"));
     scene.write("kept/broken.json", &whole[..whole.len() / 2]);
@@ -211,7 +211,7 @@ fn all_conversations_fit_into_one_stream_of_lines() {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused_with_a_hint() {
+fn arguments_that_exclude_each_other_are_refused_with_a_hint() {
     let scene = scene();
     let file = scene.write("file.md", "");
     let file = file.to_str().unwrap();
@@ -285,7 +285,7 @@ pub(crate) fn git(scene: &Scene, date: &str, args: &[&str]) {
     assert!(status.success());
 }
 
-/// Three commits, of which the fixture's conversation made the second.
+/// Three commits. The fixture's conversation led to the second.
 pub(crate) fn scene_with_commits() -> Scene {
     let scene = Scene::new();
     git(&scene, "2026-07-01T08:00:00Z", &["init", "--quiet", "--initial-branch=main"]);
@@ -393,7 +393,7 @@ fn a_cancelled_export_leaves_whole_files_alone() {
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(stderr.contains("note: cancelled: "), "{stderr}");
     let written = names(&out);
-    assert!(written.len() < n_conversations, "it was not cancelled in time");
+    assert!(written.len() < n_conversations, "the export was not cancelled in time");
     for name in written {
         assert!(name.ends_with(".html"), "{name} is left");
         assert!(

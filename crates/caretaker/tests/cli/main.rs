@@ -1,4 +1,4 @@
-//! The binary as a user meets it, as far as no run has to be started for it.
+//! The binary as a user sees it: all tests that need no running agent.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -32,7 +32,7 @@ impl Supervised {
         self.directory.run_id().to_string()
     }
 
-    /// When everything happens in it: a run that was lost long ago is no news.
+    /// The time of all its events. It is recent, because `ps` does not list a run that was lost long ago.
     fn moment(&self) -> u64 {
         self.directory.run_id().created_ms()
     }
@@ -67,7 +67,7 @@ impl Supervised {
         id
     }
 
-    /// Goes as a supervisor does that is killed.
+    /// Leaves the run as a killed supervisor would.
     fn die(self) -> String {
         let id = self.id();
         drop((self.writer, self.lock));
@@ -102,7 +102,7 @@ const STARTED: &str = r#"{"type":"tool_call","subtype":"started","call_id":"a","
 const COMPLETED: &str = r#"{"type":"tool_call","subtype":"completed","call_id":"a","tool_call":{"shellToolCall":{"args":{"command":"ls"},"result":{"success":{"exitCode":0}}}},"timestamp_ms":1200}"#;
 const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"","duration_ms":6000,"usage":{"inputTokens":14921,"outputTokens":806}}"#;
 
-/// A run of a few events that came out so.
+/// Makes a run of a few events with this outcome.
 fn ended(scene: &Scene, name: Option<&str>, outcome: RunOutcome, why: &str) -> String {
     let mut run = Supervised::begin(scene, name);
     run.event(&RunEvent::Released);
@@ -288,7 +288,7 @@ fn a_run_is_found_by_the_end_of_its_id_and_a_name_means_its_last_run() {
     assert_eq!(found(&first), first);
     assert_eq!(found("-"), second);
 
-    // Both were made in the same hour, so they begin alike.
+    // Both runs began in the same hour, so their ids begin alike.
     let ambiguous = scene.caretaker(["show", &first[..6]]);
     assert_eq!(ambiguous.code(), 2);
 }
@@ -309,8 +309,8 @@ fn a_reader_that_goes_away_ends_a_tail_quietly() {
     let mut line = String::new();
     stdout.read_line(&mut line).unwrap();
     drop(stdout);
-    // A child that another test forks at this moment holds a copy of the pipe until it becomes its program. What is
-    // written in that moment does not fail.
+    // A child that another test forks at this moment holds a copy of the pipe until it calls `exec`. Until then a write
+    // to the pipe does not fail.
     while tail.try_wait().unwrap().is_none() {
         run.agent(STARTED);
     }

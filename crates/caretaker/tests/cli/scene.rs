@@ -1,4 +1,4 @@
-//! A host of its own for each test: home, workspace, state and nothing of the real environment.
+//! A separate host for each test, with its own home, workspace and state, and without the real environment.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// One host. Everything is removed with it.
+/// One host. All its files are deleted when it is dropped.
 pub(crate) struct Scene {
     root: TempDir,
     variables: Vec<(OsString, OsString)>,
@@ -45,7 +45,7 @@ impl Scene {
         self.variables.push((name.into(), value.into()));
     }
 
-    /// Writes a file, and the directories it is in.
+    /// Writes a file and creates its parent directories.
     pub(crate) fn write(&self, below: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(below);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -72,7 +72,7 @@ impl Scene {
         Answer(self.command().args(args).stdin(Stdio::null()).output().unwrap())
     }
 
-    /// As [`Self::caretaker`], with something on stdin.
+    /// Like [`Self::caretaker`], but with `input` on stdin.
     pub(crate) fn caretaker_reading(&self, args: &[&str], input: &[u8]) -> Answer {
         let mut child = self
             .command()
@@ -82,12 +82,12 @@ impl Scene {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // One that fails early does not read what it is given.
+        // A command that fails early does not read its stdin.
         child.stdin.take().unwrap().write_all(input).ok();
         Answer(child.wait_with_output().unwrap())
     }
 
-    /// Every path below the scene, to see whether something was left behind.
+    /// Every path below the scene, to check that a command left nothing behind.
     pub(crate) fn inventory(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut open = vec![self.root.path().to_path_buf()];

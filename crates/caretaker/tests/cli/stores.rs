@@ -1,4 +1,4 @@
-//! Stores of Cursor that are odd, broken or locked by another process, as a user meets them.
+//! What a user sees if Cursor's stores are odd, broken or locked by another process.
 
 use std::fs;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ fn put(home: &IdeHome, id: &str, bubbles: &[Value]) {
 #[test]
 fn an_id_that_a_terminal_would_obey_is_shown_and_not_obeyed() {
     let mut scene = Scene::new();
-    // As on a terminal: otherwise the output filter would remove everything that looks like an escape sequence.
+    // Behave as on a terminal. Otherwise the output filter would remove everything that looks like an escape sequence.
     scene.set("CLICOLOR_FORCE", "1");
     let home = ide(&scene);
     put(&home, "evil\u{1b}]0;retitled\u{7}", &[user_bubble("b0", "needle")]);
@@ -54,7 +54,7 @@ fn an_id_that_a_terminal_would_obey_is_shown_and_not_obeyed() {
 }
 
 #[test]
-fn a_sub_agent_that_its_parent_keeps_is_found_by_its_name() {
+fn a_sub_agent_in_its_parents_store_is_found_by_its_name() {
     const PARENT: &str = "91537117-0000-4000-8000-000000000001";
     let scene = Scene::new();
     let bucket = chats(&scene).join("0123456789abcdef0123456789abcdef");
@@ -97,7 +97,7 @@ fn a_sub_agent_that_its_parent_keeps_is_found_by_its_name() {
     assert!(raw.stdout().contains("said by the tenth"), "{}", raw.stderr());
     assert!(show("91537117#child").stderr().contains("2 conversations begin with"));
     assert!(show("91537117#nobody").stderr().contains("no conversation"));
-    // Sub-agents are in no list: a list would have to read every chat to find them.
+    // No list shows sub-agents: it would have to read every chat to find them.
     let all = scene.caretaker(["sessions", "ls", "--all", "-q"]);
     assert_eq!(all.stdout(), format!("{PARENT}\n"));
 }
@@ -120,7 +120,7 @@ fn conversations_of_the_ide_are_found_by_the_models_that_only_their_messages_nam
 }
 
 #[test]
-fn what_one_store_of_a_conversation_cannot_tell_is_said_though_another_tells_the_rest() {
+fn an_unreadable_store_of_a_conversation_is_reported_even_if_another_store_has_the_rest() {
     const ID: &str = "9678f7a7-0000-4000-8000-000000000001";
     let scene = Scene::new();
     let directory = chats(&scene).join("0123456789abcdef0123456789abcdef").join(ID);
