@@ -67,7 +67,9 @@ fn take_inotify_instances(world: &World) -> Answer {
                 (0..most / 2).map(|_| inotify::init(inotify::CreateFlags::CLOEXEC)).collect();
             outcome(instances.map_err(io::Error::from), "they were taken")
         }
-        _ => Answer::NotHere("the user's limit is too large or too small for one process to test".to_owned()),
+        _ => Answer::NotHere(
+            "the user's limit is too large or too small for one process to test".to_owned(),
+        ),
     }
 }
 

@@ -386,7 +386,9 @@ fn on_terminal(request: i64) -> Answer {
         [Arg::Number(terminal.as_raw_fd().into()), Arg::Number(request), Arg::Memory(&mut letter)];
     match call(libc::SYS_ioctl, &mut arguments) {
         // On this kernel, no process can type into a terminal.
-        Err(Errno::EIO) => Answer::NotHere("this kernel lets no process type into a terminal".to_owned()),
+        Err(Errno::EIO) => {
+            Answer::NotHere("this kernel lets no process type into a terminal".to_owned())
+        }
         result => called(result, "it was typed"),
     }
 }

@@ -17,15 +17,21 @@ const BRANCH: &str = "refs/heads/caretaker";
 const REFLOG: &str = "logs/refs/heads/caretaker";
 
 pub(super) const GIT_PLANTS: &[WholeRun] = &[
-    whole("C21a", "plants a link where git on the host writes the next worktree's branch", |caller| {
-        planted_for_worktree(caller, BRANCH)
-    }),
-    whole("C21b", "plants a link where git on the host writes the next worktree's reflog", |caller| {
-        planted_for_worktree(caller, REFLOG)
-    }),
-    whole("C22", "makes git's log a link, so that the user's git writes to a file outside", |caller| {
-        led_to_a_file(caller, "true")
-    }),
+    whole(
+        "C21a",
+        "plants a link where git on the host writes the next worktree's branch",
+        |caller| planted_for_worktree(caller, BRANCH),
+    ),
+    whole(
+        "C21b",
+        "plants a link where git on the host writes the next worktree's reflog",
+        |caller| planted_for_worktree(caller, REFLOG),
+    ),
+    whole(
+        "C22",
+        "makes git's log a link, so that the user's git writes to a file outside",
+        |caller| led_to_a_file(caller, "true"),
+    ),
     whole("C22b", "the same, in a directory that cannot be listed", |caller| {
         led_to_a_file(caller, "chmod 300 .git/logs")
     }),
