@@ -169,7 +169,7 @@ fn is_path(code: &str) -> bool {
     looks_like_one && !code.contains([' ', '<', '*', '(']) && !code.starts_with("/v1")
 }
 
-/// A path that begins with `/` is below the checkout. Any other is below a directory that was named before, or below
+/// A path that begins with `/` is below the checkout. Any other path is below a directory in `places`, or below
 /// its `src`.
 fn found_below(places: &[PathBuf], path: &str) -> Option<PathBuf> {
     if let Some(path) = path.strip_prefix('/') {

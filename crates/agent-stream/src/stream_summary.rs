@@ -169,7 +169,7 @@ impl StreamSummary {
         self.open_tools = open_calls.iter().map(|call| call.name.clone()).collect();
     }
 
-    /// Names each MCP tool separately. A call whose server reports an error is no plain success.
+    /// Names each MCP tool separately. A call whose server reports an error does not count as a plain success.
     fn count_call(&mut self, call: &ToolCall<'_>) {
         let outcome = match &call.outcome {
             None => "(no result)",

@@ -1,6 +1,6 @@
 //! inotify: the kernel reports changes of files and directories.
 //!
-//! First the watch, then the look: what happens in between is seen twice, not never.
+//! Start the watch before the first look, so that you miss no change in between.
 
 use std::ffi::OsString;
 use std::io;

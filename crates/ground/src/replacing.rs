@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// The prefix of the names of drafts.
+/// The prefix of draft names.
 const DRAFT: &str = ".new-";
 /// No writer needs that long for a draft, so the writer is dead.
 const DEAD_FOR_SURE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -24,7 +24,7 @@ pub fn replace_file(path: &Path, content: &[u8], durable: Durable) -> io::Result
     replace_with(path, durable, |out| out.write_all(content))
 }
 
-/// As [`replace_file`], with content that `write` produces. If anything fails, the old file stays and no draft is left.
+/// Like [`replace_file`], but `write` produces the content. If anything fails, the old file stays and no draft is left.
 pub fn replace_with(
     path: &Path,
     durable: Durable,

@@ -117,7 +117,7 @@ impl EventWriter {
     }
 }
 
-/// What all events have.
+/// The fields of every event.
 #[derive(Serialize, ToSchema)]
 #[schema(as = EventEnvelope)]
 pub(crate) struct Envelope {
@@ -157,7 +157,7 @@ pub(crate) struct Unreadable<'a> {
     offset: u64,
     /// Its length in bytes.
     length: u64,
-    /// What is there, as far as it is text.
+    /// Its content, as far as that is text.
     text: &'a str,
 }
 

@@ -19,7 +19,7 @@ pub struct Lineage {
     pub depth: u32,
 }
 
-/// The request of a parent for a child. Whatever is left out is as the parent has it; nothing may be more.
+/// A parent's request for a child. The child inherits every field that is left out. No field may allow more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChildRequest {
@@ -58,17 +58,17 @@ pub struct ChildRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChildOrder {
-    /// What the agent asked for.
+    /// The agent's request.
     pub request: ChildRequest,
     /// How much of its own time the parent has left. Left out if the parent has no time limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_ms: Option<u64>,
-    /// What the parent logs in with, and its proxy.
+    /// The parent's credentials and proxy.
     #[serde(default, rename = "brought")]
     pub credentials: Credentials,
 }
 
-/// What a queued run needs to start and no disk may hold. The daemon keeps it in memory until the run starts.
+/// Secrets that a queued run needs to start. They must not be on disk: the daemon keeps them in memory until the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = Brought)]
 #[serde(deny_unknown_fields)]

@@ -72,7 +72,7 @@ pub enum RunEvent {
     },
     /// The run waits for a lock that another run holds.
     Waiting {
-        /// What it waits for, in one sentence.
+        /// Why the run waits, in one sentence.
         reason: String,
     },
     /// The shim checked the session under its lease: it can be resumed from this point.
@@ -339,7 +339,7 @@ pub enum RunEvent {
     },
     /// The changes to the workspace that a careful user wants to know about.
     Audit(Audit),
-    /// What the agent used: tool calls, time, tokens. Written when the agent is gone.
+    /// The agent's usage: tool calls, time, tokens. The shim writes it when the agent is gone.
     Spent(Spend),
     /// The state of the session in Cursor's store.
     Checkpoint(Checkpoint),

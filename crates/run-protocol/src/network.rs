@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NetworkMode {
-    /// Its own loopback, and through the shim the hosts of the allow-list.
+    /// Its own loopback, and the hosts of the allow-list through the shim.
     Allowlist,
     /// Only its own loopback.
     None,

@@ -116,7 +116,7 @@ pub struct RunSpec {
     /// The ids of the inbox messages that are the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delivers: Vec<String>,
-    /// The bounds that are wider than in the run that it continues, because the user allowed it.
+    /// The bounds that the user widened, compared to the run that this run continues.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub widened: Vec<Widening>,
     /// The directory of the run's sockets.
@@ -166,7 +166,7 @@ pub struct AgentProgram {
     /// Words before the agent's own arguments, for the simulated agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leading_arguments: Vec<String>,
-    /// The paths that the sandbox must show for the program to run, read-only.
+    /// The paths that the program needs. The sandbox shows them read-only.
     pub expose: Vec<BytesPath>,
     /// The version that the program reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -52,7 +52,7 @@ pub(crate) struct Found {
     pub(crate) has_other_names: bool,
 }
 
-/// An open directory. What it finds stays below it, even if another process renames the directory.
+/// An open directory. It finds only files below itself, even if another process renames the directory.
 #[derive(Debug)]
 pub(crate) struct Directory(OwnedFd);
 

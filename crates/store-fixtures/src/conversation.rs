@@ -14,7 +14,7 @@ pub fn rich() -> Conversation {
     serde_json::from_str(include_str!("rich.json")).unwrap()
 }
 
-/// Like [`rich`], with `text` at the end of every free text and in names of tools' arguments.
+/// Like [`rich`], but every free text ends with `text`, and each tool call has an extra argument with that name.
 #[must_use]
 pub fn rich_with_everywhere(text: &str) -> Conversation {
     let mut whole = serde_json::to_value(rich()).unwrap();

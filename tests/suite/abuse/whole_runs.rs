@@ -342,7 +342,7 @@ fn meddle(caller: Caller, tool: &str, arguments: &str) -> Verdict {
     let told = fs::read_to_string(hostile.stage.journal_path(&stranger)).unwrap();
     assert!(!told.contains("EVIL"), "{told}");
     assert_eq!(of_kind(&stranger, "stop_requested") + of_kind(&stranger, "ended"), 0);
-    // Inside, no more is known about it than what was said.
+    // The agent learns nothing about the state of the other run.
     let seen = fs::read_to_string(hostile.stage.journal_path(&run)).unwrap();
     assert!(!seen.contains("\"state\"") && !seen.contains("\\\"state\\\""), "{seen}");
     hostile.command(&["kill", "--now", &stranger]).output().unwrap();

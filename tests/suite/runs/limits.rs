@@ -427,7 +427,7 @@ fn a_profile_that_requires_limits_is_refused_where_none_hold() {
     }
 }
 
-/// All control groups of runs.
+/// Finds all control groups of a run.
 fn groups_of(run: &str) -> Vec<PathBuf> {
     let found = Command::new("find")
         .args(["/sys/fs/cgroup", "-type", "d", "-name", &format!("caretaker-{run}*")])

@@ -37,7 +37,7 @@ pub(super) const QUESTION: &str = "q-c1b6afc2";
 pub(super) const QUEUED: &str = "01740000-0000-7000-8000-00000000a009";
 const QUEUED_TOO: &str = "01740000-0000-7000-8000-00000000a010";
 
-/// Is under way: a process holds its lock.
+/// A live run: a process holds its lock.
 pub(super) const RUNNING: &str = "01740000-0000-7000-8000-00000000a011";
 
 /// Has one event of each kind in its journal.

@@ -45,7 +45,7 @@ pub struct Admission<'a, 'r> {
     pub config: &'a Config,
     /// Caretaker's own program.
     pub program: &'a Path,
-    /// The topmost layer: the flags, a request of the API, or a line of a batch on top of the flags.
+    /// The topmost layer: the flags, an API request, or a batch line on top of the flags.
     pub asked: &'r RunRequest,
     pub context: RunContext,
     /// The run that this run continues or repeats, and inherits from.

@@ -35,7 +35,7 @@ fn what_nobody_said_is_not_zero() {
         blind.to_string(),
         "0 of 100 tokens used; 1 run did not report its usage, and no run did"
     );
-    // As dear as the dearest that is known.
+    // A run that did not report counts as much as the most expensive run that did.
     assert_eq!(judge(&budget, &spending(&[spend(1, Some(30)), spend(1, None)])), None);
     let spent = judge(
         &budget,
@@ -47,7 +47,7 @@ fn what_nobody_said_is_not_zero() {
         spent.to_string(),
         "30 of 100 tokens used; 3 runs did not report their usage and each count as 30, the highest usage of a run"
     );
-    // One that never began is no measure.
+    // A run that never began does not count as a known amount.
     assert!(judge(&budget, &spending(&[Spend::NOTHING, spend(1, None)])).is_some());
     assert_eq!(judge(&budget, &spending(&[Spend::NOTHING])), None);
 }
@@ -64,7 +64,7 @@ fn the_time_of_those_under_way_counts() {
 }
 
 proptest! {
-    /// It makes no difference in how many parts runs are added up: what is gone counts as what is there.
+    /// The sum does not depend on how the runs are grouped: removed runs count like existing runs.
     #[test]
     fn parts_add_up_to_the_whole(
         first in vec(proptest::option::of(0u64..50), 0..8),
@@ -79,7 +79,7 @@ proptest! {
         prop_assert_eq!(merged, spending(&all(&[first, second].concat())));
     }
 
-    /// One more run never makes a spent budget unspent, whether it is known what it took or not.
+    /// One more run never makes a spent budget unspent, even if its usage is unknown.
     #[test]
     fn more_runs_never_spend_less(
         amounts in vec(proptest::option::of(0u64..50), 0..12),
@@ -95,7 +95,7 @@ proptest! {
         if judge(&budget, &before).is_some() && !was_blind {
             prop_assert!(judge(&budget, &after).is_some());
         }
-        // Never more is allowed than if every unknown one had taken nothing.
+        // The budget is spent as soon as the known amounts reach the limit.
         let known: u64 = amounts.iter().flatten().sum();
         if known >= limit {
             prop_assert!(judge(&budget, &before).is_some());

@@ -381,7 +381,7 @@ fn each_bound_can_be_wider_by_itself_and_is_not_when_it_is_narrowed_back() {
         change(&mut wide);
         let found: Vec<Bound> = wider_than(&wide, &narrow).iter().map(|it| it.bound).collect();
         assert_eq!(found, [*bound], "row {row}");
-        // Another agent and another group are no less after a change back.
+        // A change back to the first agent or group is also a widening.
         let back: Vec<Bound> = wider_than(&narrow, &wide).iter().map(|it| it.bound).collect();
         let is_identity = matches!(bound, Bound::Agent | Bound::Group) && wide.group.is_some();
         let is_unknown = wide.profile_text == "not a profile";

@@ -40,8 +40,8 @@ pub use widening::{check, sentence};
 
 use crate::admit::{SIMULATION, is_proxy_variable};
 
-/// The lowest layer of a run that continues `before` in the profile `now`. What the profile forbids since then is forbidden;
-/// what it allows since then is not inherited.
+/// The lowest layer of a run that continues `before` in the profile `now`. If the profile now forbids more, that
+/// applies; if it now allows more, the run does not get it.
 pub(crate) fn layer(before: &RunSpec, now: &Profile, asked: &RunRequest) -> RunRequest {
     let network = network(before, now, asked);
     let mut layer = RunRequest {

@@ -12,7 +12,7 @@ use sandbox_plan::{Confinement, Profile};
 use crate::command_error::CommandError;
 use crate::words::units;
 
-/// The bounds in which `now` may do more than `before`.
+/// Returns the bounds that are wider in `now` than in `before`.
 pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
     // Without `..`, so that the compiler asks for a decision on every new field.
     let RunSpec {
@@ -193,8 +193,8 @@ fn hosts(spec: &RunSpec, profile: Option<&Profile>) -> Vec<AllowedHost> {
     own.chain(profile.into_iter().flat_map(Profile::allowed_hosts).cloned()).collect()
 }
 
-/// A server that the user names adds its host to the allow-list; `--user-mcp` adds no host. The user's file, which is not
-/// read here, has the host: so any name may add one.
+/// A server that the user names adds its host to the allow-list; `--user-mcp` adds no host. The host is in the user's
+/// file, which this code does not read, so any name may add a host.
 fn has_more_servers(
     now: &Option<UserMcpFiles>,
     before: &Option<UserMcpFiles>,

@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::resumption::refusal::Reason;
 use crate::resumption::{ListedChats, Question, WhenHeld};
 
-/// Says of sessions that look idle what a resume would say of them, as far as a glance tells. Returns why each is
+/// Checks quickly which idle-looking sessions a resume would refuse, and updates their activity. Returns why each is
 /// refused, in the order of the heads.
 pub fn tell_refused(host: &Host, heads: &mut [Head]) -> Vec<Option<Reason>> {
     // Where the stores cannot be located, no session is said to be refused.
@@ -25,7 +25,7 @@ fn refused(host: &Host, chats: &ListedChats, head: &Head) -> Option<Reason> {
     if !matches!(head.activity, Activity::Idle | Activity::Interrupted | Activity::Failed) {
         return None;
     }
-    // The store itself may be gone, and the session be known by what lies beside it.
+    // The store itself may be gone. Then only the files next to it show the session.
     let origin = head.origins.iter().find(|origin| origin.store == StoreKind::Cli)?;
     let session = Uuid::parse_str(origin.path.0.parent()?.file_name()?.to_str()?).ok()?;
     let question = Question { host, session, workspace: None, when_held: WhenHeld::Refuse };

@@ -46,7 +46,7 @@ pub(crate) struct From {
 struct EventOfRun {
     /// The run.
     run: RunId,
-    /// What happened.
+    /// The event.
     event: PublicEvent,
 }
 

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 macro_rules! codes {
     ($($(#[doc = $meaning:literal])+ $code:ident = $status:ident,)+) => {
-        /// What is wrong, in one word for programs. A word keeps its meaning; new words may be added.
+        /// The kind of error, as one word for programs. A word keeps its meaning; new words may be added.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
         #[serde(rename_all = "snake_case")]
         pub(crate) enum ErrorCode {
@@ -112,9 +112,9 @@ pub(crate) struct ApiError {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Refusal)]
 pub(super) struct Body {
-    /// What is wrong, in one word for programs.
+    /// The kind of error, as one word for programs.
     code: ErrorCode,
-    /// What is wrong, in one sentence for people. The words may change.
+    /// The error in one sentence for people. The wording may change.
     error: String,
     /// One thing to try.
     hint: Option<String>,

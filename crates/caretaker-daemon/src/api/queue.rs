@@ -42,9 +42,9 @@ pub(crate) struct WaitingReport {
     priority: i32,
     /// The run's group.
     group: Option<String>,
-    /// Since when it waits, in milliseconds since 1970.
+    /// When the run began to wait, in milliseconds since 1970.
     since_ms: u64,
-    /// The reason for which it waits.
+    /// Why the run waits.
     reason: Waiting,
     /// The reason in one sentence.
     why: String,

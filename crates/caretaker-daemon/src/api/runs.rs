@@ -65,7 +65,7 @@ pub(crate) struct OneRun {
     v: u32,
     /// The run.
     run: RunOverview,
-    /// The reason for which it waits, while it is queued.
+    /// Why the run waits, while it is queued.
     waiting: Option<Waiting>,
     /// The state and the reason for it, in one sentence.
     why: String,
@@ -78,9 +78,9 @@ pub(crate) struct Accepted {
     v: u32,
     /// The run's id.
     run: RunId,
-    /// The reason for which the run waits; `null` if it is under way.
+    /// Why the run waits; `null` if it is under way.
     waiting: Option<Waiting>,
-    /// What the user should know about the run; left out if there is nothing.
+    /// Warnings about the run for the user; left out if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     warnings: Vec<String>,
@@ -266,7 +266,7 @@ pub(super) async fn accepted(
     params(OfRun),
     request_body(content = Option<Stop>),
     responses(
-        (status = ACCEPTED, description = "It was told", body = OneRun),
+        (status = ACCEPTED, description = "The run stops or has left the queue", body = OneRun),
         (status = CONFLICT),
         (status = NOT_FOUND),
     ),
@@ -298,7 +298,7 @@ pub(crate) async fn stop(
     params(OfRun),
     request_body(content = Option<Nothing>),
     responses(
-        (status = ACCEPTED, description = "It was told", body = OneRun),
+        (status = ACCEPTED, description = "The run stops or has left the queue", body = OneRun),
         (status = CONFLICT),
         (status = NOT_FOUND),
     ),

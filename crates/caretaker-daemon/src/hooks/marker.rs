@@ -1,4 +1,4 @@
-//! The records of hooks on disk: which hooks were called for which run, and since when the user has hooks.
+//! The records of hooks on disk: which hooks were called for which run, and when the user first had hooks.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -92,7 +92,7 @@ pub fn records_of(state: &StateRoot, run: RunId) -> Vec<HookRecord> {
     records
 }
 
-/// Since when the user has hooks. Hooks are not called for earlier runs. The first call saves the time.
+/// When the user first had hooks. The daemon does not call hooks for earlier runs. The first call saves the time.
 pub(super) fn since(state: &StateRoot, now_ms: u64) -> io::Result<u64> {
     let path = state.hooks().join("since");
     make_private_dir(state.hooks())?;

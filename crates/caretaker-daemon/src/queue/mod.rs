@@ -1,4 +1,4 @@
-//! The queue: carries out each decision, and keeps the reasons for which the other runs wait.
+//! The queue: carries out each decision, and remembers why the other runs wait.
 //!
 //! The runs themselves are the queue (the last line of their journal is `queued`). This file only has what can be derived
 //! from them again.
@@ -180,7 +180,7 @@ impl Queue {
         tokio::time::timeout(DECISION_PATIENCE, decided).await.ok();
     }
 
-    /// The reason for which a run waits; `None` if it does not wait.
+    /// Why a run waits; `None` if it does not wait.
     pub(crate) fn waiting(&self, run: RunId) -> Option<Waiting> {
         let inner = self.inner();
         if inner.starting.contains(&run) {

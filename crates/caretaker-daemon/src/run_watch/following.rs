@@ -9,7 +9,7 @@ use run_protocol::RunId;
 use super::{RunWatch, Table, Watched};
 use crate::run_watch::subscriber::{Interest, Subscriber};
 
-/// Keeps one journal or all journals watched for as long as it lives.
+/// Watches one journal or all journals until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Following {
     watch: RunWatch,

@@ -7,8 +7,8 @@
 //!   <run>/events…    written; watched only while it has readers ────────────────────────► subscribers
 //! ```
 //!
-//! A run is live while a process holds its lock, no matter what started it. So the daemon adopts the runs of an earlier
-//! daemon by looking at them.
+//! A run is live while a process holds its lock, no matter what started it. So a new daemon finds the live runs of an
+//! earlier daemon by their locks.
 
 mod async_inotify;
 mod following;
@@ -170,7 +170,7 @@ impl RunWatch {
             match self.0.inotify.next().await {
                 Ok(changes) => changes.iter().for_each(|change| self.sort_out(change)),
                 Err(error) => {
-                    tracing::error!(%error, "changes of files cannot be read");
+                    tracing::error!(%error, "cannot read file changes");
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             }

@@ -24,7 +24,7 @@ pub(crate) struct Share {
 pub(crate) struct WaitingRun {
     pub(crate) run: RunId,
     pub(crate) share: Share,
-    /// Since when the run waits; for a delayed run, since its delay is over.
+    /// When the run began to wait. For a delayed run, when its delay ended.
     pub(crate) since_ms: u64,
     pub(crate) priority: i32,
     pub(crate) not_before_ms: Option<u64>,

@@ -1,4 +1,4 @@
-//! The reason for which a run waits: a kind for programs, a sentence for people.
+//! Why a run waits: a kind for programs, a sentence for people.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use admission::words::units::span;
 use run_protocol::RunId;
 use serde::{Deserialize, Serialize};
 
-/// The reason for which a queued run waits.
+/// Why a queued run waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "waits_for", rename_all = "snake_case")]
 pub enum Waiting {

@@ -21,7 +21,7 @@ pub(crate) struct Item {
     pub(crate) request: RunRequest,
 }
 
-/// Why the input is no batch.
+/// Why the input is not a batch.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ItemsError {
     #[error(transparent)]

@@ -78,13 +78,13 @@ fn a_page_has_no_script_no_request_and_its_own_style_alone() {
     }
 }
 
-/// Whatever is said, the tree of the page is the one that it would be if something harmless had been said.
+/// A page with hostile text has the same elements as a page with harmless text.
 #[test]
 fn what_is_said_adds_no_markup() {
     let hostile =
         "\"'><script>alert(1)</script><img src=x onerror=alert(1)></pre></details>&lt;b&gt;--><!--";
     let harmless = "ooooooooooooooooooooooooooooooooooooooooooooooooooooooo";
-    // Markdown makes elements of its own of markup that stands in a line, so that is compared where there is none.
+    // Markdown turns inline markup into its own elements, so this comparison leaves out Markdown text.
     let without_texts = |text: &str| {
         let mut conversation = rich_with_everywhere(text);
         for message in &mut conversation.messages {

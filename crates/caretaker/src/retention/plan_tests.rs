@@ -60,8 +60,8 @@ fn a_run_that_continued_one_that_stays_stays_too() {
 }
 
 proptest! {
-    /// Whatever is asked for: nothing that is needed goes, no session loses its last run before an earlier one, and what is
-    /// left fits, unless only what is needed is left of the oldest.
+    /// For any criteria: the plan removes no needed run, removes a session's last run only after the earlier ones, and
+    /// the rest fits, unless no other run may go.
     #[test]
     fn nothing_that_is_needed_goes(
         needed in vec(any::<bool>(), 1..25),

@@ -11,7 +11,7 @@ use run_protocol::RunId;
 
 use super::pins;
 
-/// A run that is being removed has a name that is no run's.
+/// While Caretaker removes a run, its directory has a name that no run can have.
 const GOING: &str = ".going-";
 
 /// Why a run could not be removed.

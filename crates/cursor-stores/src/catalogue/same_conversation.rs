@@ -16,7 +16,7 @@ pub(crate) fn place_of(head: &Head, heads: &[Head], of_same_id: &[usize]) -> Opt
     if is_of_sdk(head) {
         return places.find(|place| agree(&heads[*place], head));
     }
-    // A transcript lies beside the store of its conversation.
+    // A transcript is next to the store of its conversation.
     let projects: Vec<&Path> = head.origins.iter().filter_map(project).collect();
     let is_beside = |place: &usize| {
         let mut others = heads[*place].origins.iter().filter_map(project);

@@ -152,7 +152,7 @@ fn missing_blobs_of_the_real_stores_are_named() {
     assert!(new.findings.iter().any(|finding| finding.severity() == Severity::Memory));
     for finding in &new.findings {
         let StoreFinding::Dangling { id, .. } = finding else { panic!("{finding:?}") };
-        assert!(absent.contains(id), "{id} is not among the missing of the manifest");
+        assert!(absent.contains(id), "the manifest does not list {id} as missing");
     }
 }
 

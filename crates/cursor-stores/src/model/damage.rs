@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Damage {
     /// The affected part, in the words of the store: `message 12`, `turns[3]`, `bubbleId:…`.
     pub place: String,
-    /// What is wrong with it, as a clause without a full stop.
+    /// The problem, as a clause without a full stop.
     pub what: String,
 }
 

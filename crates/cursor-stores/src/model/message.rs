@@ -147,7 +147,7 @@ pub enum Part {
         /// The error, in the store's words.
         text: String,
     },
-    /// A part of a kind that this build does not know, as the store has it.
+    /// A part of an unknown kind, exactly as the store keeps it.
     Unknown {
         /// The store's word for it.
         kind: String,

@@ -2,7 +2,7 @@
 //! at any time.
 //!
 //! ```text
-//!   words ──► their trigrams ──► FTS5: sections that have them all ──► those are searched as ever
+//!   words ──► their trigrams ──► FTS5: sections that have them all ──► the usual search in only those
 //! ```
 //!
 //! The index keeps no text, only which sequences of three letters a section has. So it is small, and every match is

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use crate::chat::BlobId;
 
-/// How many leading bits of an id are checked before the id itself. The table of these bits fits into a cache. With
-/// twenty thousand ids, two of a hundred random places pass.
+/// The search compares this many leading bits before the whole id. The table of these bits fits into a cache. With
+/// twenty thousand ids, 2% of random positions pass this first check.
 const PREFIX_BITS: u32 = 20;
 const PREFIX_NIBBLES: usize = PREFIX_BITS as usize / 4;
 const ID_BYTES: usize = 32;

@@ -80,8 +80,8 @@ impl Staging {
         bucket.parent().map_or(Ok(()), sync_directory)
     }
 
-    /// Exchanges the session with another, in one step where the file system supports that. The other session is here
-    /// then, until it is exchanged back or dropped.
+    /// Swaps the session with another, in one step if the file system supports that. Then this directory holds the
+    /// other session, until the caller swaps it back or drops it.
     pub(crate) fn exchange(&self, target: &Path) -> io::Result<()> {
         sync_directory(&self.session())?;
         match renameat_with(CWD, self.session(), CWD, target, RenameFlags::EXCHANGE) {

@@ -9,7 +9,7 @@ use crate::lines::{Line, LineReader, MAX_LINE_BYTES};
 pub(super) struct Speech {
     pub(super) speaker: Speaker,
     pub(super) body: String,
-    /// The line that it begins at.
+    /// The line where it begins.
     pub(super) line: u64,
     /// The speech was longer than the limit.
     pub(super) is_cut: bool,

@@ -103,7 +103,7 @@ pub enum RunState {
     },
     /// The run waits for a session or a workspace.
     Waiting {
-        /// What the run waits for, in one sentence.
+        /// Why the run waits, in one sentence.
         reason: String,
     },
     /// The shim sets up the sandbox.

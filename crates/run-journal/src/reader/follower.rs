@@ -36,7 +36,7 @@ pub struct Follower {
     socket_not_before: Option<Instant>,
     /// The number of quick checks of the lock that are left.
     n_lock_checks: u32,
-    /// The journal's length when the caller last heard of it.
+    /// The journal's length at the last check.
     known_length: u64,
 }
 

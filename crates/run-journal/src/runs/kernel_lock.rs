@@ -106,8 +106,8 @@ impl KernelLock {
         Ok((found.dev(), found.ino()) == (locked.dev(), locked.ino()))
     }
 
-    /// Takes the lock once more, which changes nothing for one who has it. `false` if it is another's by now: a network
-    /// file system whose server restarted may have given it away.
+    /// Takes the lock again, which changes nothing if we have it. `false` if another process has it now: a network
+    /// file system may give a lock away when its server restarts.
     pub fn is_still_held(&self) -> io::Result<bool> {
         match fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_WRLCK))) {
             Ok(_) => Ok(true),

@@ -17,8 +17,8 @@
 //!   (`expose`, `allow_host`, `after`, `after_ok`, `widen`) are joined; lists that choose (`mcp`, `mcp_from_repo`,
 //!   `agent_flags`) are replaced. Switches stay on, unless a later layer has the opposite one.
 //! - **Never wider:** a continued run starts from its earlier run, not from the configuration and the profile, which may
-//!   allow more by now. Admission compares the new spec with the spec of the earlier run. Whatever allows more must be
-//!   named in `widen`, or admission refuses the run.
+//!   allow more by now. Admission compares the new spec with the spec of the earlier run. The user must name every
+//!   wider bound in `widen`, or admission refuses the run.
 
 mod reading;
 
@@ -349,7 +349,7 @@ fn chosen<T>(below: Vec<T>, above: Vec<T>) -> Vec<T> {
     if above.is_empty() { below } else { above }
 }
 
-/// What the agent may do: only read, or change files.
+/// The agent's mode: it may only read, or also change files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, utoipa::ToSchema)]
 #[schema(rename_all = "snake_case")]
 pub enum Mode {

@@ -294,7 +294,7 @@ impl Exchange {
             Exchanged::CarriedBack { .. } => {
                 tracing::info!("the agent renewed its login; the user's file has the new tokens");
             }
-            Exchanged::HandedIn => tracing::info!("the user's login changed; the agent has it too"),
+            Exchanged::HandedIn => tracing::info!("the user's login changed; the agent got it too"),
             Exchanged::Dropped { reason, .. } => {
                 tracing::warn!(?reason, "the agent changed its login; the user's stays");
             }

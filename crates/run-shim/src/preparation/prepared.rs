@@ -169,7 +169,7 @@ impl Prepared {
         }
     }
 
-    /// Starts to keep the agent's copy of the login and the user's own the same.
+    /// Starts to keep the agent's copy of the login in sync with the user's login.
     pub(crate) fn keep_logins_the_same(&self, events: &mpsc::Sender<RunEvent>) {
         self.login.iter().for_each(|login| login.keep_the_same(events.clone()));
     }

@@ -100,7 +100,7 @@ fn wait_for_end(signals: &SigSet, payload: Pid) -> Option<i32> {
         while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             match status {
                 WaitStatus::Exited(pid, code) if pid == payload => return Some(code),
-                // The same code as from a shell or bubblewrap.
+                // A shell and bubblewrap return the same code.
                 WaitStatus::Signaled(pid, signal, _) if pid == payload => {
                     return Some(128 + signal as i32);
                 }

@@ -132,7 +132,7 @@ fn end_first(record: &SandboxRecord) -> io::Result<bool> {
     let limit = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
     match poll(&mut [PollFd::new(&first, PollFlags::IN)], Some(&limit))? {
         0 => Err(io::Error::other(format!(
-            "process {} of the sandbox was killed and does not die",
+            "killed process {} of the sandbox, but it did not exit",
             record.pid
         ))),
         _ => Ok(true),

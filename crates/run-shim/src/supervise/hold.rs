@@ -30,7 +30,7 @@ type PostedEntryHelper = Result<EntryHelper, EntryError>;
 
 /// The reason why the agent was not released.
 pub(crate) enum NotLaunched {
-    /// An order, the clock, or a journal that cannot be written ended the run.
+    /// An order, a time limit, or a failed journal write ended the run.
     Ended(Ending),
     Failed(LaunchError),
 }

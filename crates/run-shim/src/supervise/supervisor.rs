@@ -18,8 +18,8 @@ use crate::supervise::run_state::{Effect, Ending, Input, Moment, RunState};
 const LOOK_SOONEST: Duration = Duration::from_secs(1);
 /// The longest interval. The run also checks before each append.
 const LOOK_LATEST: Duration = Duration::from_secs(5);
-/// A run near its deadline checks after this part of the remaining time. The less time it has, the more it matters to notice
-/// that the shim itself did not run.
+/// Near its deadline, a run checks again after a tenth of the remaining time. The less time is left, the sooner it must
+/// notice that the shim itself did not run for a while.
 const PART_OF_THE_REST: u32 = 10;
 
 /// The interval until an idle run checks again.

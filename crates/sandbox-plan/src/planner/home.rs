@@ -151,7 +151,7 @@ impl Planner<'_> {
         for (path, need, origin) in programs.chain(tools) {
             exposures.extend(self.exposure(path, need, origin, workspace)?);
         }
-        // A link must exist before anything below it. What is below a shown directory is already inside.
+        // A link must exist before anything below it. Everything below a shown directory is already inside.
         exposures.sort_by_key(|exposure| exposure.path.components().count());
         Ok(exposures)
     }

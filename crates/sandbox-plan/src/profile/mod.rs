@@ -257,7 +257,7 @@ fn read(name: &str, text: &str) -> Result<(Option<String>, Head, Option<Rules>),
 }
 
 impl Rules {
-    /// Returns the line that lets a variable of the host in.
+    /// Returns the profile line that lets a host variable into the sandbox.
     pub(crate) fn passes(&self, name: &OsStr) -> Option<&Origin> {
         if values::never_inherited(name) {
             return None;

@@ -356,7 +356,7 @@ fn relative_path(text: &str) -> Result<PathBuf, String> {
 fn plain_relative(text: &str) -> Option<PathBuf> {
     let path = Path::new(text);
     let plain = path.components().all(|component| matches!(component, Component::Normal(_)));
-    // `components` accepts `a//b`, `a/./b` and `a/`. Only a plain path is the same after it.
+    // `components` also accepts `a//b`, `a/./b` and `a/`. Only a plain path comes out unchanged.
     let again: PathBuf = path.components().collect();
     (plain && !text.is_empty() && !text.contains('\0') && again.as_os_str() == text)
         .then_some(again)

@@ -53,7 +53,7 @@ fn the_host_is_not_visible_and_not_writable() {
     ));
     assert_eq!(done, "");
 
-    // The top of the host has only these, and the path to the test's temporary directory.
+    // Inside, `/` has only these names, and the first part of the path to the test's home.
     let way = scene.home().components().nth(1).unwrap().as_os_str().to_string_lossy().into_owned();
     let known = "bin dev etc lib lib32 lib64 libx32 nix proc run sbin tmp usr".split(' ');
     let known: Vec<&str> = known.chain([way.as_str()]).collect();

@@ -14,7 +14,7 @@ use crate::process::ending::Ending;
 use crate::session_store::{ToolCallRecord, ToolResultRecord};
 use crate::tools::{self, PreparedCall, ToolRequest, ToolRun};
 
-/// How long `until` calls a tool again and again.
+/// `until` repeats a tool call for at most this long.
 const LONGEST_UNTIL: Duration = Duration::from_secs(300);
 const BETWEEN_CALLS: Duration = Duration::from_millis(250);
 

@@ -69,7 +69,7 @@ impl Repository {
             Err(source) => return Err(RepositoryError::Read { path: dot_git, source }),
         };
         if found == FileType::Directory {
-            // Git skips a `.git` that is no repository, and goes on above.
+            // Git skips a `.git` that is not a repository, and looks in the parent directory.
             let is_one = ["HEAD", "objects", "refs"]
                 .iter()
                 .all(|name| dot_git.join(name).symlink_metadata().is_ok());

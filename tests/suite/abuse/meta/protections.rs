@@ -21,8 +21,8 @@ pub(super) enum Off {
     Filter(&'static str),
     /// One system call, in all filters.
     Call(i64),
-    /// Something exists that would make the shim refuse to start or to release the run. A shell makes it in the home
-    /// directory, `$home`.
+    /// The shim's refusal to start or release a run. The shell command makes something in the home directory, `$home`,
+    /// that the shim would refuse.
     Refusal(&'static str),
     /// Bubblewrap gets the shim's environment.
     EmptyEnvironment,

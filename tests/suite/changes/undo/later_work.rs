@@ -139,7 +139,7 @@ fn an_undo_to_a_checkpoint_keeps_later_work() {
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(read(&stage, "lines"), "one\n2\n3\n4\nfive\n6\n7\n8\n9\n");
     assert!(!stage.workspace().join("made").exists());
-    // From there back to the start: the base is the checkpoint now.
+    // The next undo goes from the checkpoint back to the start, so the checkpoint is its base.
     let (code, said) = undo(&stage, &[&run]);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(read(&stage, "lines"), "1\n2\n3\n4\nfive\n6\n7\n8\n9\n");

@@ -77,7 +77,7 @@ fn runs_of(host: &Host, group: &str) -> Result<Vec<RunOverview>, CommandError> {
 /// The runs of one group, the oldest first. Empty if all were removed and only the group's record is left.
 fn known_runs_of(host: &Host, group: &str) -> Result<Vec<RunOverview>, CommandError> {
     runs_of(host, group).or_else(|error| {
-        // A text that is no name must not become the name of a file.
+        // Only a valid group name may become a file name.
         let is_name = group.parse::<RunName>().is_ok();
         let is_known = is_name && GroupRecord::read(&host.state, group) != GroupRecord::default();
         if is_known { Ok(Vec::new()) } else { Err(error) }

@@ -52,7 +52,7 @@ impl NetworkSummary {
     pub(crate) fn observe(&mut self, event: RunEvent) {
         match event {
             RunEvent::SandboxReady { network, .. } => self.mode = network,
-            // The lookup of a name is no connection.
+            // A name lookup is not a connection.
             RunEvent::NetAllowed { via: NetVia::Dns, .. } => {}
             RunEvent::NetAllowed { host, port, count, .. } => {
                 *self.allowed.entry((host, port)).or_default() += count;

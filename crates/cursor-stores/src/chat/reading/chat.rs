@@ -64,7 +64,7 @@ pub(crate) fn read(
     Ok(reading.conversation)
 }
 
-/// Reads everything in one read, so that it comes from one moment.
+/// Reads everything in one read, so that all of it shows the store at the same moment.
 pub(crate) fn read_from(
     store: &ChatStore,
     head: &Head,

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WireField<'a> {
     pub(crate) number: u64,
-    /// All bytes of the field, its number and its length included.
+    /// All bytes of the field, including its number and its length.
     pub(crate) raw: &'a [u8],
     pub(crate) value: WireValue<'a>,
 }

@@ -16,7 +16,7 @@ pub(crate) const MAX_REFERENCES: usize = 500_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EarlierStates {
     Follow,
-    /// An earlier state holds nothing that the latest state lacks, unless the user edited it away.
+    /// The latest state has everything that an earlier state has, except what the user removed by editing.
     Skip,
 }
 

@@ -84,8 +84,8 @@ fn find_prompts(pool: &Pool) -> RowsByRequest {
     rows
 }
 
-/// Finds what the model got in the turns that name their request. If bubbles of a turn hold an answer, the messages
-/// must share some of it: nothing else separates the rows of two conversations that were written at the same time.
+/// Finds the messages that the model got in the turns that name their request. If a turn shows an answer, the messages
+/// must share a part of it. Nothing else tells apart the rows of two conversations that Cursor wrote at the same time.
 pub(crate) fn find_by_request(
     pool: &Pool,
     prompts: &PromptRows,

@@ -44,7 +44,7 @@ pub(crate) type VisitValues<'a> = dyn FnMut(&[(&str, ValueRef<'_>)]) -> ControlF
 pub(crate) enum Columns {
     /// The columns for a list.
     Listed,
-    /// The columns that are used.
+    /// The columns that this code knows.
     Known,
     All,
 }

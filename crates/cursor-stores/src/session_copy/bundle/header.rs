@@ -61,8 +61,8 @@ pub struct BundleOrigin {
 }
 
 impl BundleHeader {
-    /// Takes only harmless keys from the row. An unknown key may be a secret, and permissions of the first machine are
-    /// not for the second.
+    /// Takes only harmless keys from the row. An unknown key may be a secret, and the second machine must not get the
+    /// first machine's permissions.
     pub(crate) fn new(
         session: &str,
         root: BlobId,

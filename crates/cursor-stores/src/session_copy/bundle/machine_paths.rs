@@ -50,7 +50,7 @@ impl MachinePaths {
 pub(crate) enum PathChange<'a> {
     /// Paths leave their machine: those below the workspace become relative to it, others stay behind.
     Departure(&'a MachinePaths),
-    /// Paths arrive at another machine: those below the workspace go below its workspace, and none leads out of it.
+    /// Paths arrive on another machine: workspace paths move below its workspace. No path may lead outside it.
     Arrival { workspace: &'a str },
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Moved<'a> {
     forms: HashMap<BlobId, Vec<Form>>,
     /// The new ids of blobs that may hold paths.
     becomes: HashMap<(BlobId, BlobKind), BlobId>,
-    /// Contents and figures that name a path of the machine.
+    /// File contents and token counts that name a path on the source machine.
     forbidden: HashSet<BlobId>,
 }
 

@@ -21,7 +21,7 @@ fn only_blobs_that_nothing_names_are_dropped() {
             let dropped = collect(&directory, &chats.path(), &[], Original::Dropped).unwrap();
             assert_eq!((dropped.n_blobs, dropped.n_bytes), (told.n_blobs, told.n_bytes));
             assert_same_talk(&chats.read(ID), &whole);
-            assert!(meta_of(&directory) == meta, "the row, its key included, is as it was");
+            assert!(meta_of(&directory) == meta, "neither the row nor its key changed");
             let after = droppable(&directory.join("store.db"), &[]).unwrap();
             assert_eq!((after.n_blobs, after.n_all_blobs), (0, told.n_all_blobs - told.n_blobs));
             assert!(!directory.join("store.db-wal").exists(), "no log of the old one stays");

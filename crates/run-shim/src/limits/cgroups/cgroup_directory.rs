@@ -75,7 +75,7 @@ impl Drop for CgroupDirectory {
         for attempt in 0..REMOVALS {
             match std::fs::remove_dir(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                    // The namespace's end has already killed all processes. This is for any that remain.
+                    // The kernel killed all processes when the namespace ended. This kills any that remain.
                     if attempt == 1 {
                         self.set("cgroup.kill", "1").ok();
                     }

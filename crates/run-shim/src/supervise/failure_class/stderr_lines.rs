@@ -1,7 +1,7 @@
 //! The lines of stderr that may name a cause: without colours, stack frames and mirrored stdout.
 
-/// The longest known message has ten kilobytes. A longer line is a piece of a mirrored event. Such a piece may fill all of the
-/// sixteen kilobytes that the shim keeps of stderr.
+/// The longest known message is ten kilobytes long. A longer line is a piece of a mirrored event. Such a piece may fill
+/// all sixteen kilobytes of stderr that the shim keeps.
 const MOST_LINE_BYTES: usize = 15 * 1024;
 
 /// Returns the lines that may name a cause, last line first, without escape sequences and outer spaces.

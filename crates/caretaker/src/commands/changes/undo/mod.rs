@@ -51,14 +51,14 @@ Examples:
   caretaker undo - --dry-run      what would change, and which files conflict
   caretaker undo - --yes          leave conflicting files alone, and undo the rest
   caretaker undo - --to parsed    only what the run did after the agent's checkpoint `parsed`
-  caretaker undo - --redo         bring it back; once more undoes it again")]
+  caretaker undo - --redo         bring it back; a second `--redo` undoes it again")]
 pub(crate) struct Args {
     /// The run.
     run: String,
     /// Go back only to a checkpoint that the agent made with its tool `checkpoint`: its label or its number.
     #[arg(long, value_name = "LABEL", conflicts_with = "redo")]
     to: Option<String>,
-    /// Bring back what the last undo of this run took; once more undoes it again. Later changes stay.
+    /// Bring back what the last undo of this run took; a second `--redo` undoes it again. Later changes stay.
     #[arg(long)]
     redo: bool,
     /// Show what would change, and change nothing.

@@ -18,7 +18,7 @@ use crate::view::changes::change_view::{self, ChangedPath, PathAndReason};
 
 /// The most paths in JSON.
 const MOST_PATHS: usize = 10_000;
-/// The most conflicts and merged files that are shown; the rest is counted.
+/// The report shows at most this many conflicts and merged files, and counts the rest.
 const MOST_NOTES: usize = 200;
 
 /// The result, as `--json` prints it.

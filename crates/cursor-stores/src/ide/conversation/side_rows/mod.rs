@@ -267,7 +267,7 @@ fn alone(family: &str, row_id: &str, parts: Vec<Part>) -> Bubble {
     bubble
 }
 
-/// The code blocks of a composer, each with the URI of its file. Builds keep them as lists, or by number.
+/// The code blocks of a composer, each with the URI of its file. Some builds keep a list, others an object by number.
 fn code_blocks(composer: &Json) -> Vec<(&str, &Json)> {
     let files = composer["codeBlockData"].as_object().into_iter().flatten();
     files
