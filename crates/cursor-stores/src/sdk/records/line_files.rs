@@ -46,7 +46,7 @@ impl LineFiles {
         damage: &mut Vec<Damage>,
     ) -> Result<Vec<Agent>, PlainFileError> {
         let is_wanted = |agent: &Agent| id.is_none_or(|id| id == agent.id);
-        self.latest(AGENTS, id, damage, &|document| {
+        self.latest(AGENTS, id, damage, |document| {
             let agent = Agent::from_document(document).filter(is_wanted)?;
             Some((agent.id.clone(), agent))
         })
@@ -59,7 +59,7 @@ impl LineFiles {
         damage: &mut Vec<Damage>,
     ) -> Result<Vec<Run>, PlainFileError> {
         let is_wanted = |run: &Run| agent_id.is_none_or(|id| id == run.agent_id);
-        self.latest(RUNS, agent_id, damage, &|document| {
+        self.latest(RUNS, agent_id, damage, |document| {
             let run = Run::from_document(document).filter(is_wanted)?;
             Some((run.id.clone(), run))
         })
@@ -71,7 +71,7 @@ impl LineFiles {
         name: &str,
         agent_id: Option<&str>,
         damage: &mut Vec<Damage>,
-        read: &dyn Fn(&Map<String, Json>) -> Option<(String, T)>,
+        read: impl Fn(&Map<String, Json>) -> Option<(String, T)>,
     ) -> Result<Vec<T>, PlainFileError> {
         let mut latest = BTreeMap::new();
         self.visit_objects(name, agent_id.as_slice(), damage, &mut |document| {
