@@ -187,8 +187,10 @@ impl RunWatch {
             let gone = self.table().watched.remove(&watch);
             return gone.into_iter().for_each(|(run, _)| self.look(run));
         }
-        let Table { inboxes, arrivals, ref watched, .. } = *self.table();
-        let watched = watched.get(&watch).copied();
+        let (inboxes, arrivals, watched) = {
+            let table = self.table();
+            (table.inboxes, table.arrivals, table.watched.get(&watch).copied())
+        };
         match (&change.name, watched) {
             (Some(name), _) if inboxes == Some(watch) => {
                 let session = session_of(name);
