@@ -1,11 +1,11 @@
 //! The request for a run: the one type that the command line, the API, batches and continued runs fill in.
 //!
-//! A new flag is one field here. Its doc comment is the help text; clap reads the field from the command line, serde reads it
-//! from requests and from lines of `--each`, and `over` says how layers combine in it.
+//! A new flag is one field here. Its doc comment is the help text; clap reads the field from the command line, serde
+//! reads it from requests and from lines of `--each`, and `over` defines how layers combine in it.
 //!
 //! # How layers combine
 //!
-//! Each source makes a [`RunRequest`], and [`RunRequest::combine`] lays them on each other:
+//! Each source makes a [`RunRequest`], and [`RunRequest::combine`] combines them as layers:
 //!
 //! ```text
 //!   a new session        profile (limits) < configuration < flags of the command, or the API's request < line of `--each`
@@ -13,9 +13,9 @@
 //! ```
 //!
 //! - A field that a layer leaves out changes nothing.
-//! - If two layers set the same field, the later one wins. `labels`, `env` and `secret` win name by name; lists that add
-//!   (`expose`, `allow_host`, `after`, `after_ok`, `widen`) are joined; lists that choose (`mcp`, `mcp_from_repo`,
-//!   `agent_flags`) are replaced. Switches stay on, unless a later layer has the opposite one.
+//! - If two layers set the same field, the later one wins. `labels`, `env` and `secret` are replaced name by name;
+//!   lists that add (`expose`, `allow_host`, `after`, `after_ok`, `widen`) are joined; lists that choose (`mcp`,
+//!   `mcp_from_repo`, `agent_flags`) are replaced. Switches stay on, unless a later layer has the opposite one.
 //! - **Never wider:** a continued run starts from its earlier run, not from the configuration and the profile, which may
 //!   allow more by now. Admission compares the new spec with the spec of the earlier run. The user must name every
 //!   wider bound in `widen`, or admission refuses the run.
@@ -40,7 +40,7 @@ use crate::{
     AgentKind, AgentMode, AllowedHost, Bound, NetworkMode, RunSpec, ToolApproval, UserMcpFiles,
 };
 
-/// The request for a run. Every field may be left out; the names are those of the flags of `caretaker run`.
+/// The request for a run. Every field may be left out; the names are the flag names of `caretaker run`.
 #[derive(
     Debug, Clone, Default, PartialEq, clap::Args, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -215,7 +215,7 @@ impl RunRequest {
         layers.into_iter().fold(Self::default(), |below, layer| layer.over(below))
     }
 
-    /// This layer on top of another.
+    /// Puts this layer on top of another.
     fn over(self, below: Self) -> Self {
         let servers = if self.chooses_user_servers() { &self } else { &below };
         let (user_mcp, no_user_mcp) = (servers.user_mcp, servers.no_user_mcp);
@@ -269,8 +269,9 @@ impl RunRequest {
         }
     }
 
-    /// The request that asks for what a run had: the lowest layer of the run that continues or repeats it. Name, session,
-    /// workspace and start time belong to that run alone, and no file has its secrets.
+    /// A request for the same settings as an earlier run: the lowest layer of the run that continues or repeats it. It
+    /// leaves out name, session, workspace and start time, which belong to that run alone, and secrets, which no file
+    /// has.
     pub fn of_run(spec: &RunSpec) -> Self {
         let RunSpec { limits, resources, queue, .. } = spec;
         let only = spec.user_mcp.as_ref().and_then(|files| files.only.clone());
@@ -413,7 +414,7 @@ impl From<Option<AgentMode>> for Mode {
 }
 
 impl NetworkMode {
-    /// clap's parser of the mode's word.
+    /// clap's parser for the mode's word.
     pub fn parser() -> impl TypedValueParser<Value = Self> {
         words(&[("allowlist", Self::Allowlist), ("none", Self::None), ("host", Self::Host)])
     }
@@ -427,7 +428,7 @@ impl Bound {
     }
 }
 
-/// A parser of a few words. clap's own parser for enums would print the variants' doc comments in the help.
+/// A parser for a few words. clap's own parser for enums would print the variants' doc comments in the help.
 fn words<T: Copy + Send + Sync + 'static>(
     known: &'static [(&'static str, T)],
 ) -> impl TypedValueParser<Value = T> {
