@@ -8,7 +8,7 @@
 //!   ps, resolve ────► RunOverview (head and tail of a journal) ──► RunIndex (index.db, derived, may be deleted)
 //! ```
 //!
-//! A journal is a text file, one JSON object a line:
+//! A journal is a text file, one JSON object per line:
 //!
 //! ```text
 //!   {"journal":1,"run":"…","epoch":1,"at":1790000000000}            first line, and first of each later epoch

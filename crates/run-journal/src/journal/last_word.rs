@@ -1,4 +1,4 @@
-//! The last line of a journal: it decides what may be done with the run.
+//! The last line of a journal: it decides what Caretaker may do with the run.
 
 use std::fs::File;
 use std::io;
