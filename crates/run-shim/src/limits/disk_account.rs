@@ -50,7 +50,7 @@ impl DiskAccount {
         self.sums.journal.load(Ordering::Relaxed).saturating_add(other)
     }
 
-    /// Returns the limit that is reached, if any. Zero means no limit.
+    /// Returns the limit that the run reached, if any. Zero means no limit.
     pub(crate) fn met(&self, most_journal: u64, most_disk: u64) -> Option<LimitKind> {
         let is_over = |sum: u64, most: u64| most > 0 && sum > most;
         if is_over(self.sums.journal.load(Ordering::Relaxed), most_journal) {

@@ -1,8 +1,8 @@
 //! Lets a child enter the control groups of its run before it becomes bubblewrap.
 //!
-//! Everything that bubblewrap starts is then in the groups from the beginning. Moving processes later makes the kernel delay
-//! every fork and every exit on the machine until all processors have passed a quiet point, which takes milliseconds. A single
-//! thread that moves itself does not wait.
+//! Everything that bubblewrap starts is then in the groups from the beginning. Moving processes later makes the kernel
+//! delay every fork and every exit on the machine until all processors have passed an RCU quiescent state, which takes
+//! milliseconds. A single thread that moves itself does not wait.
 
 #![expect(unsafe_code, reason = "code between fork and exec, which no safe crate offers for this")]
 
@@ -11,7 +11,7 @@ use std::io::Write;
 
 use tokio::process::Command;
 
-/// The open files with which a thread moves itself into the groups of a run. Empty if that is not possible.
+/// The open files that a thread uses to move itself into the groups of a run. Empty if that is not possible.
 #[derive(Debug, Default)]
 pub(crate) struct Entrance(Vec<File>);
 

@@ -66,7 +66,7 @@ impl Claims {
         ["iat", "time"].into_iter().find_map(|name| seconds(self.0.get(name)?))
     }
 
-    /// Tells whether this token was issued before the other one, or expires before it.
+    /// Returns whether this token was issued before the other one, or expires before it.
     pub(super) fn is_older_than(&self, other: &Self) -> bool {
         let is_less = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (Some(one), Some(other)) => one < other,
@@ -76,7 +76,7 @@ impl Claims {
         is_less(self.issued(), other.issued()) || is_less(self.expires(), other.expires())
     }
 
-    /// Tells whether the token expired or expires soon. `None` if it does not say when.
+    /// Returns whether the token expired or expires soon. `None` if it does not say when.
     pub(super) fn is_near_its_end(&self, now: u64) -> Option<bool> {
         let expires = self.expires()?;
         let life = self.issued().and_then(|issued| expires.checked_sub(issued));

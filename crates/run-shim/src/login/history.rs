@@ -98,7 +98,7 @@ impl LoginHistory {
         files::replace(&path, &serde_json::to_vec(self)?, || true).map(drop)
     }
 
-    /// Tells whether a token was in a replaced login.
+    /// Returns whether a token was in a replaced login.
     pub(super) fn has_token(&self, file: &Path, token: &str) -> bool {
         let hash = hash_of(token.as_bytes());
         let is_remembered =

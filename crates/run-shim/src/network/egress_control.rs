@@ -17,7 +17,7 @@ const MOST_LOOKUPS: usize = 16;
 /// After so many refused connections it is a flood, and the run ends. No honest program tries that often.
 const FLOOD: u64 = 1_000;
 
-/// The reason why the shim refused an attempt.
+/// Why the shim refused an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refused {
     pub(super) reason: NetRefusal,

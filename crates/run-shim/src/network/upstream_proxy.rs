@@ -23,7 +23,7 @@ pub struct UpstreamProxy {
     credentials: Option<String>,
 }
 
-/// The reason why the shim cannot use a proxy. It does not repeat the proxy, which may have a password in it.
+/// Why the shim cannot use a proxy. It does not repeat the proxy, which may have a password in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpstreamProxyError {

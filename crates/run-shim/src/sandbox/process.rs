@@ -33,7 +33,7 @@ pub(crate) struct SandboxProcess {
     record: SandboxRecord,
     /// Ends the agent of a keeper that died first.
     ends_kept: Option<JoinHandle<()>>,
-    /// The time when the shim saw that the namespace is dead.
+    /// When the shim saw that the namespace is dead.
     dead_since: Option<Instant>,
 }
 
@@ -60,7 +60,7 @@ impl StatusLines {
 }
 
 impl SandboxProcess {
-    /// Takes a bubblewrap that has reported the first process of its namespace.
+    /// Wraps a bubblewrap that has reported the first process of its namespace.
     pub(super) async fn new(
         bwrap: Child,
         status: StatusLines,
@@ -83,7 +83,7 @@ impl SandboxProcess {
         }
     }
 
-    /// The host's id of the namespace's first process.
+    /// The host pid of the namespace's first process.
     pub(super) fn first(&self) -> Pid {
         self.first.pid
     }
@@ -92,12 +92,12 @@ impl SandboxProcess {
         &self.record
     }
 
-    /// Tells whether the namespace lives.
+    /// Returns whether the namespace lives.
     pub(super) fn is_alive(&self) -> bool {
         self.first.is_alive()
     }
 
-    /// Tells whether bubblewrap lives. If the shim dies, bubblewrap ends the sandbox.
+    /// Returns whether bubblewrap lives. If the shim dies, bubblewrap ends the sandbox.
     pub(super) fn is_held(&mut self) -> bool {
         matches!(self.bwrap.try_wait(), Ok(None))
     }
@@ -170,15 +170,16 @@ impl SandboxProcess {
         self.bwrap.wait().await
     }
 
-    /// If bubblewrap or the keeper is gone, ends what it left. For a loop that never reaches the wait, because the agent prints
-    /// without end.
+    /// If bubblewrap or the keeper is gone, ends the processes that it left. A loop calls this if it never reaches the
+    /// wait, because the agent prints without end.
     pub(crate) fn end_if_unheld(&mut self) {
         if !self.is_held() {
             self.end_what_is_left();
         }
     }
 
-    /// Ends what is left if bubblewrap died before it bound the sandbox to its life, or a keeper died before its agent.
+    /// Ends the remaining processes if bubblewrap died before it bound the sandbox to its life, or a keeper died before
+    /// its agent.
     fn end_what_is_left(&mut self) {
         match self.record.ends {
             Ends::WithItsFirst => self.first.signal(Signal::KILL),
@@ -215,7 +216,7 @@ impl SandboxProcess {
 }
 
 impl Drop for SandboxProcess {
-    /// Kills a sandbox whose end was not awaited.
+    /// Kills a sandbox if the shim did not wait for its end.
     fn drop(&mut self) {
         self.first.signal(self.record.ends.signal());
     }

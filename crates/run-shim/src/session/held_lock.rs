@@ -119,7 +119,7 @@ impl HeldLock {
         self.note.generation
     }
 
-    /// Tells whether the lock still protects anything. It does not if its file was deleted or replaced, because other runs then
+    /// Returns whether the lock still protects anything. It does not if its file was deleted or replaced, because other runs then
     /// lock another file. It does not either if another run has or had it since. If in doubt, the lock counts as lost.
     pub(crate) fn is_current(&self) -> bool {
         self.check_current().unwrap_or(false)

@@ -32,7 +32,7 @@ impl LeaseWatch {
         Self { lease, seen: None }
     }
 
-    /// Tells whether the run still has the session.
+    /// Returns whether the run still has the session.
     pub(crate) fn is_ours(&mut self) -> bool {
         // First the stamp, then the look: the next call notices a change in between.
         let stamp = Stamp::of(self.lease.path());

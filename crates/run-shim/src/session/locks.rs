@@ -43,7 +43,7 @@ pub(crate) struct Taken {
     workspace: HeldLock,
 }
 
-/// The reason why a run cannot have its locks. The message names the holder.
+/// Why a run cannot have its locks. The message names the holder.
 #[derive(Debug)]
 pub(crate) enum LockRefusal {
     Session {
@@ -165,7 +165,7 @@ impl RunLocks {
         self.held.as_ref().map(|held| Arc::clone(&held.lease))
     }
 
-    /// Tells whether the run still has the lease. If not, it must not write to the session.
+    /// Returns whether the run still has the lease. If not, it must not write to the session.
     pub(crate) fn is_current(&self) -> bool {
         self.held.as_ref().is_some_and(|held| held.lease.is_current())
     }
@@ -270,7 +270,7 @@ pub struct WorkspaceHold {
     _lock: HeldLock,
 }
 
-/// The reason why a workspace's lock cannot be taken.
+/// Why a workspace's lock cannot be taken.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct WorkspaceBusy(LockRefusal);

@@ -45,7 +45,7 @@ pub(crate) struct SessionBucket {
     session: OsString,
 }
 
-/// The reason why the shim does not move a store to the user's bucket.
+/// Why the shim does not move a store to the user's bucket.
 #[derive(Debug, thiserror::Error)]
 enum NotAdopted {
     #[error("it is not a store: it has more than plain files")]
@@ -173,7 +173,7 @@ fn rename_to_free(from: &Path, to: &Path) -> Result<(), NotAdopted> {
     }
 }
 
-/// Tells whether a name can only be a session's.
+/// Returns whether a name can only be a session's.
 fn is_plain_name(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');

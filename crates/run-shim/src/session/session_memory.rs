@@ -32,7 +32,7 @@ const LOOKS: usize = 2;
 const SETTLING: Duration = Duration::from_secs(5);
 const SETTLE_LOOK: Duration = Duration::from_millis(20);
 
-/// The reason why the shim does not resume a session.
+/// Why the shim does not resume a session.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResumeRefusal {
     #[error("the session cannot be resumed: {0}")]

@@ -1,4 +1,4 @@
-//! Tells whether a process has a store open for writing. The kernel grants a read lease only if no process has.
+//! Checks whether a process has a store open for writing. The kernel grants a read lease only if no process has.
 //!
 //! The alternative is a scan of all processes. When many runs end together, each shim would scan all the others. No safe crate
 //! offers leases.

@@ -396,7 +396,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Tells whether the kernel has output to read, even if the runtime does not know it yet.
+    /// Returns whether the kernel has output to read, even if the runtime does not know it yet.
     fn has_output(&self) -> bool {
         let mut fds = [PollFd::new(&self.sandbox.stdout, PollFlags::IN)];
         poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n_ready| n_ready > 0)

@@ -180,7 +180,7 @@ fn is_out_of_memory(line: &str) -> bool {
     has_phrase(line, "heap out of memory") || has_phrase(line, "out of memory")
 }
 
-/// Tells whether a line has a code of the agent's RPC protocol, such as `[invalid_argument]`.
+/// Returns whether a line has a code of the agent's RPC protocol, such as `[invalid_argument]`.
 fn has_status_code(line: &str) -> bool {
     let codes = line.split('[').skip(1).filter_map(|rest| rest.split_once(']'));
     codes.into_iter().any(|(code, _)| {

@@ -28,7 +28,7 @@ use crate::supervise::supervisor::Supervisor;
 /// The helper that enters the sandbox's namespaces, if it could be posted.
 type PostedEntryHelper = Result<EntryHelper, EntryError>;
 
-/// The reason why the agent was not released.
+/// Why the agent was not released.
 pub(crate) enum NotLaunched {
     /// An order, a time limit, or a failed journal write ended the run.
     Ended(Ending),

@@ -118,7 +118,7 @@ fn seconds(ms: u64) -> String {
 pub(crate) const UNCOUNTED: &str =
     "; the agent did not report its tokens, so they could not be compared with `--max-tokens`";
 
-/// Tells whether the agent gave a result without an error.
+/// Returns whether the agent gave a result without an error.
 pub(crate) fn has_answered(outcome: &RunOutcome) -> bool {
     matches!(
         outcome,

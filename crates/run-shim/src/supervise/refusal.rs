@@ -10,7 +10,7 @@ use crate::preparation::error::PrepareError;
 use crate::session::locks::LockRefusal;
 use crate::session::session_memory::ResumeRefusal;
 
-/// The reason why the shim refused a run.
+/// Why the shim refused a run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ShimError {
     #[error("the runtime could not be started")]
@@ -29,7 +29,7 @@ pub(crate) enum ShimError {
     Prepare(#[from] PrepareError),
 }
 
-/// The reason why a run ends in `claim` or `prepare`.
+/// Why a run ends in `claim` or `prepare`.
 pub(crate) enum NotBegun {
     /// The starter gets the reason, and nothing of the run is left.
     Refused(ShimError),
@@ -63,7 +63,7 @@ impl ShimError {
         ShimRefusal { exit_code, message: with_causes(self), hint }
     }
 
-    /// Tells whether a new session has not begun.
+    /// Returns whether a new session has not begun.
     pub(crate) fn leaves_session_unbegun(&self) -> bool {
         matches!(self, Self::Locked(_) | Self::Prepare(_))
     }

@@ -20,7 +20,7 @@ const NEEDED: [&str; 2] = ["memory", "pids"];
 /// The period of the processor quota, in microseconds.
 pub(in crate::limits) const CPU_PERIOD_US: u64 = 100_000;
 
-/// Makes the group of a run and sets its limits. An error says why this is impossible.
+/// Makes the group of a run and sets its limits. An error explains why this is impossible.
 pub(in crate::limits) fn create(
     placement: &Placement,
     is_systemds: bool,
@@ -57,7 +57,7 @@ fn candidates(placement: &Placement) -> impl Iterator<Item = &Path> {
     placement.own.ancestors().take_while(|path| path.starts_with(&placement.mount))
 }
 
-/// Tells whether systemd delegated a directory. It delegates the directories of its user managers to them, not to the shim.
+/// Returns whether systemd delegated a directory. It delegates the directories of its user managers to them, not to the shim.
 fn is_delegated(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let says_so = |attribute: &str| {
@@ -98,7 +98,7 @@ fn create_below(
 }
 
 fn cannot_be_had(controller: &str) -> io::Error {
-    io::Error::other(format!("the controller `{controller}` cannot be had there"))
+    io::Error::other(format!("the controller `{controller}` is not available there"))
 }
 
 fn controllers_of(group: &CgroupDirectory) -> io::Result<Vec<String>> {

@@ -32,7 +32,7 @@ unsafe impl Ioctl for GetOwner {
         descriptor: IoctlOutput,
         _: *mut std::ffi::c_void,
     ) -> rustix::io::Result<OwnedFd> {
-        // SAFETY: as above; rustix has turned failures into errors already.
+        // SAFETY: as above; rustix has already turned failures into errors.
         Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
     }
 }
