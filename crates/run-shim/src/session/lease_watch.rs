@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 use crate::session::held_lock::HeldLock;
 
-/// The lease, and its state when the run certainly had it. A `stat` shows whether it may have changed since.
+/// The lease, and the stamp of its file when the run certainly had it. A `stat` shows whether it may have changed
+/// since.
 #[derive(Debug)]
 pub(crate) struct LeaseWatch {
     lease: Arc<HeldLock>,
     seen: Option<Stamp>,
 }
 
-/// Differs if the file was replaced or written.
+/// A fingerprint that differs if a process replaced the file or wrote to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     identity: (u64, u64),
@@ -34,7 +35,7 @@ impl LeaseWatch {
 
     /// Returns whether the run still has the session.
     pub(crate) fn is_ours(&mut self) -> bool {
-        // First the stamp, then the look: the next call notices a change in between.
+        // First the stamp, then the check: the next call notices a change in between.
         let stamp = Stamp::of(self.lease.path());
         if stamp.is_some() && stamp == self.seen {
             return true;
