@@ -29,7 +29,8 @@
 //!
 //! **Invariant:** nothing comes after `ended`: a journal that has it cannot be opened for writing.
 //!
-//! **Invariant:** readers need no lock, keep at most one chunk or one line in memory, and never show an incomplete line.
+//! **Invariant:** readers need no lock, keep at most one chunk or one line in memory, and never show an incomplete
+//! line.
 //!
 //! **Invariant:** nothing here starts or signals a process, or reads the environment.
 

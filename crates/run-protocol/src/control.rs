@@ -15,7 +15,8 @@ pub enum ControlRequest {
     Stop { manner: StopManner },
     /// Stop the run with the stop ladder, so that its session can be resumed. A second request changes nothing.
     Suspend,
-    /// Change which MCP servers the session's agent gets, and write its `mcp.json` again. The shim answers when it has done so.
+    /// Change which MCP servers the session's agent gets, and write its `mcp.json` again. The shim answers when it has
+    /// done so.
     RegenerateMcp(ServerChange),
 }
 

@@ -50,7 +50,8 @@ pub enum RunOutcome {
     LeaseLost,
     /// The shim could not set up the sandbox, or the sandbox was not as planned. The agent did not run.
     SandboxFailed,
-    /// A process on the host removed or replaced a path that a protection was mounted over, so the shim stopped the run.
+    /// A process on the host removed or replaced a path that a protection was mounted over, so the shim stopped the
+    /// run.
     ProtectionLost {
         /// The path.
         path: BytesPath,
@@ -130,7 +131,8 @@ pub enum LimitKind {
         /// The limit.
         most: u64,
     },
-    /// The run added more than allowed to the workspace, to other writable directories of the host, and to its own record.
+    /// The run added more than allowed to the workspace, to other writable directories of the host, and to its own
+    /// record.
     Disk {
         /// The limit in bytes.
         bytes: u64,

@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use crate::{BytesPath, Checkpoint, RunId, UserMcpFiles};
 
-/// The place and the state of a session. The shim replaces the whole record when a run takes the session's lease and when
-/// the run ends; after each end the session can be resumed.
+/// The place and the state of a session. The shim replaces the whole record when a run takes the session's lease and
+/// when the run ends; after each end the session can be resumed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionRecord {
     /// The format's version.

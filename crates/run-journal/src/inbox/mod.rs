@@ -141,8 +141,8 @@ impl Inbox {
         Ok(message)
     }
 
-    /// Takes waiting messages for a run to show to its agent: at most this many messages and about this many bytes, but at
-    /// least one message. Leaves messages that another live run has taken.
+    /// Takes waiting messages for a run to show to its agent: at most this many messages and about this many bytes, but
+    /// at least one message. Leaves messages that another live run has taken.
     pub fn offer(
         &self,
         run: RunId,

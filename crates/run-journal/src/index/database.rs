@@ -106,8 +106,8 @@ pub(crate) struct ReadRun {
 }
 
 impl IndexDatabase {
-    /// Opens the index at `path`. Rebuilds it if it is missing, damaged or of another version. If that fails, or another
-    /// process is rebuilding it, an index in memory takes its place.
+    /// Opens the index at `path`. Rebuilds it if it is missing, damaged or of another version. If that fails, or
+    /// another process is rebuilding it, an index in memory takes its place.
     pub(crate) fn open(path: &Path) -> rusqlite::Result<Self> {
         if let Some(database) = Self::open_valid(path) {
             return Ok(database);
@@ -125,8 +125,8 @@ impl IndexDatabase {
     }
 
     fn open_valid(path: &Path) -> Option<Self> {
-        // SQLite would follow a link and hang on a FIFO. Do not open the file to find out: closing it would release the locks
-        // that other connections of this process hold on it.
+        // SQLite would follow a link and hang on a FIFO. Do not open the file to find out: closing it would release the
+        // locks that other connections of this process hold on it.
         fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
         let connection = connect(path, OpenFlags::empty()).ok()?;
         (version(&connection).ok()? == VERSION).then_some(Self { connection })

@@ -158,8 +158,8 @@ impl RunState {
         self.outcome().is_none()
     }
 
-    /// True if a crash or a shutdown cut the run off. A run with an unreadable record may have succeeded, so it does not
-    /// count.
+    /// True if a crash or a shutdown cut the run off. A run with an unreadable record may have succeeded, so it does
+    /// not count.
     pub fn is_interrupted(&self) -> bool {
         matches!(
             self,
@@ -170,8 +170,8 @@ impl RunState {
 }
 
 impl RunOverview {
-    /// Reads the present state of a run. Fails if the run was removed. A run with damaged files is lost, unless its writer is
-    /// alive.
+    /// Reads the present state of a run. Fails if the run was removed. A run with damaged files is lost, unless its
+    /// writer is alive.
     pub fn read(directory: &RunDirectory) -> io::Result<Self> {
         // First the lock, then the journal: if the lock was free, the journal is final.
         let presence = directory.writer();

@@ -23,7 +23,8 @@ const SLOW_CHECK: Duration = Duration::from_secs(2);
 const WITHOUT_WATCH: Duration = Duration::from_millis(250);
 /// How long to wait before trying a failed socket again while its shim lives.
 const SOCKET_PAUSE: Duration = Duration::from_secs(5);
-/// The kernel reports a closed file before it frees the file's lock, so the follower checks the lock after 1, 2, 4 … ms.
+/// The kernel reports a closed file before it frees the file's lock, so the follower checks the lock after 1, 2, 4 …
+/// ms.
 const LOCK_CHECKS: u32 = 8;
 
 /// Waits for more in a journal: woken by the shim's control socket, else by inotify.

@@ -187,7 +187,8 @@ impl JournalWriter {
 
     /// Writes the batch in one write, and returns the number of the last event that readers can see.
     ///
-    /// If it fails, readers see only whole lines. Lines of the batch that fit are written; the others stay in the batch.
+    /// If it fails, readers see only whole lines. Lines of the batch that fit are written; the others stay in the
+    /// batch.
     pub fn flush(&mut self) -> Result<EventNumber, JournalError> {
         if !self.batch.is_empty() {
             self.write_batch()?;
@@ -225,8 +226,8 @@ impl JournalWriter {
         n_discarded
     }
 
-    /// From now on lines may use the reserved 8 MiB. For closing events only: there is no second reserve. Pending lines are
-    /// written first; if they are too many, discard them.
+    /// From now on lines may use the reserved 8 MiB. For closing events only: there is no second reserve. Pending lines
+    /// are written first; if they are too many, discard them.
     pub fn use_reserve(&mut self) {
         self.reserve.open();
     }
@@ -242,8 +243,8 @@ impl JournalWriter {
         self.sync.hurry();
     }
 
-    /// Waits until everything that was flushed is durable. After one failure it always fails: the kernel reports a failed
-    /// write-back once and then forgets it.
+    /// Waits until everything that was flushed is durable. After one failure it always fails: the kernel reports a
+    /// failed write-back once and then forgets it.
     pub fn sync_now(&mut self) -> Result<(), JournalError> {
         self.sync.wrote();
         self.sync.wait().map_err(JournalError::Sync)

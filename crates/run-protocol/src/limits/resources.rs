@@ -20,7 +20,8 @@ pub struct ResourceLimits {
     pub file_bytes: u64,
     /// The most files that one process may have open.
     pub open_files: u64,
-    /// The most that the run may add to the workspace, to other writable directories of the host, and to its own record.
+    /// The most that the run may add to the workspace, to other writable directories of the host, and to its own
+    /// record.
     pub disk_bytes: u64,
     /// True if Caretaker must refuse the run when this host cannot limit the memory and processes of the whole run.
     pub required: bool,

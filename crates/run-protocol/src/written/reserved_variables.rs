@@ -1,5 +1,5 @@
-//! Variables that a user may not set for an agent: those that Caretaker sets, those that point to another proxy, and those
-//! that decide what is loaded before the agent's first line runs.
+//! Variables that a user may not set for an agent: those that Caretaker sets, those that point to another proxy, and
+//! those that decide what is loaded before the agent's first line runs.
 
 use std::fmt;
 

@@ -5,8 +5,8 @@
 //!   workspace, private roots           as the last walk found them (`disk_growth`)    ──┴─► the sum, against `--disk`
 //! ```
 //!
-//! Both sides check the sum: the main loop after each batch of the journal, `disk_growth` after each walk. Neither reads the
-//! other's files.
+//! Both sides check the sum: the main loop after each batch of the journal, `disk_growth` after each walk. Neither
+//! reads the other's files.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

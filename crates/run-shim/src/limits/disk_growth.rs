@@ -197,7 +197,8 @@ impl Book {
         (until_full / 2).clamp(SOONEST, LATEST)
     }
 
-    /// Decides whether to walk the directories, from the growth of the disks and the run's processor time since the last walk.
+    /// Decides whether to walk the directories, from the growth of the disks and the run's processor time since the
+    /// last walk.
     fn is_walk_due(&self, added: u64, ran: Duration, limits: &DiskWatch) -> bool {
         let since = self.walked.elapsed();
         let known = self.growth.saturating_add(limits.account.by_us());

@@ -20,18 +20,19 @@ impl Entrance {
         Self(doors)
     }
 
-    /// Lets the child of this command enter the groups. Call it before descriptors are mapped, because a mapping may take the
-    /// number of one of these files.
+    /// Lets the child of this command enter the groups. Call it before descriptors are mapped, because a mapping may
+    /// take the number of one of these files.
     pub(crate) fn enter_first(self, command: &mut Command) {
         let enter = move || {
             for mut door in &self.0 {
-                // Zero stands for the writing thread. If this fails, the shim moves the child later, and reports errors.
+                // Zero stands for the writing thread. If this fails, the shim moves the child later, and reports
+                // errors.
                 door.write_all(b"0").ok();
             }
             Ok(())
         };
-        // SAFETY: between fork and exec, only code that is safe in a signal handler may run. This code writes to an open
-        // descriptor: no allocation, no lock.
+        // SAFETY: between fork and exec, only code that is safe in a signal handler may run. This code writes to an
+        // open descriptor: no allocation, no lock.
         unsafe { command.pre_exec(enter) };
     }
 }

@@ -410,8 +410,8 @@ fn data_ceiling(limit: u64) -> u64 {
     limit.saturating_add((limit / 2).max(256 << 20))
 }
 
-/// The number of processes at which the kernel refuses more. It is a little above the limit, so that the shim can see that the
-/// limit was reached.
+/// The number of processes at which the kernel refuses more. It is a little above the limit, so that the shim can see
+/// that the limit was reached.
 fn process_ceiling(limit: u64) -> u64 {
     let ceiling = limit.saturating_add((limit / 16).max(8));
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

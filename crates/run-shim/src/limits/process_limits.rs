@@ -1,8 +1,8 @@
 //! Per-process limits. The gate sets them for itself just before the release, and the agent and all its processes
 //! inherit them.
 //!
-//! The gate sets them, because it has only one thread and no other work. It sets them late, so that they do not apply to the
-//! sandbox's set-up.
+//! The gate sets them, because it has only one thread and no other work. It sets them late, so that they do not apply
+//! to the sandbox's set-up.
 
 use std::fmt::Write as _;
 use std::io;

@@ -9,7 +9,8 @@
 //! If a process maps such memory, its own numbers include it. To avoid counting it twice, this code subtracts the
 //! mapped part, but never more than the total.
 //!
-//! It does not see descriptors in transit in a socket, or, without root, those of a process that made itself unreadable.
+//! It does not see descriptors in transit in a socket, or, without root, those of a process that made itself
+//! unreadable.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -125,8 +126,8 @@ fn segment(line: &str) -> Option<(u64, u64)> {
 
 /// Returns every mapping of shared memory, with the bytes that count as the process's own.
 ///
-/// The kernel divides a page among all processes that map it (`Pss`), and so do the sums here. Pages that a process copied
-/// (`Anonymous`) are not shared.
+/// The kernel divides a page among all processes that map it (`Pss`), and so do the sums here. Pages that a process
+/// copied (`Anonymous`) are not shared.
 fn mappings(smaps: &str) -> impl Iterator<Item = (Part, u64)> {
     let mut current = None;
     let (mut rss, mut pss) = (0, 0);

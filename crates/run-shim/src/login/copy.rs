@@ -11,8 +11,8 @@
 //!   both changed                      the user's file stays; the agent gets it if it is newer
 //! ```
 //!
-//! Only tokens leave the sandbox, and only into the file that the copy came from. One lock makes all runs take turns. Other
-//! programs that write these files use no lock, so the shim leaves them as little time as possible to interfere.
+//! Only tokens leave the sandbox, and only into the file that the copy came from. One lock makes all runs take turns.
+//! Other programs that write these files use no lock, so the shim leaves them as little time as possible to interfere.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};

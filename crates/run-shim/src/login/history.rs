@@ -1,4 +1,5 @@
-//! The user's last three logins. Caretaker keeps a login when an agent's renewal or `caretaker login restore` replaces it.
+//! The user's last three logins. Caretaker keeps a login when an agent's renewal or `caretaker login restore` replaces
+//! it.
 //!
 //! An agent may renew a login several times, so the latest login that no agent made is always among the three. All of
 //! this happens under the login lock.
@@ -217,8 +218,8 @@ pub enum RestoreError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Puts a kept login back into its file, and keeps the login that it replaces. Without an id, it takes the latest login that
-/// no agent made. Otherwise an agent could renew a login twice to have its own token restored.
+/// Puts a kept login back into its file, and keeps the login that it replaces. Without an id, it takes the latest login
+/// that no agent made. Otherwise an agent could renew a login twice to have its own token restored.
 pub fn restore_login(state: &StateRoot, id: Option<&str>) -> Result<Restored, RestoreError> {
     if !path_in(state).exists() {
         return Err(RestoreError::NothingKept);

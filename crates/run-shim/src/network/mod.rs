@@ -1,5 +1,5 @@
-//! The network of a run in the mode `allowlist`. The shim listens inside the sandbox's network namespace, and dials from its
-//! own.
+//! The network of a run in the mode `allowlist`. The shim listens inside the sandbox's network namespace, and dials
+//! from its own.
 //!
 //! ```text
 //!   inside (only a loopback)          the shim                                              outside

@@ -226,7 +226,8 @@ impl Prepared {
         remove_recorded(&self.mount_points);
     }
 
-    /// Changes the agent's servers while it runs. `None` without a sandbox, because the agent then uses the user's own files.
+    /// Changes the agent's servers while it runs. `None` without a sandbox, because the agent then uses the user's own
+    /// files.
     pub(crate) fn live_servers(&self, state: &StateRoot, spec: &RunSpec) -> Option<LiveServers> {
         match &self.launchable {
             Launchable::Sandbox { .. } => Some(LiveServers {

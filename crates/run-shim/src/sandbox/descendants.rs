@@ -1,6 +1,7 @@
 //! Finds and ends all processes below this one, for runs without a process namespace.
 //!
-//! The calling process must adopt orphans (`PR_SET_CHILD_SUBREAPER`). Otherwise it would miss a process that lost its parent.
+//! The calling process must adopt orphans (`PR_SET_CHILD_SUBREAPER`). Otherwise it would miss a process that lost its
+//! parent.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,7 @@
 //! The first process of a sandbox. When it dies, everything in its namespace dies.
 //!
-//! bubblewrap binds that process to its own life only at the end of its set-up. If bubblewrap dies before that, the kernel
-//! gives the process to the shim, which adopts orphans (`PR_SET_CHILD_SUBREAPER`), and the shim ends it.
+//! bubblewrap binds that process to its own life only at the end of its set-up. If bubblewrap dies before that, the
+//! kernel gives the process to the shim, which adopts orphans (`PR_SET_CHILD_SUBREAPER`), and the shim ends it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -62,8 +62,8 @@ impl FirstProcess {
         }
     }
 
-    /// Reaps a process that the kernel gave to the shim. Not for a child that the runtime started: the runtime reaps it, and by
-    /// then its id would belong to another process.
+    /// Reaps a process that the kernel gave to the shim. Not for a child that the runtime started: the runtime reaps
+    /// it, and by then its id would belong to another process.
     pub(super) fn reap(&self) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         waitid(WaitId::PidFd(self.fd.get_ref().as_fd()), options).ok();

@@ -25,8 +25,8 @@ pub(crate) struct Forked {
 }
 
 impl Forked {
-    /// Runs `life` in a copy of this process, with `stdin` as its only descriptor. Fails if this process has more than one
-    /// thread.
+    /// Runs `life` in a copy of this process, with `stdin` as its only descriptor. Fails if this process has more than
+    /// one thread.
     pub(super) fn begin(stdin: OwnedFd, life: impl FnOnce()) -> io::Result<Self> {
         if std::fs::read_dir("/proc/self/task")?.count() != 1 {
             return Err(io::Error::other("this process has more than one thread"));

@@ -6,8 +6,8 @@
 //!   release ► a byte to the gate: it becomes the agent
 //! ```
 //!
-//! If the shim dies before the release, the gate finds the end of its stdin, and the agent never runs. Even if bwrap dies, a
-//! sandbox has ended only when its first process is dead.
+//! If the shim dies before the release, the gate finds the end of its stdin, and the agent never runs. Even if bwrap
+//! dies, a sandbox has ended only when its first process is dead.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};

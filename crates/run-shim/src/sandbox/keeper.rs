@@ -1,5 +1,5 @@
-//! The keeper replaces bubblewrap in a run without a sandbox. It is the agent's parent, and ends everything that the agent
-//! started.
+//! The keeper replaces bubblewrap in a run without a sandbox. It is the agent's parent, and ends everything that the
+//! agent started.
 //!
 //! A sandbox has a process namespace, and the kernel ends all of it at once. Without one, the keeper adopts every
 //! orphan below it. It ends them all when the agent ends, when the shim sends SIGTERM, and when the shim dies:

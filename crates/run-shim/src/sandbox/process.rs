@@ -24,8 +24,8 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// bwrap and its namespace.
 ///
-/// **Invariant:** [`SandboxProcess::wait`] returns only when the first process of the namespace is dead, and with it all
-/// others.
+/// **Invariant:** [`SandboxProcess::wait`] returns only when the first process of the namespace is dead, and with it
+/// all others.
 pub(crate) struct SandboxProcess {
     bwrap: Child,
     status: StatusLines,
@@ -122,7 +122,8 @@ impl SandboxProcess {
         MountWatch::new(Arc::clone(plan), pid_number(self.first.pid))
     }
 
-    /// Signals the agent. bwrap would kill everything at once, and the namespace's first process would ignore the signal.
+    /// Signals the agent. bwrap would kill everything at once, and the namespace's first process would ignore the
+    /// signal.
     pub(crate) fn signal_agent(&self, signal: Signal) -> io::Result<()> {
         let first = self.first.pid.as_raw_nonzero();
         let children = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children"))?;
@@ -157,7 +158,8 @@ impl SandboxProcess {
             if let Some(ends_kept) = &mut self.ends_kept {
                 ends_kept.await.ok();
             }
-            // The runtime reaps a keeper. The first process of a namespace is bubblewrap's child, or the shim adopted it.
+            // The runtime reaps a keeper. The first process of a namespace is bubblewrap's child, or the shim adopted
+            // it.
             if self.record.ends == Ends::WithItsFirst {
                 self.first.reap();
             }
@@ -205,7 +207,8 @@ impl SandboxProcess {
         }
     }
 
-    /// Returns the agent's exit code after the sandbox's end. `None` if the agent never ran, or was killed from outside.
+    /// Returns the agent's exit code after the sandbox's end. `None` if the agent never ran, or was killed from
+    /// outside.
     pub(crate) async fn exit_code(&mut self) -> Option<i32> {
         let mut exit_code = None;
         while let Some(status) = self.status.next().await {

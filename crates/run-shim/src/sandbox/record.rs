@@ -1,5 +1,5 @@
-//! Records the first process of a run's sandbox in the run's directory. Other commands use it to end the sandbox if the shim
-//! is dead or does not answer.
+//! Records the first process of a run's sandbox in the run's directory. Other commands use it to end the sandbox if the
+//! shim is dead or does not answer.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,5 +1,5 @@
-//! Reads the state of a session from Cursor's store after a run: its root, its pending tool calls, and whether it can be
-//! resumed.
+//! Reads the state of a session from Cursor's store after a run: its root, its pending tool calls, and whether it can
+//! be resumed.
 
 use std::path::Path;
 

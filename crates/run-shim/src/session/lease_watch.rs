@@ -1,8 +1,8 @@
 //! Checks that a run still has its session, before the run appends to its journal.
 //!
-//! No process can take a kernel lock from its holder. But the lock's file may be deleted, moved with the state directory,
-//! replaced by a backup, or given to another holder by a network file system that lost its server. Then another run may have
-//! the session, and this run is stale.
+//! No process can take a kernel lock from its holder. But the lock's file may be deleted, moved with the state
+//! directory, replaced by a backup, or given to another holder by a network file system that lost its server. Then
+//! another run may have the session, and this run is stale.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -12,8 +12,8 @@
 //!   <state>/sessions/<id>/children  the names of the moved stores; the agent cannot write it
 //! ```
 //!
-//! **Invariant:** the agent cannot read or write another session of the workspace. Only plain files that it made reach the
-//! user's bucket.
+//! **Invariant:** the agent cannot read or write another session of the workspace. Only plain files that it made reach
+//! the user's bucket.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -38,8 +38,8 @@ const LONGEST_NAME: usize = 128;
 pub(crate) struct SessionBucket {
     /// Caretaker's directory. It becomes the bucket inside.
     private: PathBuf,
-    /// The names of this session's children. An empty directory in the bucket proves nothing, because any program inside can
-    /// make one.
+    /// The names of this session's children. An empty directory in the bucket proves nothing, because any program
+    /// inside can make one.
     record: PathBuf,
     /// The user's own bucket.
     on_host: PathBuf,

@@ -113,8 +113,8 @@ pub(crate) fn resuming(point: &ResumePoint) -> RunEvent {
     }
 }
 
-/// Watches for the first root that the agent writes, and sends a message if it does not continue the conversation. For a new
-/// session it sends nothing.
+/// Watches for the first root that the agent writes, and sends a message if it does not continue the conversation. For
+/// a new session it sends nothing.
 pub(crate) fn watch(store_db: &Path, before: Option<&ResumePoint>) -> mpsc::Receiver<()> {
     let (sender, receiver) = mpsc::channel(1);
     if let Some(before) = before.cloned() {
@@ -194,8 +194,8 @@ pub(crate) enum Recollection {
     Destroyed(String),
 }
 
-/// Checks whether the store continues the conversation, and puts its pointer back if not. The agent is dead, and the caller
-/// holds the lease.
+/// Checks whether the store continues the conversation, and puts its pointer back if not. The agent is dead, and the
+/// caller holds the lease.
 pub(crate) fn check_after(
     store_db: &Path,
     before: &ResumePoint,

@@ -48,8 +48,8 @@ pub fn renew_session_record(state: &StateRoot, session: &Uuid, store_db: &Path) 
     replace(state, &record)
 }
 
-/// Records the run that has the session, and its checkpoint if it was just read. If the store lost its root, the record keeps
-/// the earlier checkpoint, so that a later resume notices the loss.
+/// Records the run that has the session, and its checkpoint if it was just read. If the store lost its root, the record
+/// keeps the earlier checkpoint, so that a later resume notices the loss.
 pub(crate) fn write(
     state: &StateRoot,
     spec: &RunSpec,

@@ -1,7 +1,7 @@
 //! Checks whether a process has a store open for writing. The kernel grants a read lease only if none has.
 //!
-//! The alternative is a scan of all processes. When many runs end together, each shim would scan all the others. No safe crate
-//! offers leases.
+//! The alternative is a scan of all processes. When many runs end together, each shim would scan all the others. No
+//! safe crate offers leases.
 
 #![expect(unsafe_code, reason = "leases, which no safe crate offers")]
 

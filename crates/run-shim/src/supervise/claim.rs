@@ -193,8 +193,8 @@ fn open_directory(run_dir: &Path) -> Result<(RunDirectory, StateRoot), ShimError
     Ok((directory, state_root))
 }
 
-/// Interrupts the run on SIGTERM and SIGINT. They come from a shutdown, or from a user who ends the shim directly. The user
-/// can resume the session later.
+/// Interrupts the run on SIGTERM and SIGINT. They come from a shutdown, or from a user who ends the shim directly. The
+/// user can resume the session later.
 async fn stop_on_signals(orders: mpsc::Sender<Order>) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))

@@ -234,8 +234,8 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Orders come first, so that the user can stop an agent that prints without end. Output comes before the process's end,
-    /// so that the shim reads all of it. `None` if nothing happened for a while.
+    /// Orders come first, so that the user can stop an agent that prints without end. Output comes before the process's
+    /// end, so that the shim reads all of it. `None` if nothing happened for a while.
     async fn wait(&mut self, deadline: Option<Instant>) -> Option<Happened> {
         let (output, sandbox) = (&mut self.output, &mut self.sandbox);
         Some(tokio::select! {

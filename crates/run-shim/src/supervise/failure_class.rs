@@ -63,8 +63,8 @@ pub(crate) fn sentence(class: FailureClass, stderr: &str) -> String {
     }
 }
 
-/// Finds the last line that names a cause. Notices of a reconnection count only if there is no other cause, because most
-/// reconnections succeed.
+/// Finds the last line that names a cause. Notices of a reconnection count only if there is no other cause, because
+/// most reconnections succeed.
 fn cause(stderr: &str) -> Option<(FailureClass, String)> {
     let named = telling_lines(stderr).find_map(|line| Some((class_of(&line)?, line)));
     named.or_else(|| {

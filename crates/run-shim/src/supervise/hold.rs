@@ -1,4 +1,5 @@
-//! Phase three: the shim starts the sandbox, holds it at the gate, verifies it, applies its limits, and releases the agent.
+//! Phase three: the shim starts the sandbox, holds it at the gate, verifies it, applies its limits, and releases the
+//! agent.
 //!
 //! ```text
 //!   orders, wall clock ─┐
@@ -6,7 +7,8 @@
 //!   └─ the journal records at once why the run ends here, and the run ends after the current step ──┘
 //! ```
 //!
-//! The shim interrupts no step, because it could not tell half a sandbox from a whole one. Each step has its own deadline.
+//! The shim interrupts no step, because it could not tell half a sandbox from a whole one. Each step has its own
+//! deadline.
 //!
 //! **Invariant:** if an order ends the run before the release, the agent never runs.
 

@@ -1,4 +1,5 @@
-//! Phase two: the shim prepares the files and limits of the agent's sandbox, and tells the starter that the run is ready.
+//! Phase two: the shim prepares the files and limits of the agent's sandbox, and tells the starter that the run is
+//! ready.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -125,8 +126,8 @@ fn write_down(
     Ok(())
 }
 
-/// Records that this run has the session, then tells the starter that the run is ready. It works on another thread while the
-/// sandbox starts.
+/// Records that this run has the session, then tells the starter that the run is ready. It works on another thread
+/// while the sandbox starts.
 fn note_session(claim: &mut Claim) -> JoinHandle<()> {
     let (state_root, spec) = (claim.state_root.clone(), claim.spec.clone());
     let (generation, is_unreported) = (claim.locks.generation(), claim.is_to_report());

@@ -1,5 +1,5 @@
-//! Groups in the trees of cgroup v1, one for each controller, below the shim's own groups. So limits on the shim also apply to
-//! its runs. Only root can make them.
+//! Groups in the trees of cgroup v1, one for each controller, below the shim's own groups. So limits on the shim also
+//! apply to its runs. Only root can make them.
 
 use std::fs::File;
 use std::io;

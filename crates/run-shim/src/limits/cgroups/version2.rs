@@ -1,10 +1,10 @@
 //! A group in the tree of cgroup v2, below a directory that is delegated to the shim.
 //!
-//! If systemd manages the tree, other programs may change only units with `Delegate=`, which systemd marks on the directory. For
-//! everything else, systemd makes a scope on request ([`super::scope`]).
+//! If systemd manages the tree, other programs may change only units with `Delegate=`, which systemd marks on the
+//! directory. For everything else, systemd makes a scope on request ([`super::scope`]).
 //!
-//! The kernel allows controllers below a directory only while no process is in the directory itself. So the shim tries its own
-//! directory and then those above it, and takes the first that works.
+//! The kernel allows controllers below a directory only while no process is in the directory itself. So the shim tries
+//! its own directory and then those above it, and takes the first that works.
 
 use std::io;
 use std::path::Path;
@@ -57,7 +57,8 @@ fn candidates(placement: &Placement) -> impl Iterator<Item = &Path> {
     placement.own.ancestors().take_while(|path| path.starts_with(&placement.mount))
 }
 
-/// Returns whether systemd delegated a directory. It delegates the directories of its user managers to them, not to the shim.
+/// Returns whether systemd delegated a directory. It delegates the directories of its user managers to them, not to the
+/// shim.
 fn is_delegated(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let says_so = |attribute: &str| {

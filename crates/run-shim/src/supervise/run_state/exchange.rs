@@ -56,8 +56,8 @@ pub(crate) enum Input {
     JournalFailed,
     /// The run lost the session's lease.
     LeaseLost,
-    /// The shim did not run for this long: it was stopped, frozen or had no processor. It could not see the agent's output,
-    /// so this time does not count as silence.
+    /// The shim did not run for this long: it was stopped, frozen or had no processor. It could not see the agent's
+    /// output, so this time does not count as silence.
     Absent {
         ms: u64,
     },
