@@ -137,7 +137,7 @@ fn parts_of(child: &mut Child, most_output: u64) -> mpsc::Receiver<Part> {
         let sender = sender.clone();
         thread::spawn(move || {
             let mut bytes = Vec::new();
-            // If the pipe breaks, use what was read.
+            // If the pipe breaks, use the bytes read so far.
             pipe.map(|pipe| pipe.take(most_output).read_to_end(&mut bytes));
             sender.send(part(bytes)).ok();
         });

@@ -1,5 +1,5 @@
-//! The check of a prompt: UTF-8 text that is not blank and not too long. It works piece by piece, so that a long prompt
-//! need not fit in memory.
+//! Checks that a prompt is UTF-8 text, not blank and not too long. Works piece by piece, so that a long prompt need not
+//! fit in memory.
 
 /// The longest prompt in bytes, on the command line and in the API. No model reads that much.
 pub const LONGEST_PROMPT: u64 = 64 << 20;

@@ -162,7 +162,7 @@ impl Care for InPassing {
 }
 
 /// Reads each value by itself. A value that no type can hold (a number of a thousand digits, a thousand nested arrays)
-/// is then lost alone, and the rest of the line stays.
+/// is then lost alone, without the rest of its line.
 struct EachByItself;
 
 impl Care for EachByItself {

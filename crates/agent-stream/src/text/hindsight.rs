@@ -1,9 +1,9 @@
 //! Decides whether the pieces of a turn explain its result, once the result is known.
 //!
 //! While a stream runs, we cannot tell whether the agent says words again or only prints them again: after a lost
-//! connection some agents repeat what they said, some continue, and some start over. An agent may print a segment
-//! twice, or as ever longer snapshots. The result shows which it was. The pieces explain the result if each piece is
-//! part of it, touches or overlaps the earlier pieces, and together they cover the whole result:
+//! connection some agents repeat their words, some continue, and some start over. An agent may print a segment twice,
+//! or as ever longer snapshots. The result shows which it was. The pieces explain the result if each piece is part of
+//! it, touches or overlaps the earlier pieces, and together they cover the whole result:
 //!
 //! ```text
 //!   result   A . B .        pieces   "A" "."   "A."      "B"   "B."

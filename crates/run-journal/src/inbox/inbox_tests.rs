@@ -135,7 +135,7 @@ fn many_who_write_at_once_lose_nothing() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Each run may die before or after its agent has the messages. The inbox offers unconfirmed messages again, and
+    /// Each run may die before or after its agent has the messages. The inbox offers unconfirmed messages again, but
     /// never a confirmed one.
     #[test]
     fn whoever_dies_when_nothing_is_lost_and_nothing_confirmed_comes_twice(

@@ -129,7 +129,7 @@ pub enum RunState {
         /// The time from the run's creation to its end.
         duration_ms: u64,
     },
-    /// The record has no end of the run, but the run has no shim any more.
+    /// The journal does not record an end, but the run no longer has a shim.
     Lost {
         /// Why, in one sentence.
         why: String,

@@ -96,7 +96,7 @@ pub(crate) fn last_number(file: &File, end: u64) -> io::Result<EventNumber> {
     Err(io::Error::new(io::ErrorKind::InvalidData, "the journal's last lines are not events"))
 }
 
-/// Returns the start of a line near `number`: all events after `number` are at or after that line, with few others.
+/// Returns the start of a line at or shortly before the first event after `number`.
 pub(crate) fn near_number(file: &File, end: u64, number: EventNumber) -> io::Result<u64> {
     // No line before `low` has a greater number; every numbered line from `high` on has one.
     let (mut low, mut high) = (0, end);

@@ -27,7 +27,7 @@ const SOCKET_PAUSE: Duration = Duration::from_secs(5);
 /// ms.
 const LOCK_CHECKS: u32 = 8;
 
-/// Waits for more in a journal: woken by the shim's control socket, else by inotify.
+/// Waits for a journal to grow: the shim's control socket or else inotify wakes it.
 #[derive(Debug)]
 pub struct Follower {
     directory: RunDirectory,

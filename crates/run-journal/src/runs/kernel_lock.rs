@@ -37,7 +37,7 @@ pub struct LockHolder {
 }
 
 impl LockHolder {
-    /// True if the process with this pid is the one that took the lock, as far as the kernel and the note tell.
+    /// True if the process with this pid is the one that took the lock, as far as the note can tell.
     pub fn is_process(&self, pid: u32) -> bool {
         let same_start = match (self.started, process_started(pid)) {
             (Some(then), Some(now)) => then == now,

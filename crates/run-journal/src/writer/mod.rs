@@ -226,8 +226,8 @@ impl JournalWriter {
         n_discarded
     }
 
-    /// From now on lines may use the reserved 8 MiB. For closing events only: there is no second reserve. Pending lines
-    /// are written first; if they are too many, discard them.
+    /// From now on lines may use the reserved 8 MiB. Only for closing events, because there is no second reserve. The
+    /// writer writes pending lines first; if there are too many, discard them.
     pub fn use_reserve(&mut self) {
         self.reserve.open();
     }

@@ -1,7 +1,7 @@
 //! A strictly checked host name.
 //!
-//! Attackers get around allow-lists where checker and resolver read the same bytes differently: a NUL, a dot at the
-//! end, another case, a disguised address. So this type accepts only one spelling of a name and refuses all others.
+//! Attackers get around allow-lists where checker and resolver read the same bytes differently: a NUL, a trailing dot,
+//! upper case, a disguised address. So this type accepts only one spelling of a name and refuses all others.
 
 use std::fmt;
 use std::str::FromStr;

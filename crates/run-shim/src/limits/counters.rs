@@ -30,8 +30,8 @@ const LOOKS_AFTER_THE_RING: u32 = 50;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 /// The largest single request for memory that the kernel may refuse: a huge page, and each processor's reserve.
 const LARGEST_CHARGE: u64 = 4 << 20;
-/// The interval for files without a wake-up: refused forks of version 1, and full directories. The limits apply
-/// meanwhile.
+/// The interval for files without a wake-up: refused forks in version 1, and full directories. The kernel enforces the
+/// limits meanwhile.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The kernel's counter files.

@@ -404,7 +404,7 @@ fn weak(is_root: bool, refused: &[String]) -> String {
     format!("no cgroup enforces the limits of this run: {what} ({})", refused.join("; "))
 }
 
-/// The memory at which the kernel refuses a process more. It is above the limit, so that the shim can see that the
+/// The memory at which the kernel refuses more to a process. It is above the limit, so that the shim can see that the
 /// limit was reached. Such a run should end with that outcome, not with some obscure failure.
 fn data_ceiling(limit: u64) -> u64 {
     limit.saturating_add((limit / 2).max(256 << 20))

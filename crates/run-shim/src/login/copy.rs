@@ -74,13 +74,13 @@ pub(super) enum Exchanged {
 
 impl Exchanged {
     fn dropped(reason: LoginDrop, inside: Option<Vec<u8>>) -> Self {
-        // An unreadable file has no content, so its reason stands for it.
+        // An unreadable file has no content, so use the reason instead.
         let content = inside.unwrap_or_else(|| format!("{reason:?}").into_bytes());
         Self::Dropped { reason, content }
     }
 }
 
-/// The moment of a check of the agent's copy.
+/// When the shim checks the agent's copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     /// The agent may be writing. A half-written file is fine, because the shim also notices when the agent finishes
@@ -155,7 +155,7 @@ impl LoginCopy {
         events
     }
 
-    /// Does the same for a run whose shim died. Writes the events to that run's journal.
+    /// Like [`Self::give_back`], but for a run whose shim died. Writes the events to that run's journal.
     pub(crate) fn recover(run: RunId, state: &StateRoot) {
         let directory = directory_in(&state.run_dir(&run));
         if !directory.is_dir() {

@@ -47,7 +47,7 @@ pub enum PrepareError {
     OwnProgram(#[source] std::io::Error),
 }
 
-/// The shim could not write the agent's files. This is only a text, because only people read the details.
+/// The shim could not write the agent's files. The error is only text, because only people read the details.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PrivateRootsErrorText(String);
@@ -101,7 +101,7 @@ impl PrepareError {
                     PlanWarning::NestedUnseen { .. } => {
                         "run it in a smaller directory, or beside the checkout: --worktree"
                     }
-                    _ => "look at it, and replace it by a plain file or directory",
+                    _ => "look at it, and replace it with a plain file or directory",
                 }
                 .to_owned(),
             ),

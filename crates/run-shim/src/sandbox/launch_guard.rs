@@ -51,7 +51,7 @@ impl LaunchGuard {
         Self { post }
     }
 
-    /// Checks that the guard is there. The launch must not begin without it.
+    /// Checks that the guard exists. The launch must not begin without it.
     pub(crate) fn check(&mut self) -> io::Result<()> {
         match &self.post {
             Ok(Post::Stands { .. } | Post::NotNeeded) => Ok(()),
@@ -65,7 +65,7 @@ impl LaunchGuard {
         if let Ok(Post::Stands { mut word, process }) =
             std::mem::replace(&mut self.post, Ok(Post::Left))
         {
-            // A guard that is gone needs no message.
+            // An error means that the guard is gone, which is fine.
             word.write_all(b"!").ok();
             process.reap_when_ended();
         }

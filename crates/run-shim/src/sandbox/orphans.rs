@@ -14,7 +14,7 @@ use crate::sandbox::descendants;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Kills the rest of a keeper's session, and returns when it is dead. Returns true if any process was alive.
+/// Kills the rest of a keeper's session, and waits until it is dead. Returns true if any process was alive.
 pub(super) fn end(keeper: u32, started: u64, patience: Duration) -> io::Result<bool> {
     let deadline = Instant::now() + patience;
     let mut had_any = false;

@@ -73,7 +73,7 @@ impl SandboxRecord {
         }
     }
 
-    /// Ends the processes that a dead keeper left, and returns when they are dead. Returns true if any was alive.
+    /// Ends the processes that a dead keeper left, and waits until they are dead. Returns true if any was alive.
     pub(super) fn end_kept(&self) -> io::Result<bool> {
         match (self.ends, self.started) {
             (Ends::WhenAsked, Some(started)) if self.boot == boot_id() => {
@@ -116,7 +116,7 @@ pub(crate) fn has_sandbox(run_dir: &Path) -> bool {
     path_in(run_dir).exists()
 }
 
-/// Ends the sandbox of a run without its shim, and returns when it is dead. Returns true if any process was alive.
+/// Ends the sandbox of a run without its shim, and waits until it is dead. Returns true if any process was alive.
 pub(crate) fn end_sandbox(run_dir: &Path) -> io::Result<bool> {
     let Some(record) = SandboxRecord::read(run_dir)? else { return Ok(false) };
     let had_first = end_first(&record)?;

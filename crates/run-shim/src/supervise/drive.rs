@@ -229,7 +229,7 @@ impl<'a> Drive<'a> {
             // Phase two: decide, then act.
             let batch = self.take_in(happened).await;
             self.decide(batch).await;
-            // The tasks that bring orders get a turn after each batch, even if the agent prints without end.
+            // Let the tasks that receive orders run after each batch, even if the agent prints without end.
             tokio::task::yield_now().await;
         }
     }

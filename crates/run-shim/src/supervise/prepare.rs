@@ -76,7 +76,7 @@ pub(crate) async fn prepare(
     Ok((in_place, limits))
 }
 
-/// Makes the files and the limits at the same time. If one fails, it removes the other.
+/// Prepares the files and the limits at the same time. If one fails, removes the other.
 async fn put_in_place(
     claim: &Claim,
     environment: &Environment,

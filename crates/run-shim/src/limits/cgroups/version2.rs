@@ -1,4 +1,4 @@
-//! A group in the tree of cgroup v2, below a directory that is delegated to the shim.
+//! A group in the cgroup v2 tree, below a directory that is delegated to the shim.
 //!
 //! If systemd manages the tree, other programs may change only units with `Delegate=`, which systemd marks on the
 //! directory. For everything else, systemd makes a scope on request ([`super::scope`]).
