@@ -1,7 +1,7 @@
 //! Lets a child enter the control groups of its run before it becomes bubblewrap.
 //!
 //! Everything that bubblewrap starts is then in the groups from the beginning. Moving processes later makes the kernel
-//! delay every fork and every exit on the machine until all processors have passed an RCU quiescent state, which takes
+//! delay every fork and every exit on the machine until all processors have passed a quiescent point, which takes
 //! milliseconds. A single thread that moves itself does not wait.
 
 #![expect(unsafe_code, reason = "code between fork and exec, which no safe crate offers for this")]

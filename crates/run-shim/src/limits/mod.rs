@@ -338,8 +338,8 @@ impl Confined {
 }
 
 /// Prepares the kernel to move processes between groups. The first move after a while waits until every processor has
-/// passed an RCU quiescent state. That is most of the cost of limits at a run's start. Later moves do not wait. So the
-/// shim moves itself to its own group in the background.
+/// passed a quiescent point. That is most of the cost of limits at a run's start. Later moves do not wait. So the shim
+/// moves itself to its own group in the background.
 fn warm_up() {
     let warm_up = || {
         if let Ok(found) = Hierarchies::of_this_process()
