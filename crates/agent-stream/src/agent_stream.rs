@@ -1,4 +1,4 @@
-//! Chunks of bytes in, numbered lines with their events out.
+//! Turns chunks of bytes into numbered lines with their events.
 
 use crate::event::{AgentEvent, EventKind};
 use crate::lines::line_parser::LineParser;
@@ -12,9 +12,9 @@ pub struct StreamLine<'a> {
     /// Counted from one, as in editors.
     pub number: u64,
     pub raw: RawLine<'a>,
-    /// A completed tool call has its arguments here even if its own line lacks them.
+    /// For a completed tool call, it has the arguments even if the line itself lacks them.
     pub event: AgentEvent<'a>,
-    /// For a completed tool call: its start, if there was one.
+    /// The start of a completed tool call, if there was one.
     pub started: Option<&'a OpenCall>,
 }
 
@@ -54,7 +54,7 @@ impl AgentStream {
     }
 }
 
-/// Reads lines in order, and remembers what later lines need.
+/// Reads lines in order, and remembers the state that later lines need.
 #[derive(Debug, Default)]
 struct LineReader {
     parser: LineParser,

@@ -31,13 +31,13 @@ pub struct AgentEvent<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Repair {
-    /// Bytes that are not UTF-8 were replaced by U+FFFD.
+    /// The parser replaced bytes that are not UTF-8 with U+FFFD.
     InvalidUtf8,
-    /// `\ud83d` without its other half, which JSON allows and Unicode does not, was replaced by U+FFFD.
+    /// The parser replaced `\ud83d` without its other half, which JSON allows and Unicode does not, with U+FFFD.
     LoneSurrogate,
 }
 
-/// Every kind of line, with those that cannot be parsed.
+/// Every kind of line, including lines that cannot be parsed.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EventKind<'a> {
@@ -77,7 +77,7 @@ pub enum EventKind<'a> {
     ToolStarted(ToolCall<'a>),
     /// A tool call has ended.
     ToolCompleted(ToolCall<'a>),
-    /// The agent asks for a permission.
+    /// The agent asks for permission.
     QueryRequest(Interaction<'a>),
     /// The answer to that request.
     QueryResponse(Interaction<'a>),
@@ -98,11 +98,11 @@ pub enum EventKind<'a> {
         attempt: Option<u64>,
         /// True if the retry continues from a checkpoint.
         is_resume: Option<bool>,
-        /// The turns in that checkpoint. Only when resuming.
+        /// The turns in that checkpoint. Present only when resuming.
         #[serde(skip_serializing_if = "Option::is_none")]
         checkpoint_turn_count: Option<u64>,
     },
-    /// A background task or shell has finished. Its fields are unknown, so the line is kept unchanged.
+    /// A background task or shell has finished. Its fields are unknown, so the event keeps the whole line.
     TaskNotification {
         /// The line, unchanged.
         #[schema(value_type = serde_json::Value)]
@@ -143,7 +143,7 @@ pub enum EventKind<'a> {
         /// The line.
         text: Cow<'a, str>,
     },
-    /// A line over the ceiling: only its beginning was kept.
+    /// A line over the ceiling. Only its beginning is kept.
     Oversized(OversizedLine),
     /// An empty line.
     Blank,
@@ -203,8 +203,8 @@ pub enum EventName {
     Blank,
 }
 
-/// The form of an assistant event, as far as its envelope shows. A delta and a segment before a query look alike: the
-/// [`TextReducer`](crate::TextReducer) tells them apart by the events around them.
+/// The form of an assistant event, as far as its envelope shows it. A delta and a segment before a query look alike:
+/// the [`TextReducer`](crate::TextReducer) tells them apart by the events around them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AssistantForm {
@@ -249,13 +249,13 @@ impl NoiseReason {
 pub struct ResultEvent<'a> {
     /// `success`, or a word for the error.
     pub subtype: Option<Cow<'a, str>>,
-    /// If it is absent, the turn counts as "no error" only together with `subtype: success`; the caller decides.
+    /// If it is absent, the caller should treat only `subtype: success` as "no error".
     pub is_error: Option<bool>,
     /// All text of the turn, joined without a separator.
     pub text: Option<Cow<'a, str>>,
     /// The duration of the turn.
     pub duration_ms: Option<u64>,
-    /// The server's part of that.
+    /// The server's part of that duration.
     pub duration_api_ms: Option<u64>,
     /// The server's id of the turn.
     pub request_id: Option<Cow<'a, str>>,
@@ -264,7 +264,7 @@ pub struct ResultEvent<'a> {
 }
 
 /// Tokens of the whole turn. A count that the agent does not give is `None`, never zero. The agent writes
-/// `inputTokens`; our own `input_tokens` is read as well.
+/// `inputTokens`; this type also reads Caretaker's own `input_tokens`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Usage {
     /// Tokens that the model read.

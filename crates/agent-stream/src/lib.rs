@@ -1,18 +1,18 @@
-//! Turns what cursor-agent prints in `stream-json` mode into events: bytes → lines → events.
+//! Turns cursor-agent's output in `stream-json` mode into events: bytes → lines → events.
 //!
 //! ```text
 //!   pipe ──► LineSplitter ──► LineParser ──► AgentEvent ──┬─► TextReducer    the answer, each piece once
 //!           cuts at '\n',     borrows from                ├─► OpenCalls      tool calls under way, their arguments
-//!           bounded           the line                    └─► StreamSummary  the sums of a whole stream
+//!           bounded           the line                    └─► StreamSummary  the totals of a whole stream
 //! ```
 //!
 //! [`AgentStream`] joins the first three, for callers that have chunks of bytes and want events.
 //!
-//! **Invariant:** parsing never fails. A line we cannot read is an event too, and reading goes on.
+//! **Invariant:** parsing never fails. An unreadable line is an event too, and reading goes on.
 //!
-//! **Invariant:** no line is lost, wherever the pipe cuts.
+//! **Invariant:** no line is lost, wherever the pipe cuts the stream.
 //!
-//! **Invariant:** memory stays below a bound set by the line ceiling, whatever arrives and however long it lasts.
+//! **Invariant:** memory stays below a bound set by the line ceiling, for any input of any length.
 //!
 //! **Invariant:** nothing here does I/O, reads the environment, or knows what a run is.
 

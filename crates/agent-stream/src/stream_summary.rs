@@ -12,13 +12,13 @@ use crate::tools::open_calls::OpenCalls;
 use crate::tools::tool_call::{OutcomeKind, ToolCall};
 use crate::tools::tool_details::{McpArgs, McpSuccess};
 
-/// How many different names one table holds. Further names are counted together, so that a hostile stream cannot grow
-/// it.
+/// The most different names in one table. All further names share one entry, so that a hostile stream cannot grow the
+/// table.
 const MOST_NAMES: usize = 200;
 const OTHER_NAMES: &str = "(others)";
-/// How many malformed lines are listed. Further lines are only counted.
+/// The most malformed lines that the summary lists. It only counts further ones.
 const MOST_MALFORMED: usize = 50;
-/// How many characters of a name or of a malformed line are kept.
+/// The summary keeps this many characters of a name or of a malformed line.
 const PREVIEW_CHARS: usize = 120;
 
 /// The summary of a stream, in the shape that `--summary --json` prints.
@@ -48,7 +48,7 @@ pub struct StreamSummary {
     pub usage: Option<Usage>,
     /// True if the assembled text equals `result.result`, for every result; `null` if there was nothing to compare.
     pub text_agrees: Option<bool>,
-    /// Results that agree only without the repetitions that the assembled text has.
+    /// Results that agree once the repetitions in the assembled text are removed.
     pub repeated_results: u64,
     /// Results whose text could not be compared: the line, or the answer before it, was too long to keep.
     pub uncompared_results: u64,
@@ -66,7 +66,7 @@ pub struct StreamSummary {
     text: Option<TextReducer>,
 }
 
-/// The place where the assembled text and the agent's own differ.
+/// The position where the assembled text and the agent's own text differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TextDifference {
     /// The line of the result.
@@ -156,8 +156,8 @@ impl StreamSummary {
         }
     }
 
-    /// Ends the summary: call this once, after the last line, with the calls that are still open. Emits text that was
-    /// held back for a result that did not come.
+    /// Ends the summary: call this once, after the last line, with the calls that are still open. Emits the text that
+    /// it held back for a result that did not come.
     pub fn finish(&mut self, open_calls: &OpenCalls, emit: &mut dyn FnMut(&str)) {
         let text_length = &mut self.text_length;
         if let Some(reducer) = &mut self.text {

@@ -1,11 +1,11 @@
-//! Checks the address of an allowed host: it must be on the internet, not on this machine or near it.
+//! Checks the address of an allowed host: it must be on the public internet, not on this machine or a local network.
 //!
-//! The owner of a name decides to which address it leads, and that owner may be hostile. So the shim checks every address
-//! before it dials. It refuses this machine, its local networks and a cloud's own services.
+//! The owner of a name chooses its address, and that owner may be hostile. So the shim checks every address before it
+//! dials. It refuses this machine, its local networks and a cloud's own services.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The reason why the shim does not dial an address.
+/// Why the shim does not dial an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForbiddenAddress {
@@ -15,7 +15,7 @@ pub enum ForbiddenAddress {
     Own,
     #[error("it is in a private network")]
     Private,
-    #[error("it is on the local link, where clouds have their metadata")]
+    #[error("it is a link-local address, where clouds have their metadata service")]
     LinkLocal,
     #[error("it is in a provider's own network")]
     SharedSpace,
@@ -29,7 +29,7 @@ pub enum ForbiddenAddress {
     Disguised,
 }
 
-/// Checks an address that a name led to. `own` has the addresses of this machine's interfaces.
+/// Checks an address that a name resolved to. `own` has the addresses of this machine's interfaces.
 pub fn check_address(address: IpAddr, own: &[IpAddr]) -> Result<(), ForbiddenAddress> {
     match address {
         IpAddr::V4(address) => check_v4(address)?,
@@ -47,7 +47,7 @@ fn check_v4(address: Ipv4Addr) -> Result<(), ForbiddenAddress> {
         [10, ..] | [192, 168, ..] | [172, 16..=31, ..] => ForbiddenAddress::Private,
         [169, 254, ..] => ForbiddenAddress::LinkLocal,
         [100, 64..=127, ..] => ForbiddenAddress::SharedSpace,
-        // Protocols, benchmarks and a retired transition scheme. None of these are hosts.
+        // Addresses for protocols, benchmarks and a retired transition scheme, not for hosts.
         [0, ..] | [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] | [240..=255, ..] => {
             ForbiddenAddress::Reserved
         }
@@ -61,9 +61,10 @@ fn check_v4(address: Ipv4Addr) -> Result<(), ForbiddenAddress> {
 fn check_v6(address: Ipv6Addr, own: &[IpAddr]) -> Result<(), ForbiddenAddress> {
     let found = match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 1] => ForbiddenAddress::Loopback,
-        // `::`, and the three ways to write an IPv4 address as IPv6. Kernels still undo one of them.
+        // `::`, and the three ways to write an IPv4 address as IPv6. Kernels still connect to the IPv4 address for one
+        // of them.
         [0, 0, 0, 0, ..] => ForbiddenAddress::Disguised,
-        // NAT64, which networks without IPv4 need. The IPv4 address in it counts.
+        // NAT64, which networks without IPv4 need. Check the IPv4 address in it.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             let [a, b] = high.to_be_bytes();
             let [c, d] = low.to_be_bytes();
@@ -73,9 +74,9 @@ fn check_v6(address: Ipv6Addr, own: &[IpAddr]) -> Result<(), ForbiddenAddress> {
         [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => ForbiddenAddress::Private,
         [0xfe80..=0xfebf, ..] => ForbiddenAddress::LinkLocal,
         [0xff00..=0xffff, ..] => ForbiddenAddress::Multicast,
-        // 6to4 and Teredo have an IPv4 address inside.
+        // 6to4 and Teredo addresses contain an IPv4 address.
         [0x2002, ..] | [0x2001, 0, ..] => ForbiddenAddress::Disguised,
-        // Only this eighth of all addresses is for hosts.
+        // Only this eighth of the address space is for hosts.
         [0x2000..=0x3fff, ..] => return Ok(()),
         _ => ForbiddenAddress::Reserved,
     };

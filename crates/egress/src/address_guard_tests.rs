@@ -79,7 +79,7 @@ proptest! {
         if is_near {
             prop_assert!(check_address(address.into(), &[]).is_err());
         }
-        // An address inside another one is never allowed if the address itself is not.
+        // A forbidden address stays forbidden inside another address.
         let mapped = IpAddr::from(address.to_ipv6_mapped());
         prop_assert!(check_address(mapped, &[]).is_err());
         let [a, b, c, d] = address.octets();

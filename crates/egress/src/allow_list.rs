@@ -2,7 +2,7 @@
 
 use run_protocol::{AllowedHost, HostName};
 
-/// The answer of a list about a host and a port.
+/// The list's answer for a host and a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listed {
     Yes,
@@ -33,7 +33,7 @@ impl AllowList {
         }
     }
 
-    /// Tells whether the name exists inside: the agent may reach at least one port of it.
+    /// True if the name resolves inside the sandbox: the agent may reach at least one of its ports.
     pub fn knows(&self, name: &HostName) -> bool {
         self.entries.iter().any(|entry| entry.has_name(name))
     }

@@ -2,7 +2,7 @@
 
 use run_protocol::{HostName, HostNameError};
 
-/// The longest first message, records included. The shim does not wait for a longer one.
+/// The longest first message, including its record headers. The shim does not wait for a longer one.
 pub const LONGEST_HELLO: usize = 16 * 1024;
 
 const RECORD_HEADER: usize = 5;
@@ -20,7 +20,7 @@ pub enum ClientHello {
     Asks(HostName),
 }
 
-/// The reason why the shim does not serve a client.
+/// Why the shim does not serve a client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HelloError {

@@ -112,7 +112,7 @@ fn other_protocols_and_endless_messages_are_refused_at_once() {
     assert_eq!(server_name(b"\x16\x03\x01\x40\x01"), Err(HelloError::TooLong));
     assert_eq!(server_name(b"\x16\x03\x01\x00\x04\x01\x00\xff\xff"), Err(HelloError::TooLong));
     assert_eq!(server_name(b"\x16\x03\x01\x00\x04\x02\x00\x00\x01"), Err(HelloError::Malformed));
-    // Records of one byte, for ever.
+    // A very long run of one-byte records.
     let dripping = records(&[vec![1, 0, 0x3f, 0xff], vec![0; 16_000]].concat(), 1);
     let longest = dripping.len().min(LONGEST_HELLO + 100);
     assert_eq!(server_name(&dripping[..longest]), Err(HelloError::TooLong));

@@ -2,7 +2,7 @@
 
 use run_protocol::{HostName, HostNameError};
 
-/// The longest head of a request. The shim does not wait for a longer one.
+/// The longest request head. The shim does not wait for a longer one.
 pub const LONGEST_HEAD: usize = 8 * 1024;
 
 /// The host and port that a client wants.
@@ -23,7 +23,7 @@ pub enum HeadState {
     },
 }
 
-/// The reason why the shim does not serve a client.
+/// Why the shim does not serve a client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -90,7 +90,7 @@ fn target(request: &[u8]) -> Result<ConnectTarget, ConnectError> {
     Ok(ConnectTarget { host, port: port_number(port).ok_or_else(bad_port)? })
 }
 
-/// The host of a plain HTTP request, for the refusal.
+/// The host of a plain HTTP request, for the error message.
 fn host_of_url(url: &[u8]) -> Option<HostName> {
     let rest = url.strip_prefix(b"http://").or_else(|| url.strip_prefix(b"https://"))?;
     let host = rest.split(|byte| matches!(byte, b'/' | b':' | b'?' | b'#')).next()?;

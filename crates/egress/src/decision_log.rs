@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use run_protocol::{NetRefusal, NetVia, RunEvent};
 
-/// The most different decisions to keep apart. Events for the rest have no host and no port.
+/// The log keeps at most this many different decisions apart. Events for the rest have no host and no port.
 const MOST_KEPT: usize = 256;
 /// The longest part of a host name in an event.
 const LONGEST_HOST: usize = 253;
@@ -21,7 +21,7 @@ pub struct Decision {
     pub via: NetVia,
     /// `None` if the attempt was allowed.
     pub refusal: Option<NetRefusal>,
-    /// More words about a refusal.
+    /// More about a refusal, as text.
     pub detail: Option<String>,
 }
 
@@ -33,7 +33,7 @@ pub struct DecisionLog {
 
 #[derive(Debug)]
 struct Tally {
-    /// Decisions without an event so far.
+    /// The number of decisions without an event so far.
     unreported: u64,
     next_at: u64,
     pause: u64,
@@ -52,7 +52,7 @@ impl DecisionLog {
         self.tallies.entry(decision).or_insert(fresh).unreported += 1;
     }
 
-    /// Returns one event that is due. `now` is in milliseconds of any clock that does not go back.
+    /// Returns one event that is due. `now` is in milliseconds, on any clock that never goes back.
     pub fn take_due(&mut self, now: u64) -> Option<RunEvent> {
         let is_due = |tally: &Tally| tally.unreported > 0 && tally.next_at <= now;
         let (decision, tally) = self.tallies.iter_mut().find(|(_, tally)| is_due(tally))?;

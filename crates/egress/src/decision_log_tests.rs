@@ -89,7 +89,7 @@ proptest! {
         told += rest.iter().map(count).sum::<u64>();
         n_events += rest.len();
         prop_assert_eq!(told, hosts.len() as u64);
-        // Within 90 s: the first, at 5, 15, 35, 75 s, and the end.
+        // Six events within 90 s: the first, those at 5, 15, 35 and 75 s, and the last.
         prop_assert!(n_events <= (MOST_KEPT + 1) * 6);
     }
 }

@@ -1,12 +1,12 @@
-//! The small part of DNS that a sandbox needs: one question, and an answer that leads to the shim or says "no such name".
+//! The small part of DNS that a sandbox needs: one question, and an answer with the shim's address or "no such name".
 
 use run_protocol::{HostName, HostNameError};
 
-/// The longest question over UDP. A longer message is not a real question, but may carry data out.
+/// The longest question over UDP. A longer message is not a real question, but may smuggle data out.
 pub const LONGEST_UDP_QUERY: usize = 1232;
 
 const HEADER: usize = 12;
-/// Programs may keep an answer for so many seconds. It never changes while the sandbox lives.
+/// Programs may cache an answer for this many seconds. It never changes while the sandbox lives.
 const TIME_TO_LIVE: u32 = 60;
 const CLASS_IN: u16 = 1;
 
@@ -33,14 +33,15 @@ pub struct DnsQuery {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DnsReply {
-    /// The name leads to the shim.
+    /// The name resolves to the shim.
     Known,
     /// There is no such name.
     Unknown,
 }
 
 impl DnsQuery {
-    /// Reads a message. `None` for everything except one question about an internet name; the shim does not answer it.
+    /// Reads a message. `None` for everything except one question about an internet name; the shim does not answer
+    /// anything else.
     pub fn read(message: &[u8]) -> Option<Self> {
         let (header, body) = message.split_first_chunk::<HEADER>()?;
         let number = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -118,7 +119,7 @@ fn labels(body: &[u8]) -> Option<(Vec<&[u8]>, usize)> {
 }
 
 fn host_name(labels: &[&[u8]]) -> Result<HostName, (String, HostNameError)> {
-    // A dot inside a label would look like the border between two labels.
+    // A dot inside a label would look like a separator between two labels.
     let inner_dot = labels.iter().any(|label| label.contains(&b'.'));
     let joined = labels.join(&b'.');
     let name = match inner_dot {

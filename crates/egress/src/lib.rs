@@ -1,4 +1,4 @@
-//! Decides what may leave a sandbox: which hosts an agent may reach, and at which addresses they may be.
+//! Decides what may leave a sandbox: which hosts an agent may reach, and which addresses they may have.
 //!
 //! ```text
 //!   DNS query ────► dns_message ─────┐
@@ -9,9 +9,9 @@
 //!
 //! **Invariant:** no I/O, no clock, no environment. The shim listens and dials.
 //!
-//! **Invariant:** it reads a name once and strictly. It refuses a malformed name and never repairs it.
+//! **Invariant:** this crate reads a name once and strictly. It refuses a malformed name and never repairs it.
 //!
-//! **Invariant:** no input makes it panic, loop, or keep more bytes than it got.
+//! **Invariant:** no input makes this crate panic, loop, or keep more bytes than it got.
 
 mod address_guard;
 mod allow_list;

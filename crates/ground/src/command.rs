@@ -5,8 +5,8 @@
 //!    └───────► the program, in the same group ──► its children
 //! ```
 //!
-//! **Invariant:** when [`run`] returns, no process of the program's group is alive. The same holds if the caller is killed
-//! while the program runs: a new process group does not get the Ctrl-C of the terminal.
+//! **Invariant:** when [`run`] returns, no process of the program's group is alive. The same holds if the caller is
+//! killed while the program runs: a Ctrl-C in the terminal does not reach the new process group.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -18,15 +18,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// The limits of a program.
+/// The limits on a program.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     pub within: Duration,
-    /// The limit of stdout and of stderr; the rest is cut.
+    /// The limit on stdout and on stderr; anything beyond it is cut.
     pub most_output: u64,
 }
 
-/// More than any short answer.
+/// No short answer is longer.
 const SHORT: u64 = 1 << 20;
 
 impl Bounds {
@@ -36,7 +36,7 @@ impl Bounds {
     }
 }
 
-/// The answer of a program.
+/// A program's answer.
 #[derive(Debug)]
 pub struct Answer {
     pub status: ExitStatus,
@@ -45,7 +45,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Its output as text; invalid bytes are replaced.
+    /// Its stdout as text, with invalid bytes replaced.
     pub fn stdout_text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
@@ -83,7 +83,7 @@ pub fn run(
     let deadline = Instant::now() + bounds.within;
     let program = command.get_program().to_owned();
     let failed = |source| NoAnswer::Start { program: program.clone(), source };
-    // First, so that the program is never without a guard.
+    // The guard starts first, so that the program is never without it.
     let mut guard = post_guard().map_err(failed)?;
     let group = Pid::from_child(&guard);
     let spawned = command
@@ -106,7 +106,7 @@ pub fn run(
     }
     let parts = parts_of(&mut child, bounds.most_output);
     let (mut stdout, mut stderr, mut timed_out) = (Vec::new(), Vec::new(), false);
-    // A process that left the group and still holds a pipe cannot delay this beyond the bounds.
+    // A process that left the group may still hold a pipe, but cannot delay this beyond the bounds.
     for _ in 0..3 {
         match parts.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(Part::Stdout(bytes)) => stdout = bytes,
@@ -137,7 +137,7 @@ fn parts_of(child: &mut Child, most_output: u64) -> mpsc::Receiver<Part> {
         let sender = sender.clone();
         thread::spawn(move || {
             let mut bytes = Vec::new();
-            // If the pipe breaks, use what was read.
+            // If the pipe breaks, use the bytes read so far.
             pipe.map(|pipe| pipe.take(most_output).read_to_end(&mut bytes));
             sender.send(part(bytes)).ok();
         });

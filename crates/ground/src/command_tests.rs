@@ -9,7 +9,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use super::*;
 
 const AMPLE: Bounds = Bounds { within: Duration::from_secs(60), most_output: 1 << 20 };
-/// Says to a FIFO that it is there, and holds it open in two processes that do not end.
+/// Writes a word to a FIFO, and keeps it open in two processes that do not end.
 const HOLDS: &str = "exec 9> \"$FIFO\"; echo here >&9; sleep 600 & sleep 600";
 
 fn shell(script: &str) -> Command {
@@ -24,7 +24,7 @@ fn fifo(path: &Path) -> File {
     OpenOptions::new().read(true).custom_flags(flags).open(path).unwrap()
 }
 
-/// Waits for something to read or for the end of all that hold the FIFO; what there was to read.
+/// Waits for bytes, or until no process holds the FIFO any more. Returns the bytes.
 fn next(fifo: &mut File) -> Vec<u8> {
     let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
     assert_eq!(poll(&mut [PollFd::new(&*fifo, PollFlags::IN)], Some(&limit)), Ok(1));
@@ -45,22 +45,25 @@ fn a_program_that_hangs_is_killed_with_its_children() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("fifo");
     let mut held = fifo(&path);
-    // On a busy machine the shell may need a while to begin.
+    // On a busy machine the shell may need a while to start.
     for milliseconds in [200, 2_000, 20_000] {
         let bounds = Bounds { within: Duration::from_millis(milliseconds), ..AMPLE };
         let outcome = run(shell(HOLDS).env("FIFO", &path), None, bounds);
         assert!(matches!(outcome, Err(NoAnswer::TimedOut(_))), "{outcome:?}");
         let mut said = [0; 5];
         if held.read_exact(&mut said).is_ok() {
-            assert_eq!(next(&mut held), b"", "a child holds it still");
+            assert_eq!(next(&mut held), b"", "a child still holds the FIFO");
             return;
         }
     }
-    panic!("the shell did not begin");
+    panic!("the shell did not start");
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the test starts itself once more, as who is killed")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test starts itself again, as the process to kill"
+)]
 fn a_program_is_killed_with_its_children_when_we_are_killed() {
     const CHILD: &str = "GROUND_COMMAND_TEST_FIFO";
     if let Some(path) = std::env::var_os(CHILD) {

@@ -1,7 +1,7 @@
 use std::error::Error;
 
-/// An error and its causes on one line. A cause that ends the text already is not repeated: some libraries quote their
-/// cause in their own message.
+/// An error and its causes on one line. Does not repeat a cause that the text already ends with: some libraries quote
+/// their cause in their own message.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     for cause in std::iter::successors(error.source(), |&cause| cause.source()) {

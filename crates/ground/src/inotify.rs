@@ -1,4 +1,4 @@
-//! inotify: the kernel reports changes of files and directories.
+//! inotify: the kernel reports changes to files and directories.
 //!
 //! Start the watch before the first look, so that you miss no change in between.
 
@@ -18,13 +18,13 @@ use rustix::io::Errno;
 /// The kernel's number for a watch.
 pub type Watch = i32;
 
-/// An inotify instance. A user has few of them, so one serves as many watches as possible.
+/// An inotify instance. A user may have only a few, so put as many watches as possible on one.
 #[derive(Debug)]
 pub struct Inotify {
     fd: OwnedFd,
 }
 
-/// Something that happened.
+/// A change that the kernel reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub watch: Watch,
@@ -34,12 +34,12 @@ pub struct Change {
 }
 
 impl Change {
-    /// The kernel lost events: everything may have changed.
+    /// True if the kernel lost events: anything may have changed.
     pub fn is_overflow(&self) -> bool {
         self.what.contains(ReadFlags::QUEUE_OVERFLOW)
     }
 
-    /// The kernel removed the watch, for example with its file.
+    /// True if the kernel removed the watch, for example together with its file.
     pub fn is_end_of_watch(&self) -> bool {
         self.what.contains(ReadFlags::IGNORED)
     }
@@ -60,9 +60,10 @@ impl Inotify {
         inotify::remove_watch(&self.fd, watch).ok();
     }
 
-    /// Waits for an event, for at most `patience` (`None`: forever) or until a signal comes. `true` if there is an event.
+    /// Waits for an event, for at most `patience` (`None`: forever) or until a signal comes. `true` if there is an
+    /// event.
     pub fn wait(&self, patience: Option<Duration>) -> io::Result<bool> {
-        // A time that no clock can hold means forever.
+        // A time too long for the kernel means forever.
         let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
         let mut descriptors = [PollFd::new(&self.fd, PollFlags::IN)];
         match poll(&mut descriptors, patience.as_ref()) {
@@ -72,7 +73,7 @@ impl Inotify {
         }
     }
 
-    /// Returns all events so far, without waiting. Equal events in a row are one.
+    /// Returns all events so far, without waiting. Merges equal events in a row.
     pub fn read(&self) -> io::Result<Vec<Change>> {
         let mut buffer = [MaybeUninit::<u8>::uninit(); 16 * 1024];
         let mut reader = Reader::new(&self.fd, &mut buffer);

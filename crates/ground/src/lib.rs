@@ -1,16 +1,16 @@
-//! Small helpers for files, time, errors and commands of the host. Each is written once, and every other crate may use it.
+//! Small helpers for files, time, errors and host commands that every other crate may use.
 //!
 //! | question | answer |
 //! |---|---|
 //! | What time is it? | [`now_ms`] |
 //! | What does an error say, with its causes, on one line? | [`with_causes`] |
-//! | How is a file replaced so that no reader sees half of it? | [`replace_file`], [`replace_with`] |
-//! | How is a file opened that another process may replace by a FIFO or a link? | [`plain_file`] |
-//! | How is a directory made that only its owner can enter? | [`make_private_dir`] |
-//! | How do we learn that a file has changed? | [`inotify`] |
-//! | How is a program run that must end? | [`command`] |
-//! | How is a mutex locked, whatever happened in other threads? | [`lock`] |
-//! | How is JSON read that holds half a surrogate pair? | [`surrogates`] |
+//! | How to replace a file so that no reader sees half of it? | [`replace_file`], [`replace_with`] |
+//! | How to open a file that another process may replace with a FIFO or a link? | [`plain_file`] |
+//! | How to make a directory that only its owner can enter? | [`make_private_dir`] |
+//! | How to notice that a file has changed? | [`inotify`] |
+//! | How to run a program that must end? | [`command`] |
+//! | How to lock a mutex even if another thread panicked? | [`lock`] |
+//! | How to read JSON with half a surrogate pair? | [`surrogates`] |
 //!
 //! **Invariant:** nothing here knows what a run, a session or a store is.
 

@@ -1,5 +1,5 @@
-//! Opens files that another process can replace at any time: never through a link, and never waiting on a FIFO. New files
-//! are private.
+//! Opens files that another process can replace at any time: without following a link and without waiting on a FIFO.
+//! New files are private.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Only the owner.
+/// Only the owner may read or write.
 const PRIVATE: u32 = 0o600;
 
 /// Opens a file for reading.
@@ -29,7 +29,7 @@ pub fn open_or_create(path: &Path) -> io::Result<File> {
     )
 }
 
-/// Creates a file that must not exist.
+/// Creates a file; fails if it exists.
 pub fn create_new(path: &Path) -> io::Result<File> {
     plain(OpenOptions::new().write(true).create_new(true).mode(PRIVATE), path)
 }
@@ -50,7 +50,7 @@ pub fn read_whole(from: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// True if a write failed because the disk, a quota or a limit is full.
+/// True if a write failed because the disk is full or a quota or limit is exhausted.
 pub fn is_out_of_space(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 /// The prefix of draft names.
 const DRAFT: &str = ".new-";
-/// No writer needs that long for a draft, so the writer is dead.
+/// No writer needs this long, so the writer of an older draft is dead.
 const DEAD_FOR_SURE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Says if the new content must survive a crash of the machine.
+/// Whether the new content must survive a crash of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durable {
-    /// The content is on disk before the file gets its name: after a crash there is the old content or the new.
+    /// The content is on disk before the file gets its name: after a crash, the file has the old content or the new.
     Yes,
     /// For content that can be made again. If only this process is killed, nothing is lost.
     No,
@@ -42,7 +42,7 @@ pub fn replace_with(
     draft.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// Removes drafts from this directory whose writers were killed.
+/// Removes the drafts of killed writers from this directory.
 pub fn remove_dead_drafts(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let is_draft = entry.file_name().to_str().is_some_and(|name| name.starts_with(DRAFT));

@@ -1,9 +1,9 @@
-//! Repairs `\ud83d` without its other half, so that the rest of such a line can be read.
+//! Repairs `\ud83d` without its other half, so that a parser can read the rest of the line.
 //!
-//! A JavaScript string may contain half a surrogate pair. `JSON.stringify` writes it as an escape, and a Rust string cannot
-//! contain it. A model that was cut in the middle of an emoji produces this.
+//! A JavaScript string may contain half a surrogate pair. `JSON.stringify` writes it as an escape, and a Rust string
+//! cannot contain it. This happens when a model's output is cut in the middle of an emoji.
 
-/// Replaces every lone surrogate escape by `\ufffd`; `None` if there is none.
+/// Replaces every lone surrogate escape with `\ufffd`; `None` if there is none.
 ///
 /// Called on every line: a line without a backslash costs one quick pass.
 pub fn mend(json: &str) -> Option<String> {
@@ -25,7 +25,7 @@ pub fn mend(json: &str) -> Option<String> {
                 at = escape + 6;
                 copied_to = at;
             }
-            // Also skips the escaped character: the second backslash of `\\u` begins no escape.
+            // Also skips the escaped character: the second backslash of `\\u` does not begin an escape.
             _ => at = (escape + 2).min(bytes.len()),
         }
     }

@@ -1,4 +1,4 @@
-//! Journals of old versions, which stay readable for ever. A fixture that is here is never changed.
+//! Journals that old versions wrote. Every later version must read them, so never change a fixture here.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::{
     RunState,
 };
 
-/// Puts a fixture in the place of a run's journal.
+/// Replaces a run's journal with a fixture.
 fn opened(test: &TestState, name: &str) -> RunDirectory {
     let directory = test.create_old();
     fs::copy(fixtures().join("v1").join(name), directory.journal_path()).unwrap();

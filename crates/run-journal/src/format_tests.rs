@@ -1,4 +1,4 @@
-//! The files of version 1 that this crate writes, as a binary of version 0.1.0 wrote them. They stay readable for ever.
+//! This crate's version 1 files, as Caretaker 0.1.0 wrote them. Every later version must read them.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -23,14 +23,14 @@ use crate::{JournalEntry, KernelLock, LockHolder, RunFilter, Which};
 
 /// Journals of whole runs.
 const RUNS: &str = "*/state/runs/*/events.jsonl";
-/// One event of each kind, with all of its fields; and one with each word that a field may hold.
+/// One event of each kind with all its fields, and one event for each word that a field may have.
 const KINDS: [&str; 2] = ["*/journal/every-kind.jsonl", "*/journal/every-word.jsonl"];
 
 fn journals() -> Vec<Fixture> {
     [RUNS].into_iter().chain(KINDS).flat_map(fixtures).collect()
 }
 
-/// Hands on what a line says, and whether it says anything.
+/// Passes on the entry of a line, if the line is readable.
 fn on_line(line: &str, mut on_entry: impl FnMut(JournalEntry<'_>)) {
     match parse_line(line.as_bytes()) {
         Line::Header(header) => on_entry(JournalEntry::Header(header)),
@@ -39,7 +39,7 @@ fn on_line(line: &str, mut on_entry: impl FnMut(JournalEntry<'_>)) {
     }
 }
 
-/// All that a reader knows of a journal, an entry a line.
+/// Everything that a reader gets from a journal, one entry per line.
 fn told(text: &str) -> String {
     let mut told = String::new();
     for line in text.lines() {
@@ -48,7 +48,7 @@ fn told(text: &str) -> String {
     told
 }
 
-/// Writes again what a reader read.
+/// Reads the entries and writes them again.
 fn written_again(text: &str) -> String {
     let mut buffer = Vec::new();
     for line in text.lines() {
@@ -160,7 +160,7 @@ fn index_copy() -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-/// The number of runs in the index, after its version was set to this one.
+/// Sets the version of the index, opens it, and returns the number of runs in it.
 fn n_runs_known(version: i32) -> usize {
     let (_directory, path) = index_copy();
     connection(&path).pragma_update(None, "user_version", version).unwrap();
@@ -174,10 +174,10 @@ fn an_index_of_this_version_is_used_and_one_of_another_is_made_again() {
     let fixture = connection(&path);
     let one = |sql: &str| fixture.query_row(sql, [], |row| row.get::<_, i32>(0)).unwrap();
     let of_fixture = one("SELECT user_version FROM pragma_user_version");
-    assert_eq!(of_fixture, 7, "the fixture stays as it is when the version is raised");
+    assert_eq!(of_fixture, 7, "do not change the fixture when you raise the version");
     let n_runs = usize::try_from(one("SELECT count(*) FROM runs")).unwrap();
     assert!(n_runs > 20, "{n_runs}");
-    // The runs themselves are the truth: what is made again is empty, and is filled from them.
+    // A rebuilt index is empty at first, and the next refresh fills it from the runs.
     let expected = if of_fixture == VERSION { n_runs } else { 0 };
     assert_eq!(n_runs_known(of_fixture), expected);
     for another in [VERSION - 1, VERSION + 1, -1] {

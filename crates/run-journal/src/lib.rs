@@ -8,7 +8,7 @@
 //!   ps, resolve ────► RunOverview (head and tail of a journal) ──► RunIndex (index.db, derived, may be deleted)
 //! ```
 //!
-//! A journal is a text file, one JSON object a line:
+//! A journal is a text file, one JSON object per line:
 //!
 //! ```text
 //!   {"journal":1,"run":"…","epoch":1,"at":1790000000000}            first line, and first of each later epoch
@@ -29,7 +29,8 @@
 //!
 //! **Invariant:** nothing comes after `ended`: a journal that has it cannot be opened for writing.
 //!
-//! **Invariant:** readers need no lock, keep at most one chunk or one line in memory, and never show an incomplete line.
+//! **Invariant:** readers need no lock, keep at most one chunk or one line in memory, and never show an incomplete
+//! line.
 //!
 //! **Invariant:** nothing here starts or signals a process, or reads the environment.
 

@@ -44,7 +44,7 @@ impl StateRoot {
         self.session_dir(session).join("session.json")
     }
 
-    /// The spec of a session's last run, for a session that has no runs any more or is a copy.
+    /// The spec of a session's last run, for a session that is a copy or whose runs were removed.
     pub fn session_terms(&self, session: &Uuid) -> PathBuf {
         self.session_dir(session).join("terms.json")
     }
@@ -89,7 +89,7 @@ impl StateRoot {
         self.0.join("groups")
     }
 
-    /// The records of hooks that were called for runs.
+    /// The records of the hooks that Caretaker called for runs.
     pub fn hooks(&self) -> PathBuf {
         self.0.join("hooks")
     }
@@ -99,8 +99,8 @@ impl StateRoot {
         self.0.join("pins")
     }
 
-    /// A process that removes runs holds this lock alone, from its last check to the removal. A process that starts to need a
-    /// run (a pin, a new run) shares it, from its own check until its need is on disk.
+    /// A process that removes runs holds this lock exclusively, from its last check to the removal. A process that adds
+    /// a need for a run (a pin, a new run) shares the lock, from its own check until that need is on disk.
     pub fn removal_lock(&self) -> PathBuf {
         self.0.join("removal.lock")
     }

@@ -1,4 +1,4 @@
-//! Starts this test binary again as a separate process, to be killed, limited or given a small disk.
+//! Starts this test binary again as a separate process, so that a test can kill it, limit it or give it a small disk.
 
 use std::path::Path;
 use std::process::Command;

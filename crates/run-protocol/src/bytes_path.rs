@@ -1,4 +1,4 @@
-//! Paths in JSON, also those that are not UTF-8.
+//! Paths in JSON, including paths that are not UTF-8.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -18,7 +18,7 @@ pub struct BytesPath(pub PathBuf);
 /// The bytes of a path that is not UTF-8.
 #[derive(Serialize, Deserialize, utoipa::ToSchema)]
 struct Encoded {
-    /// In base64.
+    /// The path's bytes, in base64.
     base64: String,
 }
 

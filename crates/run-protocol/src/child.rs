@@ -1,4 +1,4 @@
-//! Runs that other runs ask for: whose child a run is, and the order that makes one.
+//! Child runs: a run's parent, and the order that starts a child.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,8 @@ pub struct Lineage {
     pub depth: u32,
 }
 
-/// A parent's request for a child. The child inherits every field that is left out. No field may allow more.
+/// A parent's request for a child. The child inherits every field that is left out. No field may allow more than the
+/// parent has.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChildRequest {
@@ -40,21 +41,21 @@ pub struct ChildRequest {
     /// The hosts that the child may reach. The parent must be allowed to reach each of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
-    /// The most time that the child may take.
+    /// The child's time limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u64>,
-    /// The most memory for all processes of the child together.
+    /// The memory limit for all the child's processes together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mb: Option<u64>,
-    /// The most processes and threads.
+    /// The limit on processes and threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<u64>,
-    /// The most that the child may add to the disk.
+    /// The limit on the child's disk growth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_mb: Option<u64>,
 }
 
-/// A child that a run asks for. The parent's shim sends this to the daemon.
+/// An order for a child run. The parent's shim sends it to the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChildOrder {
@@ -82,7 +83,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// The credentials to keep for a run. The simulated agent's own key is left out: it opens nothing.
+    /// The credentials to keep for a run, without the simulated agent's own key, which opens nothing.
     pub fn of_run(spec: &RunSpec, secrets: &[(String, String)], proxy: Option<String>) -> Self {
         let is_kept = |name: &String| match spec.agent.kind {
             AgentKind::Simulated => spec.secrets.contains(name),

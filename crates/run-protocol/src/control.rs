@@ -1,25 +1,26 @@
-//! The messages on a run's control socket: one JSON object a line, in both directions.
+//! The messages on a run's control socket: one JSON object per line, in both directions.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Epoch, RunId, UserMcpFiles};
 
-/// A request of a client to a shim.
+/// A client's request to a shim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum ControlRequest {
-    /// Tell me when the journal grows. The shim answers at once with the last event, so that the client misses nothing that
-    /// was written between its last read and this request.
+    /// Tell me when the journal grows. The shim answers at once with the last event, so that the client misses no event
+    /// between its last read and this request.
     Watch,
     /// Stop the run.
     Stop { manner: StopManner },
-    /// Stop the run by the ladder, so that its session can be resumed. A second request changes nothing.
+    /// Stop the run with the stop ladder, so that its session can be resumed. A second request changes nothing.
     Suspend,
-    /// Change which MCP servers the session's agent gets, and write its `mcp.json` again. The shim answers when it has done so.
+    /// Change which MCP servers the session's agent gets, and write its `mcp.json` again. The shim answers when it has
+    /// done so.
     RegenerateMcp(ServerChange),
 }
 
-/// A change of the MCP servers that an agent gets.
+/// A change to the MCP servers that an agent gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerChange {
     /// Servers to switch on.
@@ -37,13 +38,13 @@ pub struct ServerChange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopManner {
-    /// By the ladder: INT, TERM, KILL.
+    /// With the stop ladder: INT, TERM, KILL.
     Ladder,
     /// KILL at once.
     Now,
 }
 
-/// The answer of a shim.
+/// A shim's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum ControlReply {

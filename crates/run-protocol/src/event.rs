@@ -14,11 +14,12 @@ pub struct JournalHeader {
     pub journal: u32,
     /// The run that the journal belongs to.
     pub run: RunId,
-    /// Numbers are unique within an epoch. A new epoch begins when a journal is opened again after its writer died.
+    /// Numbers are unique within an epoch. A new epoch begins when a process opens the journal again after its writer
+    /// died.
     pub epoch: Epoch,
     /// Milliseconds since the epoch.
     pub at: u64,
-    /// The kernel's id of this boot. Lines from an earlier boot may have been lost in a power failure.
+    /// The kernel's id of this boot. A power failure may have lost lines from an earlier boot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,
 }
@@ -51,7 +52,7 @@ pub enum RunEvent {
         name: Option<String>,
         /// The length of the prompt in bytes.
         prompt_length: u64,
-        /// The prompt's first line, cut.
+        /// The prompt's first line, shortened.
         prompt_start: String,
     },
     /// The run continues a session and may do more than the session's last run, because the user allowed it. Written
@@ -60,7 +61,7 @@ pub enum RunEvent {
         /// The bounds that are wider now.
         bounds: Vec<Widening>,
     },
-    /// The run waits in the daemon's queue. Written together with `created`; the daemon says what the run waits for.
+    /// The run waits in the daemon's queue. Written together with `created`; the daemon knows what the run waits for.
     Queued {
         /// Runs with a higher priority start first.
         priority: i32,
@@ -79,7 +80,7 @@ pub enum RunEvent {
     Resuming {
         /// The latest root, in hex.
         root: String,
-        /// The number of messages that the model will be prompted with.
+        /// The number of messages in the model's next prompt.
         messages: u64,
         /// Tool calls that were under way when the agent stopped. Cursor tells the agent that they were interrupted.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -87,13 +88,13 @@ pub enum RunEvent {
     },
     /// The shim saved the workspace, so that the run can be undone.
     WorkspaceSaved {
-        /// Files and links that are covered.
+        /// The number of saved files and links.
         files: u64,
-        /// Bytes that had to be read; the rest was known from before.
+        /// Bytes that the shim had to read; the rest had not changed since it was last saved.
         new_bytes: u64,
         /// How long it took.
         ms: u64,
-        /// The first few paths that are not covered: unreadable files, and repositories within the workspace.
+        /// The first few paths that the shim did not save: unreadable files, and repositories within the workspace.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         left_out: Vec<BytesPath>,
     },
@@ -108,7 +109,7 @@ pub enum RunEvent {
         profile: String,
         /// The process id, on the host, of the namespace's pid 1.
         sandbox_pid: u32,
-        /// How many mounts were verified.
+        /// The number of mounts that the shim verified.
         mounts: u32,
         /// The network that the sandbox has.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,7 +136,7 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
     },
-    /// The agent printed a kind of event that this build does not know. Once per kind.
+    /// The agent printed a kind of event that this build does not know. Written once per kind.
     ProtocolDrift {
         /// `type/subtype`.
         event: String,
@@ -157,10 +158,10 @@ pub enum RunEvent {
     StreamClosed,
     /// The agent's process was still alive some time after its result.
     Lingered {
-        /// How long it was allowed to live on.
+        /// How long the shim let it live on.
         ms: u64,
     },
-    /// The run is to stop.
+    /// The shim must stop the run.
     StopRequested {
         /// Who or what asked for it.
         reason: StopReason,
@@ -178,7 +179,7 @@ pub enum RunEvent {
         tool: String,
         /// The answer.
         outcome: McpCallOutcome,
-        /// Why the tool did not do it.
+        /// Why the call did not succeed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
@@ -189,7 +190,7 @@ pub enum RunEvent {
         /// How often it happened since the last such event.
         count: u64,
     },
-    /// The user changed which MCP servers the agent gets, and the shim wrote its `mcp.json` again. An agent that runs may
+    /// The user changed which MCP servers the agent gets, and the shim wrote its `mcp.json` again. A running agent may
     /// or may not read it again; the session's next run starts with it.
     McpChanged {
         /// The servers that the user switched on.
@@ -218,7 +219,7 @@ pub enum RunEvent {
     },
     /// The agent sent a message to its parent, a child or a sibling.
     MessageSent {
-        /// The run that it is for.
+        /// The receiving run.
         to: RunId,
         /// The message's id.
         message: String,
@@ -254,14 +255,14 @@ pub enum RunEvent {
         label: String,
         /// Counted from one.
         number: u32,
-        /// Files and links that are covered.
+        /// The number of saved files and links.
         files: u64,
         /// How long it took.
         ms: u64,
     },
     /// The agent reports its progress.
     Progress {
-        /// In its words.
+        /// In the agent's words.
         text: String,
         /// 0 to 100.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -271,19 +272,19 @@ pub enum RunEvent {
     Reported {
         /// The agent's own verdict, which is not the run's outcome.
         status: ReportedStatus,
-        /// In its words.
+        /// In the agent's words.
         summary: String,
         /// Files or links that the agent names.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<String>,
     },
-    /// The shim let the run reach a host: it answered a name, or made a connection.
+    /// The shim let the run reach a host: it resolved a name, or made a connection.
     #[serde(rename = "net.allowed")]
     NetAllowed {
         /// The host; missing if there were too many to name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
-        /// The port; a name alone has none.
+        /// The port; missing for a name lookup.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         port: Option<u16>,
         /// How the run asked for the host.
@@ -297,14 +298,14 @@ pub enum RunEvent {
         /// The host that the run wanted; missing if it named none, or if there were too many to name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
-        /// The port; a name alone has none.
+        /// The port; missing for a name lookup.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         port: Option<u16>,
         /// How the run asked for the host.
         via: NetVia,
         /// The reason.
         reason: NetRefusal,
-        /// More about the reason, in words.
+        /// More about the reason, as text.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
         /// How often it happened since the last such event.
@@ -381,17 +382,17 @@ pub enum StopReason {
     Lingering,
     /// No result will come.
     NoResult,
-    /// The journal cannot be written.
+    /// The shim cannot write the journal.
     JournalFailed,
     /// The run lost the session's lease.
     LeaseLost,
     /// The agent does not continue the session that it was told to continue.
     SessionMismatch,
-    /// A protection of the sandbox was removed on the host.
+    /// A process on the host removed a protection of the sandbox.
     ProtectionLost,
 }
 
-/// The signals that stop an agent, in their order.
+/// The signals that stop an agent, in the order of the stop ladder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum SignalName {
@@ -403,7 +404,7 @@ pub enum SignalName {
     Kill,
 }
 
-/// The answer to a call of one of Caretaker's tools.
+/// The answer to a call to one of Caretaker's tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum McpCallOutcome {
@@ -423,7 +424,7 @@ pub enum McpCallOutcome {
 pub enum McpRefusal {
     /// The line is longer than any request can be.
     Oversized,
-    /// It is not a request of the protocol.
+    /// It is not a valid MCP request.
     Malformed,
     /// There are more connections than an agent needs.
     TooManyConnections,
@@ -449,14 +450,14 @@ pub struct Checkpoint {
     /// The latest root, in hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
-    /// The number of messages that the model would be prompted with.
+    /// The number of messages in the model's next prompt.
     pub messages: u64,
     /// The number of turns in the conversation.
     pub turns: u64,
     /// Tool calls that were under way when the agent stopped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<PendingTool>,
-    /// Says if the session can be resumed.
+    /// Whether the session can be resumed.
     #[serde(flatten)]
     pub resumable: Resumable,
 }
@@ -470,7 +471,7 @@ pub struct PendingTool {
     pub subject: String,
 }
 
-/// Says if a session can be resumed, and if not, why.
+/// Whether a session can be resumed, and if not, why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "resumable", rename_all = "snake_case")]
 pub enum Resumable {

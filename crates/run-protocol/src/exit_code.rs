@@ -1,4 +1,4 @@
-//! The exit codes of `caretaker`. The agent's own exit code is in the JSON and never passed on.
+//! The exit codes of `caretaker`. The agent's own exit code appears only in the JSON output.
 
 /// The published table of exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum ExitCode {
     Amnesia = 7,
     /// The daemon does not answer.
     DaemonUnavailable = 69,
-    /// The time of `wait --timeout` is over, and the run goes on.
+    /// `wait --timeout` ran out of time, and the run goes on.
     StillRunning = 75,
     /// The agent is not logged in.
     AuthenticationMissing = 77,

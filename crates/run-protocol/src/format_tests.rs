@@ -1,4 +1,4 @@
-//! The files of version 1 that hold types of this crate, as a binary of version 0.1.0 wrote them. They stay readable for ever.
+//! Version 1 files with types of this crate, as Caretaker 0.1.0 wrote them. Every later version must read them.
 
 use format_fixtures::{Layout, check, fixtures};
 
@@ -8,7 +8,7 @@ use crate::{InboxEntry, MintedSession, RunSpec, SessionRecord};
 fn specs_and_what_sessions_keep_of_them_are_read_whole() {
     let patterns = ["*/state/runs/*/spec.json", "*/state/sessions/*/terms.json"];
     check::<Option<RunSpec>>(&patterns, Layout::Pretty);
-    // Every field, as the parser lists them in the error about an unknown field.
+    // The parser's error about an unknown field lists every known field.
     let error = serde_json::from_str::<RunSpec>(r#"{"?":1}"#).unwrap_err().to_string();
     let (_, fields) = error.split_once("expected ").unwrap();
     let texts: String = patterns.into_iter().flat_map(fixtures).map(|it| it.text()).collect();

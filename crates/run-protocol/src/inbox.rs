@@ -19,25 +19,25 @@ pub enum InboxEntry {
         at: u64,
         /// The run.
         run: RunId,
-        /// How.
+        /// How the run delivers them.
         by: HandOver,
-        /// Which.
+        /// The messages' ids.
         messages: Vec<String>,
     },
     /// The agent's own output shows that it has the messages.
     Delivered {
         /// Milliseconds since the epoch.
         at: u64,
-        /// In which run.
+        /// The run that delivered them.
         run: RunId,
-        /// How.
+        /// How the run delivers them.
         by: HandOver,
-        /// Which.
+        /// The messages' ids.
         messages: Vec<String>,
     },
 }
 
-/// A question of an agent to a person.
+/// An agent's question to a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     /// The question's id; short, because people type it.
@@ -75,7 +75,7 @@ pub struct Message {
     pub id: String,
     /// Milliseconds since the epoch.
     pub at: u64,
-    /// The sender, as Caretaker knows it, never as the sender says.
+    /// The sender as Caretaker knows it, never as the message claims.
     pub from: MessageSender,
     /// The text.
     pub text: String,
@@ -129,6 +129,6 @@ pub enum Relation {
 pub enum HandOver {
     /// The agent called `check_inbox`.
     CheckInbox,
-    /// They are the prompt of a run.
+    /// The messages are the prompt of a run.
     Turn,
 }

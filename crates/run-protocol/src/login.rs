@@ -1,4 +1,4 @@
-//! The reasons to drop a login that an agent changed.
+//! The reasons why the shim drops a login that an agent changed.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,22 +12,22 @@ pub enum LoginDrop {
     Malformed,
     /// The agent's copy, or a token in it, is larger than a login can be.
     Oversized,
-    /// A token is of another kind than the user's, or is missing.
+    /// A token has a different kind than the user's token, or is missing.
     OtherShape,
     /// The tokens belong to another account.
     OtherAccount,
     /// A field that is not a token differs from the user's.
     OtherFields,
-    /// The tokens are older than the user's, or were the user's before.
+    /// The tokens are older than the user's, or the user had them before.
     Replayed,
-    /// The new access token has expired already.
+    /// The new access token has already expired.
     Expired,
-    /// The user's own access token is not near its end.
+    /// The user's own access token does not expire soon.
     NotDue,
     /// The user's login file changed as well, and wins.
     HostChanged,
     /// This run changed the user's login too often.
     TooMany,
-    /// The user's present login could not be kept, or the new one could not be written.
+    /// The shim could not back up the user's present login, or could not write the new one.
     NotWritten,
 }

@@ -42,7 +42,7 @@ pub enum NetRefusal {
     BadName,
     /// The connection names no host.
     NoName,
-    /// It is not a request of the expected protocol.
+    /// The request does not follow the expected protocol.
     BadRequest,
     /// The request to the proxy is not CONNECT.
     PlainHttp,
@@ -61,7 +61,7 @@ pub enum NetRefusal {
 }
 
 impl NetworkMode {
-    /// A number to compare modes by: a larger one reaches more.
+    /// A number for comparing modes: a mode with a larger number reaches more.
     pub fn width(self) -> u8 {
         match self {
             Self::None => 0,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BytesPath, ExitCode};
 
-/// The outcome of a run. It is decided once, at `result` or at the end.
+/// The outcome of a run. The shim decides it once, at `result` or at the end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum RunOutcome {
@@ -19,7 +19,7 @@ pub enum RunOutcome {
     },
     /// The agent gave no result, so the outcome is not known. Never a success.
     Unknown {
-        /// Why there is no result. The JSON key differs from the sentence `why` beside it in `ended`.
+        /// Why there is no result. The JSON key is not `why`, because `ended` already has a `why`.
         #[serde(rename = "no_result")]
         why: NoResult,
     },
@@ -28,7 +28,7 @@ pub enum RunOutcome {
         /// The limit.
         limit: LimitKind,
     },
-    /// The run used more than it may: of the machine, or of a counted budget.
+    /// The run exceeded a limit on the machine, on tool calls or on tokens.
     QuotaExceeded {
         /// The limit.
         limit: LimitKind,
@@ -50,7 +50,8 @@ pub enum RunOutcome {
     LeaseLost,
     /// The shim could not set up the sandbox, or the sandbox was not as planned. The agent did not run.
     SandboxFailed,
-    /// A process on the host removed or replaced a path that a protection was mounted over, so the shim stopped the run.
+    /// A process on the host removed or replaced a path that a protection was mounted over, so the shim stopped the
+    /// run.
     ProtectionLost {
         /// The path.
         path: BytesPath,
@@ -130,7 +131,8 @@ pub enum LimitKind {
         /// The limit.
         most: u64,
     },
-    /// The run added more than allowed to the workspace, to other writable directories of the host, and to its own record.
+    /// The run added more than allowed to the workspace, to other writable directories of the host, and to its own
+    /// record.
     Disk {
         /// The limit in bytes.
         bytes: u64,

@@ -1,5 +1,5 @@
-//! The check of a prompt: UTF-8 text that is not blank and not too long. It works piece by piece, so that a long prompt
-//! need not fit in memory.
+//! Checks that a prompt is UTF-8 text, not blank and not too long. Works piece by piece, so that a long prompt need not
+//! fit in memory.
 
 /// The longest prompt in bytes, on the command line and in the API. No model reads that much.
 pub const LONGEST_PROMPT: u64 = 64 << 20;
@@ -13,7 +13,7 @@ pub enum PromptProblem {
     #[error("the prompt is empty")]
     Empty,
     #[error("the prompt has a NUL character, at byte {at}")]
-    /// No program takes such a text as an argument.
+    /// No program can get such a text as an argument.
     Nul { at: u64 },
     #[error("the prompt is not UTF-8, from byte {at}")]
     NotUtf8 { at: u64 },
@@ -37,7 +37,7 @@ impl PromptCheck {
         check.finish()
     }
 
-    /// Checks the next piece. After a problem the prompt must not be used.
+    /// Checks the next piece. After a problem, do not use the prompt.
     pub fn piece(&mut self, piece: &[u8]) -> Result<(), PromptProblem> {
         let begins_at = self.length;
         self.length = self.length.saturating_add(piece.len() as u64);

@@ -50,7 +50,7 @@ proptest! {
             in_pieces = in_pieces.and_then(|()| check.piece(piece));
         }
         let in_pieces = in_pieces.and_then(|()| check.piece(rest)).and_then(|()| check.finish());
-        // A whole prompt is looked through for one fault and then for the other, so it may name the later one.
+        // `whole` checks for one problem and then for the other, so it may report the later one.
         prop_assert_eq!(in_pieces.is_ok(), PromptCheck::whole(&prompt).is_ok());
         let is_prompt = std::str::from_utf8(&prompt)
             .is_ok_and(|text| !text.contains('\0') && !text.bytes().all(|byte| byte.is_ascii_whitespace()));

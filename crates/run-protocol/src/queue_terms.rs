@@ -1,4 +1,4 @@
-//! The conditions under which a run waits in the queue.
+//! The conditions that a queued run waits for.
 
 use serde::{Deserialize, Serialize};
 

@@ -52,7 +52,7 @@ impl FromStr for RunId {
     type Err = NotARunId;
 
     fn from_str(text: &str) -> Result<Self, NotARunId> {
-        // Caretaker only writes the form with hyphens, in lower case: an id is also the name of a directory.
+        // Caretaker only writes the form with hyphens, in lower case: an id is also a directory name.
         match Uuid::try_parse(text) {
             Ok(uuid) if uuid.to_string() == text && uuid.get_version_num() == 7 => Ok(Self(uuid)),
             _ => Err(NotARunId(text.to_owned())),

@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use crate::{BytesPath, Checkpoint, RunId, UserMcpFiles};
 
-/// The place and the state of a session. The shim replaces the whole record when a run takes the session's lease and when
-/// the run ends; after each end the session can be resumed.
+/// The place and the state of a session. The shim replaces the whole record when a run takes the session's lease and
+/// when the run ends; after each end the session can be resumed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionRecord {
     /// The format's version.
@@ -15,7 +15,7 @@ pub struct SessionRecord {
     pub session: Uuid,
     /// Its workspace's physical path.
     pub workspace: String,
-    /// Where Cursor kept the session: its `chats` are below.
+    /// The directory in which Cursor kept the session, below `chats`.
     pub config_root: BytesPath,
     /// The run that holds the session, or held it last.
     pub run: RunId,
@@ -26,7 +26,7 @@ pub struct SessionRecord {
     /// The store's state at the end of the last run; `None` before the first run has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
-    /// The changes by `caretaker mcp enable` and `disable`; every later run of the session keeps them.
+    /// The changes made by `caretaker mcp enable` and `disable`; every later run of the session keeps them.
     #[serde(default, skip_serializing_if = "McpChoice::is_empty")]
     pub mcp: McpChoice,
 }
@@ -37,7 +37,7 @@ pub struct McpChoice {
     /// Servers that are switched off.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub off: Vec<String>,
-    /// Servers of the user's own file that the agent gets in addition.
+    /// Servers from the user's own file that the agent gets in addition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<UserMcpFiles>,
 }

@@ -1,4 +1,4 @@
-//! The spec of a run, `spec.json`: everything that is decided before any process exists.
+//! The spec of a run, `spec.json`: everything that admission decides before any process exists.
 
 use std::collections::BTreeMap;
 
@@ -51,9 +51,9 @@ pub struct RunSpec {
     pub extra_flags: Vec<String>,
     /// The name of the sandbox profile.
     pub profile: String,
-    /// The profile's whole text at the time the run was accepted.
+    /// The profile's whole text when admission accepted the run.
     pub profile_text: String,
-    /// More paths of the host to show inside, read-only, from the configuration and `--expose`.
+    /// More host paths to show inside the sandbox, read-only, from the configuration and `--expose`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expose: Vec<BytesPath>,
     /// The network mode, if it differs from the profile's.
@@ -62,23 +62,23 @@ pub struct RunSpec {
     /// Hosts that the run may reach in addition to the profile's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow_hosts: Vec<String>,
-    /// The bubblewrap to use.
+    /// The path of the bubblewrap program.
     pub bwrap: BytesPath,
     /// The user's home directory on the host.
     pub home: BytesPath,
-    /// The directory of the host in which the user's own agent keeps its chats and configuration.
+    /// The host directory in which the user's own agent keeps its chats and configuration.
     pub host_config_root: BytesPath,
-    /// The user's login file, of which the run gets a private copy. `None`: the run logs in with a key.
+    /// The user's login file. The run gets a private copy. `None`: the run logs in with a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login_file: Option<BytesPath>,
     /// The files that define the user's own MCP servers, if the agent gets those servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_mcp: Option<UserMcpFiles>,
-    /// Servers of the repository's own file that the user allowed.
+    /// Servers from the repository's own file that the user allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repository_mcp: Vec<RepositoryServer>,
-    /// The user's changes to the MCP servers of the session that this session is a copy of or replaces. They count until
-    /// this session has a record of its own.
+    /// The user's changes to the MCP servers of the session that this session is a copy of or replaces. They apply
+    /// until this session has its own record.
     #[serde(default, skip_serializing_if = "McpChoice::is_empty")]
     pub mcp_choice: McpChoice,
     /// The user's variables for the agent; no secrets.
@@ -104,16 +104,16 @@ pub struct RunSpec {
     /// True if a daemon or command that finds the run interrupted may continue it without asking.
     #[serde(default)]
     pub restart: bool,
-    /// The group of runs that it belongs to.
+    /// The group of runs that this run belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The conditions of the queue. `None`: the run started at once, without the queue.
+    /// The conditions for leaving the queue. `None`: the run started at once, without the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueTerms>,
     /// The parent, if another run asked for this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lineage: Option<Lineage>,
-    /// The ids of the inbox messages that are the prompt.
+    /// The ids of the inbox messages that form the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delivers: Vec<String>,
     /// The bounds that the user widened, compared to the run that this run continues.
@@ -137,7 +137,7 @@ pub struct UserMcpFiles {
     pub only: Option<Vec<String>>,
 }
 
-/// A server of the repository's `.cursor/mcp.json` that the user allowed.
+/// A server from the repository's `.cursor/mcp.json` that the user allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RepositoryServer {
@@ -163,7 +163,7 @@ pub struct AgentProgram {
     pub kind: AgentKind,
     /// The file to execute: a fixed path, never a link that an update may change.
     pub program: BytesPath,
-    /// Words before the agent's own arguments, for the simulated agent.
+    /// Arguments that come before the agent's own, for the simulated agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leading_arguments: Vec<String>,
     /// The paths that the program needs. The sandbox shows them read-only.

@@ -15,7 +15,7 @@ pub struct WorkspaceSaving {
     pub within_ms: u64,
     /// The most bytes that saving may add to the history.
     pub most_new_bytes: u64,
-    /// The number of runs in this workspace whose history is kept.
+    /// Caretaker keeps the history of this many runs in this workspace.
     pub keep_runs: u32,
 }
 
@@ -36,7 +36,7 @@ pub struct WorktreeOrigin {
 pub struct ChangeCounts {
     /// New.
     pub added: u64,
-    /// With a different content, mode or kind.
+    /// With different content, mode or kind.
     pub changed: u64,
     /// Gone.
     pub removed: u64,
@@ -45,7 +45,7 @@ pub struct ChangeCounts {
 /// The changes to a workspace that a careful user wants to know about.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Audit {
-    /// The number of files that differ from before the run. `None`: it could not be determined.
+    /// The number of files that differ from before the run. `None`: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<ChangeCounts>,
     /// The findings, the most serious first.
@@ -98,7 +98,7 @@ pub enum FindingKind {
     GitSpecial,
     /// A file in a `.git` that has another name outside of it. The shim replaced it with a copy.
     GitHardLink,
-    /// A directory of a `.git` that its owner could not read. The shim made it readable.
+    /// A directory in a `.git` that its owner could not read. The shim made it readable.
     GitClosed,
     /// A symlink that leaves the workspace.
     LinkOut,

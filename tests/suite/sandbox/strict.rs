@@ -155,7 +155,7 @@ fn strict_refuses_what_it_cannot_protect_and_default_says_it() {
     };
     let cases = [
         (many as fn(&Stage), "the search for repositories stopped", "--worktree"),
-        (hard_link, "has another name (a hard link)", "replace it by a plain file"),
+        (hard_link, "has another name (a hard link)", "replace it with a plain file"),
     ];
     for (furnish, what, hint) in cases {
         let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! Leaves that accept any JSON value: a field of an unexpected shape is absent, never an error.
+//! Field types that accept any JSON value: a field with an unexpected shape counts as absent, not as an error.
 //!
 //! The agent's next version may send a number where we expect a string. An error would lose everything else on the
 //! line.
@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use serde::Deserializer;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Takes what it understands of a JSON value, and its default for everything else.
+/// Reads the kinds of JSON values that it understands, and returns its default for all others.
 pub(crate) trait Shape<'de>: Default {
     fn string(_: Cow<'de, str>) -> Self {
         Self::default()
@@ -152,7 +152,7 @@ impl<'de> Shape<'de> for Option<i64> {
     }
 }
 
-/// Reads an object by its derived `Deserialize`, and anything else as the default.
+/// Reads an object with its derived `Deserialize`, and anything else as the default.
 macro_rules! shape_of_object {
     ($de:lifetime, $type:ty) => {
         impl<$de> $crate::lines::lenient::Shape<$de> for $type {

@@ -146,7 +146,7 @@ struct Fill<'e, 'a, C> {
     care: PhantomData<C>,
 }
 
-/// How to read values. This is a type and not a value at run time, so that the common case has no branch.
+/// How to read values. This is a type, not a run-time value, so that the common case has no branch.
 trait Care {
     fn value<'de, A: MapAccess<'de>, T: Shape<'de>>(map: &mut A) -> Result<T, A::Error>;
 }
@@ -162,7 +162,7 @@ impl Care for InPassing {
 }
 
 /// Reads each value by itself. A value that no type can hold (a number of a thousand digits, a thousand nested arrays)
-/// is then lost alone, not together with its line.
+/// is then lost alone, without the rest of its line.
 struct EachByItself;
 
 impl Care for EachByItself {
@@ -246,7 +246,7 @@ impl<'de> Shape<'de> for Message<'de> {
                 }
             }
         }
-        // A block of another kind may have a text too, which is not part of the answer.
+        // Blocks of other kinds may also have text, which is not part of the answer.
         let is_thought = matches!(kind.as_deref(), Some("thinking" | "reasoning"));
         Ok(Self(content.0.or(text).filter(|_| !is_thought)))
     }
@@ -289,7 +289,7 @@ pub(crate) fn read_event<'a>(line: &'a str) -> Result<AgentEvent<'a>, serde_json
             EventKind::ThinkingDelta { text: envelope.text.unwrap_or_default() }
         }
         (Some("thinking"), Some("completed")) => EventKind::ThinkingCompleted,
-        // Adapters of early agents describe this form, without a subtype.
+        // Adapters for early agents describe this form, without a subtype.
         (Some("thinking"), None) => match envelope.text {
             Some(text) => EventKind::ThinkingDelta { text },
             None => EventKind::ThinkingCompleted,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{AgentStream, EventName};
 
-/// The event of a line in the shape that `--json` prints: the tests compare its fields in this form.
+/// The event of a line in the form that `--json` prints. The tests compare its fields.
 fn parsed(line: impl AsRef<[u8]>) -> Value {
     let mut parser = LineParser::default();
     serde_json::to_value(parser.parse(RawLine::Whole(line.as_ref()))).unwrap()
@@ -237,7 +237,7 @@ fn deep_nesting_is_survived() {
     }
 }
 
-/// Bytes that look like a stream often enough to reach every branch.
+/// Bytes that resemble a stream often enough to reach every branch.
 fn stream_bytes() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..30),

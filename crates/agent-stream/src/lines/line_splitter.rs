@@ -1,11 +1,11 @@
-//! Cuts a stream of chunks into lines, and borrows from the chunk where it contains the whole line.
+//! Cuts a stream of chunks into lines, and borrows from the chunk if it contains the whole line.
 
 use sha2::{Digest, Sha256};
 
 /// The longest line that is kept whole: an edit carries two full copies of its file, so megabytes are normal.
 pub const DEFAULT_LINE_CEILING: usize = 16 * 1024 * 1024;
 
-/// How much of a longer line is kept: enough to see what it was.
+/// How much of a longer line is kept: enough to recognise it.
 const HEAD_OF_OVERSIZED: usize = 64 * 1024;
 
 /// One line of output, without its line feed.
@@ -32,7 +32,7 @@ impl<'a> RawLine<'a> {
     }
 }
 
-/// Splits at line feeds, whatever the chunks look like.
+/// Splits at line feeds, independent of the chunks.
 ///
 /// ```text
 ///   feed("ab\ncd")  -> Whole("ab")            carries "cd"

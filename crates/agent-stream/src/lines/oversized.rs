@@ -1,4 +1,4 @@
-//! A line over the ceiling: what its beginning still shows.
+//! The facts that the beginning of an oversized line still shows.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,7 +1,7 @@
-//! Reads the most frequent lines by their layout: one token of thinking or of partial output.
+//! A fast path for the most frequent lines, which have one token of thinking or of partial output.
 //!
 //! The agent prints hundreds of these in a turn, always with the same keys in the same order, and most tokens need no
-//! escape. A line that matches the layout to the last byte is cut here. The general parser reads all others.
+//! escape. This code reads a line that matches the layout to the last byte. The general parser reads all others.
 
 use std::borrow::Cow;
 
@@ -21,11 +21,11 @@ const ASSISTANT: Layout = Layout {
     before: r#"{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":""#,
     after: r#""}]},"session_id":""#,
 };
-/// Most tokens are shorter than this, and need no search that is made for long texts.
+/// Most tokens are shorter than this, and do not need a search optimised for long texts.
 const SHORT: usize = 32;
 const BEFORE_TIME: &str = r#"","timestamp_ms":"#;
 
-/// The event of a line that has one of the layouts, to the last byte.
+/// The event of a line that matches one of the layouts to the last byte.
 pub(crate) fn read(line: &str) -> Option<AgentEvent<'_>> {
     if let Some(rest) = line.strip_prefix(THINKING.before) {
         let (text, session_id, timestamp_ms) = fields(rest, &THINKING)?;

@@ -70,7 +70,7 @@ proptest! {
         }
     }
 
-    /// Short and long texts, with and without a special character, at every place.
+    /// Short and long texts, with and without a special character at any position.
     #[test]
     fn a_long_text_is_plain_exactly_where_each_of_its_bytes_is(
         length in 0..200_usize,

@@ -1,9 +1,9 @@
 //! Decides whether the pieces of a turn explain its result, once the result is known.
 //!
-//! While a stream runs, we cannot tell whether repeated words are said again or only shown again: after a lost
-//! connection some agents repeat what they said, some continue, and some start over. An agent may print a segment
-//! twice, or as ever longer snapshots. The result shows which it was. The pieces explain the result if each piece is
-//! part of it, touches or overlaps the pieces before, and nothing of the result is left over:
+//! While a stream runs, we cannot tell whether the agent says words again or only prints them again: after a lost
+//! connection some agents repeat their words, some continue, and some start over. An agent may print a segment twice,
+//! or as ever longer snapshots. The result shows which it was. The pieces explain the result if each piece is part of
+//! it, touches or overlaps the earlier pieces, and together they cover the whole result:
 //!
 //! ```text
 //!   result   A . B .        pieces   "A" "."   "A."      "B"   "B."
@@ -14,9 +14,9 @@
 
 use memchr::memmem;
 
-/// How many pieces of a turn are kept. A longer turn is only compared.
+/// The most pieces of a turn to keep. Without all pieces, the texts can only be compared.
 const MOST_MARKS: usize = 1 << 20;
-/// How many readings of a turn are followed at once.
+/// The most readings of a turn to follow at once.
 const MOST_READINGS: usize = 32;
 
 /// The pieces of a turn.
@@ -24,7 +24,7 @@ const MOST_READINGS: usize = 32;
 pub(crate) struct Hindsight {
     text: String,
     marks: Vec<Mark>,
-    /// Some pieces were not kept.
+    /// True if some pieces were not kept.
     overflowed: bool,
 }
 
@@ -42,7 +42,7 @@ impl Hindsight {
         self.text.is_empty() && !self.overflowed
     }
 
-    /// Keeps a piece, unless the pieces would exceed `ceiling` bytes in all.
+    /// Keeps a piece, unless the pieces together would exceed `ceiling` bytes.
     pub(crate) fn said(&mut self, piece: &str, ceiling: usize) {
         if piece.is_empty() || self.overflowed {
             return;
@@ -97,7 +97,7 @@ impl Hindsight {
                     reached = reached_with(piece, &reached, result);
                 }
                 Mark::SegmentEnd => segment.clone_from(&reached),
-                // The open segment may be missing, or the whole turn.
+                // The open segment or the whole turn may be missing from the result.
                 Mark::ConnectionLost => {
                     for place in segment.iter().chain(&starts) {
                         add(&mut reached, *place);
@@ -113,7 +113,7 @@ impl Hindsight {
 fn reached_with(piece: &[u8], before: &[usize], result: &[u8]) -> Vec<usize> {
     let mut reached = Vec::new();
     for &place in before {
-        // The likely ones first: all of the piece is new, or nothing is.
+        // The likely cases first: the whole piece is new, or none of it.
         if result[place..].starts_with(piece) {
             add(&mut reached, place + piece.len());
         }

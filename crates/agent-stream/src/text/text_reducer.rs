@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   delta      seg ≠ text            ──► append
-//!   delta      seg = text            ──► hold it: a repeated delta, or the segment once more
+//!   delta      seg = text            ──► hold it: a repeated delta, or the segment again
 //!     then a query or a tool call    ──► it was the segment: drop it
 //!     then another delta             ──► it was a delta: append it
 //!     then a flush                   ──► whichever of the two equals the flush
@@ -17,11 +17,12 @@
 //!   flush      equals all text, or   ──► hold it: the older form that repeats the whole answer, a second flush, or the
 //!              the flush just before     same words again
 //!     then the result                ──► whichever of the two equals the result
-//!   retry      in an open segment    ──► the agent may say it again: what repeats its beginning is held
+//!   retry      in an open segment    ──► the agent may say it again: hold the text that repeats its beginning
 //! ```
 //!
-//! `result.result` is authoritative: at the result, both texts are compared. If they differ, [`Hindsight`] checks
-//! whether repetitions explain it that could not be recognised when they arrived. If not, the difference is reported.
+//! `result.result` is authoritative: at the result, the reducer compares both texts. If they differ, [`Hindsight`]
+//! checks whether repetitions that were not recognisable on arrival explain it. If not, the reducer reports the
+//! difference.
 
 use crate::event::{AgentEvent, AssistantForm, EventKind, ResultEvent};
 use crate::lines::line_splitter::DEFAULT_LINE_CEILING;
@@ -32,7 +33,7 @@ use crate::text::hindsight::Hindsight;
 pub enum TextMode {
     /// Without `--stream-partial-output`: every assistant event is a whole segment.
     Segments,
-    /// With it, or unknown: repetitions are recognised.
+    /// With it, or unknown: the reducer recognises repetitions.
     MayRepeat,
 }
 
@@ -40,7 +41,7 @@ pub enum TextMode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextVerdict {
     Agrees,
-    /// The texts agree without repetitions that could not be recognised when they arrived. The emitted text has them.
+    /// The texts agree, except for repetitions that were not recognisable on arrival. The emitted text has them.
     AgreesButRepeats,
     /// The assembled text differs from the agent's own, which is in the result event.
     Differs {
@@ -66,7 +67,7 @@ pub struct TextReducer {
     /// True if the last change to the text was a flush.
     just_flushed: bool,
     said: Hindsight,
-    /// The result before this turn, while the same run goes on: the next result may include it.
+    /// The previous result in the same run: the next result may include it.
     result_before: String,
     too_long: bool,
     ceiling: usize,
@@ -77,7 +78,7 @@ pub struct TextReducer {
 enum Held {
     #[default]
     Nothing,
-    /// Repeats the beginning of the open segment, so far.
+    /// So far, it repeats the beginning of the open segment.
     OfSegment(String),
     /// A flush that equals the whole answer so far, or the flush just before it.
     Flush(String),
@@ -88,7 +89,7 @@ impl TextReducer {
         Self::with_ceiling(mode, DEFAULT_LINE_CEILING)
     }
 
-    /// Keeps at most `ceiling` bytes of a turn. A result is never longer than a line, so more would be of no use.
+    /// Keeps at most `ceiling` bytes of a turn. A result is never longer than a line, so more would be useless.
     pub fn with_ceiling(mode: TextMode, ceiling: usize) -> Self {
         Self {
             mode,
@@ -181,7 +182,7 @@ impl TextReducer {
         }
     }
 
-    /// Drops what repeats the segment, and emits what goes beyond it.
+    /// Drops the text that repeats the segment, and emits the text that goes beyond it.
     fn delta_after_interruption(&mut self, text: &str, emit: &mut dyn FnMut(&str)) {
         let mut said = match std::mem::take(&mut self.held) {
             Held::OfSegment(held) => held,
@@ -201,7 +202,7 @@ impl TextReducer {
     fn flush(&mut self, text: &str, emit: &mut dyn FnMut(&str)) {
         self.take_held_flush(emit);
         if let Held::OfSegment(held) = std::mem::take(&mut self.held) {
-            // The held text was new if the flush has it after the segment.
+            // If the flush has the held text after the segment, the held text was new.
             let rest = text.strip_prefix(self.segment());
             if rest.is_some_and(|rest| rest.starts_with(&held)) {
                 self.append(&held, emit);
@@ -215,8 +216,8 @@ impl TextReducer {
         } else if segment_length > text.len() && self.segment().ends_with(text) {
             // Nothing new: the segment began earlier than the agent thinks.
         } else if segment_length > 0 && self.interrupted {
-            // The flush is the segment as the agent means it. Text of the lost segment that was emitted cannot be taken
-            // back.
+            // The flush is the segment as the agent knows it. The reducer cannot take back emitted text of the lost
+            // segment.
             let common = common_prefix(self.segment(), text);
             self.assembled.truncate(self.segment_start + common);
             self.append(&text[common..], emit);
@@ -247,7 +248,7 @@ impl TextReducer {
             && self.result_before.is_empty()
             && !is_error
         {
-            // The answer is nowhere else.
+            // No other event has the answer.
             self.append(result, emit);
         }
         let done = std::mem::replace(self, Self::with_ceiling(self.mode, self.ceiling));
@@ -255,7 +256,7 @@ impl TextReducer {
         if result.len() <= self.ceiling {
             result.clone_into(&mut self.result_before);
         }
-        // A later result of the same run may begin with the one before.
+        // A later result of the same run may begin with the previous result.
         let is_of_both = result.strip_prefix(&*done.result_before) == Some(&*done.assembled);
         if (result == done.assembled || is_of_both) && !done.too_long {
             TextVerdict::Agrees
@@ -278,7 +279,8 @@ impl TextReducer {
         }
     }
 
-    /// If anything but the result follows, it was not the last segment.
+    /// Treats a held flush as a new segment. Called when anything but the result follows, so it was not the last
+    /// segment.
     fn take_held_flush(&mut self, emit: &mut dyn FnMut(&str)) {
         if matches!(self.held, Held::Flush(_)) {
             self.take_held(emit);

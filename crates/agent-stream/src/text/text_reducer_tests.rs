@@ -283,7 +283,7 @@ enum End {
 }
 
 fn conversations() -> impl Strategy<Value = (Vec<(Vec<String>, End)>, Vec<String>)> {
-    // Few letters, so that repetitions that look like each other are frequent.
+    // Only a few letters, so that similar repetitions are frequent.
     let tokens = || proptest::collection::vec("[ab]{1,2}", 1..5);
     let end = prop_oneof![Just(End::Tool), Just(End::Query)];
     (proptest::collection::vec((tokens(), end), 0..5), tokens())

@@ -1,4 +1,4 @@
-//! `interaction_query`: a question of the agent to its user, and the CLI's answer on the user's behalf.
+//! `interaction_query`: the agent's question to its user, and the CLI's answer on the user's behalf.
 
 use std::borrow::Cow;
 

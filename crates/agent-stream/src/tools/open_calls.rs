@@ -6,12 +6,12 @@ use serde_json::value::RawValue;
 
 use crate::tools::tool_call::ToolCall;
 
-/// More than any model runs at the same time. Beyond this the oldest call is dropped, so that a stream that only starts
-/// calls cannot fill the memory.
+/// More than any model runs at the same time. Beyond this, the oldest call is dropped, so that a stream of starts alone
+/// cannot fill the memory.
 const MOST_OPEN: usize = 1024;
 /// The limit for all open calls together. A call whose arguments do not fit is kept without them.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
-/// No real id, name and description are longer together. A call beyond this is not kept at all.
+/// No real id, name and description together are longer. A call beyond this is not kept at all.
 const LONGEST_LABELS: usize = 16 * 1024;
 
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub struct OpenCalls {
 }
 
 impl OpenCalls {
-    /// Records a start. A second start with the same id replaces the first.
+    /// Records the start of a call. A second start with the same id replaces the first.
     pub fn started(&mut self, call: &ToolCall<'_>, timestamp_ms: Option<u64>) {
         let Some(call_id) = call.call_id.as_deref() else { return };
         self.take(call_id);
@@ -58,7 +58,7 @@ impl OpenCalls {
         self.calls.push_back(call);
     }
 
-    /// Records an end, and returns its start. `None` is normal: some calls complete without a start.
+    /// Records the end of a call, and returns its start. `None` is normal: some calls complete without a start.
     pub fn completed(&mut self, call_id: Option<&str>) -> Option<OpenCall> {
         self.take(call_id?)
     }

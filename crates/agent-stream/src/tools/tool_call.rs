@@ -18,7 +18,7 @@ pub struct ToolCall<'a> {
     pub model_call_id: Option<Cow<'a, str>>,
     /// The key that ends in `ToolCall`, without that ending: `shell`, `read`, `edit`, ….
     pub name: Option<Cow<'a, str>>,
-    /// Missing when a rejected call ends. The start of the call has them.
+    /// The arguments. The end of a rejected call lacks them; its start has them.
     #[schema(value_type = Option<serde_json::Value>)]
     pub args: Option<&'a RawValue>,
     /// The agent's own description of the call.
@@ -32,7 +32,7 @@ pub struct ToolCall<'a> {
 }
 
 impl ToolCall<'_> {
-    /// The tool's name, or a text in place of it.
+    /// The tool's name, or a placeholder.
     pub fn name_or_unnamed(&self) -> &str {
         self.name.as_deref().unwrap_or("(unnamed)")
     }
@@ -48,7 +48,7 @@ pub struct Outcome<'a> {
     /// The tool's result, unchanged.
     #[schema(value_type = serde_json::Value)]
     pub detail: &'a RawValue,
-    /// The command continues in the background: `success` then only says that it was started.
+    /// The command continues in the background: `success` then only means that it started.
     pub is_background: bool,
 }
 
@@ -58,7 +58,7 @@ macro_rules! outcome_kinds {
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum OutcomeKind<'a> {
             $($variant,)*
-            /// A key that this build does not know: neither good nor bad.
+            /// A key that this build does not know. It counts neither as a success nor as a failure.
             Unknown(Cow<'a, str>),
         }
 
@@ -118,7 +118,7 @@ impl Serialize for OutcomeKind<'_> {
     }
 }
 
-/// The outcome for a reader who only wants to know whether the call worked.
+/// The outcome, reduced to whether the call worked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutcomeClass {
     Good,
@@ -128,7 +128,7 @@ pub enum OutcomeClass {
     Neutral,
 }
 
-/// Other fields of a shell result, beside the oneof. One of them may be an object.
+/// Other fields of a shell result, next to the oneof. One of them may be an object.
 const RESULT_SIBLINGS: [&str; 4] = ["isBackground", "sandboxPolicy", "terminalsFolder", "pid"];
 
 /// `tool_call: {"<x>ToolCall": {args, result, description}, "toolCallId": …, "startedAtMs": …}`

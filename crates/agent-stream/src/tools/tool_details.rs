@@ -22,7 +22,7 @@ macro_rules! details {
         }
 
         impl<'a> $name<'a> {
-            /// Parses the known fields of `raw`. All are absent if `raw` is no object.
+            /// Parses the known fields of `raw`. All are absent if `raw` is not an object.
             pub fn read(raw: &'a RawValue) -> Self {
                 serde_json::from_str(raw.get()).unwrap_or_default()
             }
@@ -56,7 +56,7 @@ details! {
         timeout_ms: number = "timeoutMs",
         reason: text = "reason",
         error: text = "error",
-        /// The file with output over the threshold.
+        /// The file with the output, if it is over the agent's threshold.
         output_location: location = "outputLocation",
     }
 
@@ -127,7 +127,7 @@ impl McpSuccess {
     }
 }
 
-/// The file with output over the threshold.
+/// The file with the output, if it is over the agent's threshold.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct OutputLocation<'a> {

@@ -5,7 +5,7 @@ use serde_json::Value;
 /// Enough to recognise a subject.
 const MOST_CHARS: usize = 100;
 
-/// The arguments that tell most about a call, in this order. Their names differ between models and between stores.
+/// The most telling arguments of a call, best first. Their names differ between models and between stores.
 const TELLING_NAMES: &[&str] = &[
     "command",
     "pattern",
@@ -32,7 +32,7 @@ const TELLING_NAMES: &[&str] = &[
     "name",
 ];
 
-/// The subject of a call with these arguments: the one that tells most, or else the first text. Empty if there is none.
+/// The subject of a call with these arguments: the most telling one, or else the first text. Empty if there is none.
 pub fn tool_subject(args: &Value) -> String {
     let text = |value: &Value| value.as_str().map(few_words).filter(|words| !words.is_empty());
     match args {

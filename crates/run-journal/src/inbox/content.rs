@@ -1,4 +1,4 @@
-//! The content of an inbox. A pure fold over its lines; an unreadable line is skipped.
+//! The content of an inbox. A pure fold over its lines that skips unreadable ones.
 
 use run_protocol::{InboxEntry, Message, Question, RunId};
 
@@ -66,13 +66,14 @@ impl InboxContent {
         self.messages.iter().map(|posted| &posted.message).find(|message| message.id == id)
     }
 
-    /// Messages that are not delivered, the oldest first.
+    /// Undelivered messages, the oldest first.
     pub fn undelivered(&self) -> impl Iterator<Item = &Message> {
         let waiting = self.messages.iter().filter(|posted| posted.delivered_by.is_none());
         waiting.map(|posted| &posted.message)
     }
 
-    /// Messages that a run may show to its agent: not those that it has shown already, and not those of a live run.
+    /// Messages that a run may show to its agent: neither those that it has already shown, nor those that a live run
+    /// took.
     pub fn waiting(
         &self,
         run: RunId,

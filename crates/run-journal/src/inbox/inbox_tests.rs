@@ -39,14 +39,14 @@ fn ids(messages: &[Message]) -> Vec<&str> {
 fn a_message_is_posted_once_offered_once_by_a_run_and_delivered_for_ever() {
     let (_directory, inbox) = inbox();
     assert!(inbox.post(message("a")).unwrap());
-    assert!(!inbox.post(message("a")).unwrap(), "the same twice is once");
+    assert!(!inbox.post(message("a")).unwrap(), "the inbox takes each id once");
     assert!(inbox.post(message("b")).unwrap());
     let (first, second) = (RunId::generate(), RunId::generate());
     let by = HandOver::CheckInbox;
     assert_eq!(ids(&inbox.offer(first, by, 1, 1000).unwrap()), ["a"]);
     assert_eq!(ids(&inbox.offer(first, by, 9, 1000).unwrap()), ["b"]);
     assert!(inbox.offer(first, by, 9, 1000).unwrap().is_empty());
-    // There is no such run, so it has ended, and it is not known if its agent read anything.
+    // There is no such run, so it counts as ended, and its agent may or may not have read the message.
     assert_eq!(ids(&inbox.confirm(first, by, &["a".to_owned()]).unwrap()), ["a"]);
     assert!(inbox.confirm(first, by, &["a".to_owned()]).unwrap().is_empty());
     assert_eq!(ids(&inbox.offer(second, by, 9, 1000).unwrap()), ["b"]);
@@ -135,8 +135,8 @@ fn many_who_write_at_once_lose_nothing() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Runs come and go, and each may die before or after its agent has the messages: a confirmed message is never offered
-    /// again, and every other message is.
+    /// Each run may die before or after its agent has the messages. The inbox offers unconfirmed messages again, but
+    /// never a confirmed one.
     #[test]
     fn whoever_dies_when_nothing_is_lost_and_nothing_confirmed_comes_twice(
         runs in prop::collection::vec((1..4_usize, prop::bool::ANY), 1..12),

@@ -1,15 +1,15 @@
-//! The inbox of a session: the agent's questions, the messages to the agent, and their delivery. One file, one JSON object
-//! a line, append-only.
+//! The inbox of a session: the agent's questions, the messages to the agent, and their delivery. One append-only file,
+//! with one JSON object per line.
 //!
 //! ```text
 //!   inbox/<session>.jsonl   asked · posted · offered (a run took it and may have shown it) · delivered (the agent has it)
 //! ```
 //!
-//! A run offers a message before the agent can see it, and the message is delivered when the agent's own output shows it.
-//! If the run dies in between, the message is offered again. A delivered message is never offered again.
+//! A run offers a message before the agent can see it. The message counts as delivered when the agent's own output
+//! shows it. If the run dies in between, the message is offered again. A delivered message is never offered again.
 //!
-//! **Invariant:** only the holder of the lock on the file appends, and removes only an incomplete last line. A line is
-//! durable before any caller hears of it.
+//! **Invariant:** only the holder of the file's lock appends, and it removes only an incomplete last line. A line is
+//! durable before any caller learns of it.
 
 mod content;
 
@@ -28,7 +28,7 @@ use crate::{KernelLock, RunDirectory, StateRoot};
 
 pub use content::InboxContent;
 
-/// More than a year of frequent messages.
+/// Enough for more than a year of frequent messages.
 const MOST_BYTES: u64 = 8 * 1024 * 1024;
 /// Room that stays free for the lines about deliveries.
 const ROOM_FOR_DELIVERY: u64 = 2 * 1024 * 1024;
@@ -104,7 +104,7 @@ impl Inbox {
         })
     }
 
-    /// Adds a message. `false`: the inbox has it already.
+    /// Adds a message. `false`: the inbox already has it.
     pub fn post(&self, message: Message) -> Result<bool, InboxError> {
         let mut is_new = false;
         self.change(|known| {
@@ -141,8 +141,8 @@ impl Inbox {
         Ok(message)
     }
 
-    /// Takes waiting messages for a run to show to its agent: at most this many messages and about this many bytes, but at
-    /// least one message. Leaves messages that another live run has taken.
+    /// Takes waiting messages for a run to show to its agent: at most this many messages and about this many bytes, but
+    /// at least one message. Leaves messages that another live run has taken.
     pub fn offer(
         &self,
         run: RunId,
@@ -151,7 +151,7 @@ impl Inbox {
         most_bytes: usize,
     ) -> Result<Vec<Message>, InboxError> {
         let mut taken: Vec<Message> = Vec::new();
-        // Nearly always there is no message, and that needs no lock.
+        // Usually there is no message, and finding that out needs no lock.
         if self.read()?.undelivered().next().is_none() {
             return Ok(taken);
         }
@@ -169,7 +169,7 @@ impl Inbox {
         Ok(taken)
     }
 
-    /// Takes exactly these messages as the prompt of a run. `None`: one of them does not wait any more.
+    /// Takes exactly these messages as the prompt of a run. `None`: one of them no longer waits.
     pub fn offer_as_turn(
         &self,
         run: RunId,
@@ -189,7 +189,7 @@ impl Inbox {
         Ok(taken)
     }
 
-    /// Notes that the agent has these messages. Returns those that were not noted before.
+    /// Records that the agent has these messages. Returns those that were not recorded before.
     pub fn confirm(
         &self,
         run: RunId,
@@ -267,7 +267,7 @@ impl Inbox {
         }
         let written = file.write_all_at(lines, at).and_then(|()| file.flush());
         if let Err(err) = written.and_then(|()| file.sync_data()) {
-            // A part of the lines may be written. Remove it: the caller hears that this failed.
+            // The file may have a part of the lines. Remove it, because the caller gets an error.
             file.set_len(at).ok();
             return Err(err);
         }

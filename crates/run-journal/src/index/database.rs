@@ -1,9 +1,10 @@
 //! Opens the database of the index: `index.db`, or a database in memory if that file cannot be used.
 //!
-//! The index has no file beside it, because any process may delete it while another uses it. SQLite maps the index of a
-//! write-ahead log into memory: deleting that file kills its users with SIGBUS. SQLite finds a rollback journal by its
-//! name: the journal of a deleted index was rolled back into its replacement, and emptied it. (The tests have seen both.)
-//! So the journal is in memory, and a mark in the database tells if a writer was killed while it wrote.
+//! The index has no second file next to it, because any process may delete the index while another uses it. SQLite maps
+//! the index of a write-ahead log into memory: deleting that file kills its users with SIGBUS. SQLite finds a rollback
+//! journal by its name: SQLite rolled the journal of a deleted index back into its replacement, and emptied it. (Both
+//! happened in tests.) So the journal is in memory, and a mark in the database shows whether a writer was killed while
+//! it wrote.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -19,7 +20,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
 
 use crate::{KernelLock, RunFilter, RunOverview, Which};
 
-/// Raise this with every change of the tables or of [`RunOverview`]: an index of another version is rebuilt.
+/// Raise this with every change to the tables or to [`RunOverview`]. Caretaker rebuilds an index of another version.
 pub(crate) const VERSION: i32 = 7;
 /// The version while a process writes. If a process finds this version but not the writer's lock, a writer was killed.
 const BEING_WRITTEN: i32 = -1;
@@ -76,7 +77,7 @@ impl JournalStamp {
     }
 }
 
-/// The stamp and the finality of a run in the index.
+/// A run's stamp in the index, and whether its overview is final.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownRun {
     pub(crate) stamp: RunStamp,
@@ -90,7 +91,7 @@ impl KnownRun {
     }
 }
 
-/// Says if a run's overview may still change.
+/// Whether a run's overview may still change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finality {
     Final,
@@ -105,8 +106,8 @@ pub(crate) struct ReadRun {
 }
 
 impl IndexDatabase {
-    /// Opens the index at `path`. Rebuilds it if it is missing, damaged or of another version. If that fails, or another
-    /// process is rebuilding it, an index in memory takes its place.
+    /// Opens the index at `path`. Rebuilds it if it is missing, damaged or of another version. If that fails, or
+    /// another process is rebuilding it, an index in memory takes its place.
     pub(crate) fn open(path: &Path) -> rusqlite::Result<Self> {
         if let Some(database) = Self::open_valid(path) {
             return Ok(database);
@@ -124,8 +125,8 @@ impl IndexDatabase {
     }
 
     fn open_valid(path: &Path) -> Option<Self> {
-        // SQLite would follow a link and hang on a FIFO. Do not open the file to find out: closing it would release the locks
-        // that other connections of this process hold on it.
+        // SQLite would follow a link and hang on a FIFO. Do not open the file to find out: closing it would release the
+        // locks that other connections of this process hold on it.
         fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
         let connection = connect(path, OpenFlags::empty()).ok()?;
         (version(&connection).ok()? == VERSION).then_some(Self { connection })
@@ -133,7 +134,7 @@ impl IndexDatabase {
 
     fn make_anew(path: &Path) -> Option<Self> {
         let _lock = KernelLock::try_take(&with_suffix(path, ".lock")).ok()??;
-        // The last holder of the lock may have rebuilt it.
+        // The lock's last holder may have rebuilt it.
         if let Some(database) = Self::open_valid(path) {
             return Some(database);
         }
@@ -144,8 +145,8 @@ impl IndexDatabase {
         Some(Self { connection })
     }
 
-    /// Replaces a failed index by one in memory. Removes the file if it is damaged, so that the next process rebuilds it.
-    /// Leaves the file if the disk is full, if it is locked for long, or if another process deleted it.
+    /// Replaces a failed index with one in memory. Removes the file if it is damaged, so that the next process rebuilds
+    /// it. Leaves the file if the disk is full, if it is locked for long, or if another process deleted it.
     pub(crate) fn after(err: &rusqlite::Error, path: &Path) -> rusqlite::Result<Self> {
         if is_damage(err)
             && let Ok(Some(_lock)) = KernelLock::try_take(&with_suffix(path, ".lock"))
@@ -257,7 +258,7 @@ fn version(connection: &Connection) -> rusqlite::Result<i32> {
     connection.query_row("SELECT user_version FROM pragma_user_version", [], |row| row.get(0))
 }
 
-/// The error that SQLite would return for such a file, if it knew.
+/// The error that SQLite would return if it could detect a half-written file.
 fn half_written() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), None)
 }

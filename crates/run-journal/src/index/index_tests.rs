@@ -78,7 +78,7 @@ fn a_refresh_sees_what_changed_and_reads_nothing_else() {
 
     end(&directory);
     assert!(matches!(state(), RunState::Ended { .. }));
-    // Nothing comes after the end, but a journal can be cut or emptied.
+    // No event comes after the end, but a process may cut or empty a journal.
     fs::write(directory.journal_path(), "").unwrap();
     assert!(matches!(state(), RunState::Lost { .. }));
     fs::remove_dir_all(directory.path()).unwrap();
@@ -99,10 +99,10 @@ fn an_index_that_is_missing_damaged_or_of_another_version_is_made_anew() {
     let path = test.state.index_db();
     let damages: [&dyn Fn(); 7] = [
         &|| fs::remove_file(&path).unwrap(),
-        &|| fs::write(&path, "this is no database, but it is long enough to be one").unwrap(),
+        &|| fs::write(&path, "this is not a database, but it is long enough to be one").unwrap(),
         &|| fs::write(&path, "").unwrap(),
         &|| sql(&test.state, "PRAGMA user_version = 99"),
-        // Its writer was killed at its work.
+        // Its writer was killed while it wrote.
         &|| sql(&test.state, "PRAGMA user_version = -1"),
         &|| sql(&test.state, "DROP TABLE runs"),
         &|| sql(&test.state, "UPDATE runs SET overview = '{}'"),
@@ -196,7 +196,7 @@ fn many_may_refresh_at_once_while_runs_come_and_go() {
     assert!(overviews.iter().all(|overview| matches!(overview.state, RunState::Ended { .. })));
 }
 
-/// The child lists what there is, again and again.
+/// The child lists the runs again and again.
 pub(crate) fn refresh_again_and_again(state: &StateRoot) {
     for _ in 0..100 {
         assert_eq!(all(state).len(), 5);

@@ -1,7 +1,7 @@
 //! `index.db`: an overview of all runs, derived from their journals. It may be deleted at any time.
 //!
 //! Several processes may refresh the index at once: each reads the journals without a lock and writes its result in one
-//! short transaction. The slower process leaves an older stamp, so the next refresh reads that run again.
+//! short transaction. The slower process stores an older stamp, so the next refresh reads that run again.
 
 pub(crate) mod database;
 mod overview;
@@ -57,7 +57,7 @@ pub enum IndexError {
     Database(#[from] rusqlite::Error),
 }
 
-/// The runs in their present state, newest first. If there was never a run, this creates nothing on disk.
+/// Lists the runs in their present state, newest first. If there was never a run, this creates nothing on disk.
 pub fn list_runs(state: &StateRoot, filter: &RunFilter) -> Result<Vec<RunOverview>, IndexError> {
     if matches!(state.runs().try_exists(), Ok(false)) {
         return Ok(Vec::new());
@@ -68,7 +68,7 @@ pub fn list_runs(state: &StateRoot, filter: &RunFilter) -> Result<Vec<RunOvervie
 }
 
 impl RunIndex {
-    /// Opens the index. Rebuilds it if it is missing, damaged or of another version. If it cannot be on disk, it is in memory.
+    /// Opens the index. Rebuilds it if it is missing, damaged or of another version. Falls back to an index in memory.
     pub(crate) fn open(state: &StateRoot) -> Result<Self, IndexError> {
         let database = IndexDatabase::open(&state.index_db())?;
         Ok(Self { state: state.clone(), database })
@@ -129,7 +129,7 @@ impl RunFilter {
     }
 }
 
-/// The ids of all runs that have a directory, in no order.
+/// The ids of all runs that have a directory, in no particular order.
 pub(crate) fn all_runs(state: &StateRoot) -> io::Result<Vec<RunId>> {
     let entries = match fs::read_dir(state.runs()) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -143,7 +143,7 @@ pub(crate) fn all_runs(state: &StateRoot) -> io::Result<Vec<RunId>> {
 }
 
 fn read_if_changed(directory: &RunDirectory, known: Option<KnownRun>) -> Option<ReadRun> {
-    // First the stamp, then the content: what changes in between is read again next time.
+    // First the stamp, then the content: the next refresh reads changes in between again.
     let stamp = stamp(directory);
     if known.is_some_and(|known| known.stamp == stamp) {
         return None;

@@ -17,9 +17,9 @@ use crate::reader::{check_version, hand_on_line};
 use crate::runs::boot::boot_id;
 use crate::{EventNumber, JournalEntry, OpenJournalError, RunDirectory, WriterPresence};
 
-/// The first lines have the setup of the run.
+/// The first lines describe the run's set-up.
 const HEAD_BYTES: u64 = 64 * 1024;
-/// The last lines have the end of the run.
+/// The last lines describe the run's end.
 const TAIL_BYTES: u64 = 256 * 1024;
 
 /// An overview of a run.
@@ -48,14 +48,14 @@ pub struct RunOverview {
     pub agent_version: Option<String>,
     /// The model that the user asked for.
     pub model: Option<String>,
-    /// The prompt's first line, cut.
+    /// The prompt's first line, shortened.
     pub prompt_start: String,
     /// The length of the prompt in bytes.
     pub prompt_length: u64,
     /// The failed run that this run repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
-    /// The group of runs that it belongs to.
+    /// The group of runs that this run belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// The parent, if another run asked for this run.
@@ -129,11 +129,11 @@ pub enum RunState {
         /// The time from the run's creation to its end.
         duration_ms: u64,
     },
-    /// The record does not say that the run ended, but it has no shim any more.
+    /// The journal does not record an end, but the run no longer has a shim.
     Lost {
         /// Why, in one sentence.
         why: String,
-        /// True if the record cannot be read or has no beginning. Then the run may have ended in any way.
+        /// True if the record cannot be read or has no beginning. Then the run may have had any outcome.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         unreadable: bool,
     },
@@ -158,8 +158,8 @@ impl RunState {
         self.outcome().is_none()
     }
 
-    /// True if a crash or a shutdown cut the run off. A run with an unreadable record may have succeeded, so it does not
-    /// count.
+    /// True if a crash or a shutdown cut the run off. A run with an unreadable record may have succeeded, so it does
+    /// not count.
     pub fn is_interrupted(&self) -> bool {
         matches!(
             self,
@@ -170,8 +170,8 @@ impl RunState {
 }
 
 impl RunOverview {
-    /// Reads the present state of a run. Fails if the run was removed. A run with damaged files is lost, unless its writer is
-    /// alive.
+    /// Reads the present state of a run. Fails if the run was removed. A run with damaged files is lost, unless its
+    /// writer is alive.
     pub fn read(directory: &RunDirectory) -> io::Result<Self> {
         // First the lock, then the journal: if the lock was free, the journal is final.
         let presence = directory.writer();
@@ -235,8 +235,8 @@ impl RunOverview {
         }
     }
 
-    /// Fills in the request. The journal has nearly all of it, and stays readable to older builds even if the spec does
-    /// not.
+    /// Fills in the run's request. Nearly all of it is in the journal, which older builds can read even if they cannot
+    /// read the spec.
     fn describe(&mut self, spec: Option<&RunSpec>, created: Option<&RunEvent>) {
         if let Some(spec) = spec {
             self.created_ms = spec.created_ms;
@@ -283,7 +283,7 @@ fn state(standing: &RunStanding, presence: &WriterPresence) -> RunState {
     match (&standing.phase, presence) {
         (Phase::Ended(ended), _) => ended.clone(),
         (Phase::Queued { .. }, WriterPresence::Live(_)) => RunState::Starting,
-        // A shim that took the lock and died had not begun.
+        // A shim took the lock, but died before it began the run.
         (Phase::Queued { since_ms }, _) => RunState::Queued { since_ms: *since_ms },
         (_, WriterPresence::Gone(_)) if standing.created.is_none() => RunState::Lost {
             why: "its journal was emptied or has lost its beginning".to_owned(),

@@ -66,7 +66,7 @@ fn a_run_is_told_from_its_creation() {
     };
     assert_eq!(overview(&directory), expected);
 
-    // A spec that this build cannot read takes away the labels only.
+    // Without a readable spec, only the labels are missing.
     fs::write(directory.spec_path(), "{\"warp\":9}").unwrap();
     assert_eq!(overview(&directory), RunOverview { labels: BTreeMap::new(), ..expected });
 }
@@ -156,7 +156,7 @@ fn a_run_that_was_cut_short_by_a_restart_says_so() {
     let directory = test.create();
     drop(directory.lock().unwrap());
     let text = fs::read_to_string(directory.journal_path()).unwrap();
-    let boot = boot_id().expect("this kernel says so");
+    let boot = boot_id().expect("this kernel has a boot id");
     fs::write(directory.journal_path(), text.replace(&boot, "another-start")).unwrap();
     let expected = RunState::Lost {
         why: "the machine was restarted while it ran".to_owned(),
@@ -247,7 +247,7 @@ fn a_long_journal_is_known_by_its_ends() {
 
 #[test]
 fn the_middle_of_a_journal_is_not_read() {
-    // It is a hole of a tebibyte, which would take minutes to read.
+    // The journal has a hole of a tebibyte, which would take minutes to read.
     let test = TestState::new();
     let directory = test.create();
     drop(directory.lock().unwrap());

@@ -8,10 +8,10 @@ use run_protocol::RunId;
 use crate::index::all_runs;
 use crate::{IndexError, RunFilter, StateRoot, list_runs};
 
-/// A shorter prefix is more often a typing error than meant.
+/// A shorter prefix is more often a typo than intended.
 const SHORTEST_PREFIX: usize = 4;
 
-/// Why a text names no run.
+/// Why a text does not name a run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResolveError {
@@ -31,12 +31,12 @@ pub fn resolve(state: &StateRoot, text: &str) -> Result<RunId, ResolveError> {
     RunFinder::new(state)?.find(text)
 }
 
-/// Finds any number of runs among those that exist when it is made.
+/// Finds any number of runs among those that existed when the finder was created.
 #[derive(Debug)]
 pub struct RunFinder<'a> {
     state: &'a StateRoot,
     runs: Vec<RunId>,
-    /// Read when the first text may be a name.
+    /// Loaded when a text may be a name for the first time.
     named: OnceCell<Vec<(String, RunId)>>,
 }
 
@@ -46,8 +46,8 @@ impl<'a> RunFinder<'a> {
         Ok(Self { state, runs, named: OnceCell::new() })
     }
 
-    /// Finds a run by its id, by a unique prefix of its id or of the id's last group (four characters or more; ids of the
-    /// same hour begin alike), by its name, or the latest by `-`.
+    /// Finds a run by its id, by a unique prefix of its id or of the id's last group (four characters or more; ids of
+    /// the same hour begin alike), by its name, or the latest by `-`.
     pub fn find(&self, text: &str) -> Result<RunId, ResolveError> {
         let not_found = || ResolveError::NotFound { text: text.to_owned() };
         if text == "-" {

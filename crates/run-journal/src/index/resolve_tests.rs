@@ -42,7 +42,7 @@ fn a_run_is_found_by_whatever_names_it_alone() {
         ("CAFE", TWO),
         ("tester", ONE),
         ("0191", &either),
-        // A name that another run's id begins with.
+        // This is one run's name and the beginning of another run's id.
         ("0191d0f6-0000", &either),
         ("caf", "not found"),
         ("test", "not found"),

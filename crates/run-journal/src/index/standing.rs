@@ -20,7 +20,7 @@ pub(crate) struct RunStanding {
     pub(crate) released_ms: Option<u64>,
     /// The last event, and its time.
     pub(crate) last: Option<(EventNumber, u64)>,
-    /// The number of events that were read, not of all events.
+    /// The number of events read so far, not of all events.
     pub(crate) n_events: u64,
     /// The boot in which the last writer wrote.
     pub(crate) boot: Option<String>,
@@ -65,7 +65,7 @@ impl RunStanding {
         }
     }
 
-    /// An agent that prints a line is running.
+    /// Records an agent's line, which shows that the agent is running.
     pub(crate) fn see_agent_line(&mut self, number: EventNumber, at: u64) {
         self.count(number, at);
         self.released_ms.get_or_insert(at);
@@ -74,7 +74,7 @@ impl RunStanding {
         }
     }
 
-    /// Notes that entries were skipped. Nearly all of them are the agent's lines.
+    /// Records that the reader skipped entries. Nearly all of them are the agent's lines.
     pub(crate) fn skipped(&mut self) {
         self.released_ms = self.released_ms.or(self.last.map(|(_, at)| at));
         let is_early =
@@ -88,7 +88,7 @@ impl RunStanding {
         matches!(self.phase, Phase::Ended(_))
     }
 
-    /// The tool calls, time and tokens of an ended run. If no event has them, what can be derived.
+    /// The tool calls, time and tokens of an ended run. If no event has them, derives them as far as possible.
     pub(crate) fn spend(&self) -> Spend {
         match (self.spent, self.released_ms, self.last) {
             (Some(spent), _, _) => spent,

@@ -22,7 +22,7 @@ pub enum LineEnding {
     Missing,
 }
 
-/// Says if the shim replaced secret values in a line.
+/// Whether the shim replaced secret values in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Redaction {
     #[default]

@@ -21,8 +21,8 @@ pub enum JournalEntry<'a> {
     Run { number: EventNumber, at: u64, event: RunEvent, raw: &'a str, redaction: Redaction },
     /// An event from a newer build, of a kind or shape that this build does not know.
     UnknownRun { number: EventNumber, at: u64, raw: &'a str },
-    /// A line that is not of this format, because the disk is damaged or someone edited the file. If it is far too long,
-    /// `bytes` has only its beginning.
+    /// A line in an unknown format, for example because the disk is damaged or someone edited the file. If it is far
+    /// too long, `bytes` has only its beginning.
     Unreadable { offset: u64, length: u64, bytes: &'a [u8] },
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use run_protocol::Epoch;
 use serde::{Deserialize, Serialize};
 
-/// The number of an event. A later event has a greater number, also across epochs.
+/// The number of an event. A later event has a greater number, even across epochs.
 ///
 /// Written as `17`, and as `2:17` in an epoch after the first.
 #[derive(
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
     utoipa::ToSchema,
 )]
 pub struct EventNumber {
-    /// Counted from one. A new epoch begins when a journal is opened again after its writer died.
+    /// Counted from one. A new epoch begins when a process opens the journal again after its writer died.
     #[schema(value_type = u32)]
     pub epoch: Epoch,
     /// Unique within the epoch.
@@ -37,11 +37,11 @@ pub enum Position {
     Start,
     /// After this event, even if it or the next one does not exist yet.
     After(EventNumber),
-    /// The last events, as many as this.
+    /// This many events at the end.
     Tail(u64),
 }
 
-/// The text is not the number of an event.
+/// The text is not an event number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not the number of an event: expected `17`, or `2:17` for a later epoch")]
 pub struct NotAnEventNumber(String);

@@ -1,4 +1,4 @@
-//! The last line of a journal: it decides what may be done with the run.
+//! The last line of a journal: it decides what Caretaker may do with the run.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use crate::JournalEntry;
 use crate::journal::line_parsing::{Line, parse_line};
 use crate::journal::line_search;
 
-/// The last event of a run contains the end of stderr, and nothing longer.
+/// The longest field in a run's last event is the end of stderr, which is far shorter.
 const ENDED_LIMIT: usize = 8 * 1024 * 1024;
 /// The lines before a shim starts are much shorter.
 const QUEUED_LIMIT: u64 = 256 * 1024;

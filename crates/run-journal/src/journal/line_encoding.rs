@@ -1,4 +1,4 @@
-//! How the lines of a journal are written.
+//! Writes the lines of a journal.
 //!
 //! **Invariant:** the payload is the last member of a line, so that a reader finds its end without parsing it.
 
@@ -46,7 +46,7 @@ pub(crate) fn push_agent_line(
     buffer.extend_from_slice(b"}\n");
 }
 
-/// Appends an event of the shim.
+/// Appends an event that the shim recorded.
 pub(crate) fn push_event(
     buffer: &mut Vec<u8>,
     number: EventNumber,
@@ -115,7 +115,7 @@ fn push_json<T: Serialize + ?Sized>(buffer: &mut Vec<u8>, value: &T) {
 fn push_base64(buffer: &mut Vec<u8>, bytes: &[u8]) {
     let start = buffer.len();
     buffer.resize(start + bytes.len().div_ceil(3) * 4, 0);
-    // The buffer was resized for exactly this.
+    // The line above made the buffer exactly this long.
     let length = STANDARD.encode_slice(bytes, &mut buffer[start..]).unwrap_or_default();
     buffer.truncate(start + length);
 }

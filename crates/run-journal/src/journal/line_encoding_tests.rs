@@ -86,7 +86,7 @@ proptest! {
         let number = EventNumber { epoch: 2, seq: 9 };
         push_agent_line(&mut buffer, number, 5, line.borrowed(), LineEnding::Missing, redaction);
         prop_assert_eq!(read_back(&buffer), [Seen::Agent(number, 5, line, redaction)]);
-        // Also if the members are in another order.
+        // The order of the members does not matter.
         let in_another_order = br#"{"unterminated":true,"agent_text":"x","at":5,"seq":9}"#.to_vec();
         for text in [buffer, in_another_order] {
             let Line::Event(event) = parse_line(text.trim_ascii_end()) else { panic!("{text:?}") };

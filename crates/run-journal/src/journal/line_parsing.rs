@@ -1,4 +1,4 @@
-//! How the lines of a journal are read.
+//! Reads the lines of a journal.
 //!
 //! **Invariant:** reading never fails. A line of another format is an entry too.
 
@@ -71,7 +71,7 @@ pub(crate) fn parse_line(line: &[u8]) -> Line<'_> {
 }
 
 impl EventLine<'_> {
-    /// Passes the entry on, if the payload has the form that its name says.
+    /// Passes the entry on, if the payload has the form that its key promises.
     pub(crate) fn hand_on(&self, on_entry: &mut dyn FnMut(JournalEntry<'_>)) -> Readable {
         self.try_hand_on(on_entry).map_or(Readable::No, |()| Readable::Yes)
     }
@@ -111,7 +111,7 @@ impl EventLine<'_> {
     }
 }
 
-/// Says if a payload could be read.
+/// Whether a payload could be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readable {
     Yes,

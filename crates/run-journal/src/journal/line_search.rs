@@ -14,7 +14,7 @@ use crate::journal::line_parsing::{
 };
 
 const CHUNK: u64 = 64 * 1024;
-/// A header is a short line, also in newer versions.
+/// A header is a short line, even in newer versions.
 pub(crate) const HEADER_LENGTH: usize = 4096;
 /// A damaged disk leaves some unreadable lines. A file with more of them is not a journal.
 const UNREADABLE_LINES_PASSED: usize = 1000;
@@ -73,7 +73,8 @@ pub(crate) fn beginning_of_line<'b>(
     Ok(memchr(b'\n', piece).map_or(piece, |line_end| &piece[..line_end]))
 }
 
-/// Returns the number of the last event before `end`, and the last epoch that was begun. `end` is the end of a line.
+/// Returns the number of the last event before `end`, and the last epoch that a writer began. `end` is the end of a
+/// line.
 pub(crate) fn last_number(file: &File, end: u64) -> io::Result<EventNumber> {
     let mut epoch = EventNumber::FIRST_EPOCH;
     let mut line_end = end;
@@ -92,10 +93,10 @@ pub(crate) fn last_number(file: &File, end: u64) -> io::Result<EventNumber> {
         }
         line_end = start;
     }
-    Err(io::Error::new(io::ErrorKind::InvalidData, "the journal's last lines are no events"))
+    Err(io::Error::new(io::ErrorKind::InvalidData, "the journal's last lines are not events"))
 }
 
-/// Returns the start of a line near `number`: no event after `number` is before that line, and few others are after it.
+/// Returns the start of a line at or shortly before the first event after `number`.
 pub(crate) fn near_number(file: &File, end: u64, number: EventNumber) -> io::Result<u64> {
     // No line before `low` has a greater number; every numbered line from `high` on has one.
     let (mut low, mut high) = (0, end);

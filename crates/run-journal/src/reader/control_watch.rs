@@ -1,4 +1,4 @@
-//! Waits on a shim's control socket for the news that the journal has grown.
+//! Waits on a shim's control socket until the shim reports that the journal has grown.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -28,7 +28,7 @@ pub(crate) struct ControlWatch {
 pub(crate) enum Heard {
     Grown,
     Nothing,
-    /// The other side is gone, or is not the shim of this run.
+    /// The other side is gone, or is not this run's shim.
     Closed,
 }
 
@@ -80,9 +80,9 @@ fn is_passing(err: &io::Error) -> bool {
     matches!(err.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Waits until there is something to read; `false` if the time is over.
+/// Waits until there is something to read; `false` after a timeout.
 pub(crate) fn wait_readable(source: &impl AsFd, patience: Duration) -> io::Result<bool> {
-    // Rounded up: a wait of zero would turn into a busy loop.
+    // Rounded up, because a wait of zero would become a busy loop.
     let milliseconds = u16::try_from(patience.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
     let mut watched = [PollFd::new(source.as_fd(), PollFlags::POLLIN)];
     match poll(&mut watched, PollTimeout::from(milliseconds)) {

@@ -1,4 +1,4 @@
-//! Waits for the kernel's news that a journal has grown, or that its writer may be gone.
+//! Waits until the kernel reports that a journal has grown, or that its writer may be gone.
 
 use std::io;
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl FileWatch {
     pub(crate) fn of(directory: &RunDirectory) -> io::Result<Self> {
         let inotify = Inotify::new()?;
         inotify.add(&directory.journal_path(), WatchFlags::MODIFY)?;
-        // A holder writes its note when it has the lock. Soon after that its socket exists.
+        // A process writes its note once it holds the lock, and its socket exists soon after that.
         let lock_events = WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
         let lock = inotify.add(&directory.lock_path(), lock_events)?;
         Ok(Self { inotify, lock })

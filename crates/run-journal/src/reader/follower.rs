@@ -17,24 +17,25 @@ use crate::reader::control_watch::{ControlWatch, Heard};
 use crate::reader::file_watch::{FileChange, FileWatch};
 use crate::{RunDirectory, WriterPresence};
 
-/// How often to check for what no event may report: a mute socket, a shim that never started.
+/// How often to check for changes without an event: a socket that stays silent, a shim that never started.
 const SLOW_CHECK: Duration = Duration::from_secs(2);
 /// How often to check the journal if there is neither socket nor inotify.
 const WITHOUT_WATCH: Duration = Duration::from_millis(250);
-/// How long to wait before a failed socket is tried again while its shim lives.
+/// How long to wait before trying a failed socket again while its shim lives.
 const SOCKET_PAUSE: Duration = Duration::from_secs(5);
-/// The kernel reports a closed file before it frees the file's lock, so the follower checks the lock after 1, 2, 4 … ms.
+/// The kernel reports a closed file before it frees the file's lock, so the follower checks the lock after 1, 2, 4 …
+/// ms.
 const LOCK_CHECKS: u32 = 8;
 
-/// Waits for more in a journal: woken by the shim's control socket, else by inotify.
+/// Waits for a journal to grow: the shim's control socket or else inotify wakes it.
 #[derive(Debug)]
 pub struct Follower {
     directory: RunDirectory,
     control_socket: PathBuf,
     source: Source,
-    /// When the socket may be tried again.
+    /// When the follower may try the socket again.
     socket_not_before: Option<Instant>,
-    /// The number of quick checks of the lock that are left.
+    /// The remaining number of quick lock checks.
     n_lock_checks: u32,
     /// The journal's length at the last check.
     known_length: u64,
@@ -52,9 +53,9 @@ enum Source {
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Woken {
-    /// There may be more to read. The follower also says this when it sets up a new source.
+    /// There may be more to read. The follower also returns this when it sets up a new source.
     Grown,
-    /// The writer is gone: read to the end once more, and the journal is complete.
+    /// The writer is gone: read to the end again, and you have the whole journal.
     WriterGone,
     TimedOut,
 }
@@ -72,8 +73,8 @@ impl Follower {
         }
     }
 
-    /// Waits; a timeout of `None` means forever. Lines that were written after the caller last read to the end wake the next
-    /// wait, so the caller misses nothing between two calls. May say `Grown` although nothing has changed.
+    /// Waits; a timeout of `None` means forever. Lines written since the caller last read to the end wake the next
+    /// wait, so the caller misses nothing between two calls. May return `Grown` although nothing has changed.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Woken> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
@@ -121,7 +122,7 @@ impl Follower {
         SetUp::New
     }
 
-    /// Checks the journal's length. This is cheap, and covers every way in which a wake-up may be lost.
+    /// Checks the journal's length. This is cheap, and makes up for lost wake-ups.
     fn look(&mut self) -> Look {
         let length =
             std::fs::symlink_metadata(self.directory.journal_path()).map_or(0, |it| it.len());

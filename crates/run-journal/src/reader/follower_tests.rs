@@ -7,7 +7,7 @@ use run_protocol::{ControlReply, ControlRequest, JOURNAL_VERSION, RunId};
 use super::*;
 use crate::test_run::{TestState, add_json, writer};
 
-/// Far longer than anything here takes; a test that needs it all has failed.
+/// Far longer than any wait here should take; a test that waits this long has failed.
 const LONG: Option<Duration> = Some(Duration::from_secs(20));
 const NO_TIME: Option<Duration> = Some(Duration::ZERO);
 
@@ -16,7 +16,7 @@ fn settle(follower: &mut Follower) {
     while follower.wait(NO_TIME).unwrap() == Woken::Grown {}
 }
 
-/// Waits until something else than growth happens.
+/// Waits until something other than growth happens.
 fn wait_for_end(follower: &mut Follower) -> Woken {
     loop {
         match follower.wait(LONG).unwrap() {
@@ -37,7 +37,7 @@ impl FakeShim {
         Self { listener: UnixListener::bind(&path).unwrap(), path }
     }
 
-    /// Answers a client as a shim of `run` does.
+    /// Answers a client like the shim of `run`.
     fn accept(&self, run: RunId) -> UnixStream {
         let (mut stream, _) = self.listener.accept().unwrap();
         say(&mut stream, &ControlReply::Hello { run, journal: JOURNAL_VERSION });
@@ -54,7 +54,7 @@ impl FakeShim {
 
 fn say(stream: &mut UnixStream, reply: &ControlReply) {
     let line = serde_json::to_string(reply).unwrap() + "\n";
-    // In two pieces: where the bytes are cut must not matter.
+    // Writes two pieces, because it must not matter where the bytes are cut.
     let (one, other) = line.split_at(line.len() / 2);
     stream.write_all(one.as_bytes()).unwrap();
     stream.write_all(other.as_bytes()).unwrap();
@@ -112,7 +112,7 @@ fn the_shims_word_wakes_and_takes_no_inotify_instance() {
 
     say(&mut stream, &ControlReply::Grown { epoch: 1, seq: 2 });
     assert_eq!(follower.wait(LONG).unwrap(), Woken::Grown);
-    // Words that are not meant for us, or not known to us, are no growth.
+    // Unknown replies, and replies to other requests, do not count as growth.
     stream.write_all(b"{\"reply\":\"sang\"}\nnoise\n").unwrap();
     say(&mut stream, &ControlReply::Ok);
     assert_eq!(follower.wait(NO_TIME).unwrap(), Woken::TimedOut);

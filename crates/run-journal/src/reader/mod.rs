@@ -21,9 +21,9 @@ pub use follower::{Follower, Woken};
 
 /// How much to read at once.
 const CHUNK: usize = 256 * 1024;
-/// A line of 16 MiB that consists of control characters is six times as long when it is escaped.
+/// Escaping makes a 16 MiB line of control characters six times as long.
 const LINE_CEILING: usize = 128 * 1024 * 1024;
-/// How much the reader shows of a line above that ceiling. No writer of this format writes such a line.
+/// How much the reader shows of a line above that ceiling. No writer produces such a line.
 const SHOWN_OF_OVERLONG: usize = 64 * 1024;
 
 /// A reader of a journal. It needs no lock; any number of readers may read at once.
@@ -61,7 +61,7 @@ pub enum OpenJournalError {
 }
 
 impl JournalReader {
-    /// Opens a run's journal. From a large journal it reads only the part around the position.
+    /// Opens a run's journal. Reads only the part of a large journal around the position.
     pub fn open(directory: &RunDirectory, from: Position) -> Result<Self, OpenJournalError> {
         let file = plain_file::open(&directory.journal_path()).map_err(OpenJournalError::Open)?;
         Self::over(file, from)
@@ -137,8 +137,8 @@ impl JournalReader {
         }
     }
 
-    /// Compares a line that was read in pieces with the file. Between two reads a new writer may have cut the incomplete
-    /// line that the first piece belongs to.
+    /// Checks that the file still has the first piece of a line that was read in pieces. Between two reads, a new
+    /// writer may have cut that incomplete line.
     fn is_still_there(&self, carried: usize) -> io::Result<bool> {
         let mut again = vec![0; carried.min(CHUNK)];
         let mut place = self.offset;

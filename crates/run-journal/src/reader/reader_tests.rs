@@ -233,7 +233,7 @@ fn a_line_longer_than_what_is_read_at_once_is_one_line() {
 
 #[test]
 fn a_line_that_was_cut_and_written_anew_between_two_reads_is_read_anew() {
-    // The first read ends in the middle of a line, which turns out to be torn.
+    // The first read ends in the middle of a line that its writer never finished.
     let mut text = journal(&[OwnedLine::Text("a".to_owned())], 9, 9);
     let whole = text.len() as u64;
     let torn = format!("{{\"seq\":2,\"at\":5,\"agent\":\"{}", "x".repeat(2 * CHUNK));

@@ -1,6 +1,6 @@
 //! Identifies a boot of the machine, and a process within it.
 
-/// The kernel's id of this boot; `None` if it is hidden.
+/// The kernel's id of this boot; `None` if the kernel hides it.
 pub fn boot_id() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(text.trim().to_owned()).filter(|id| !id.is_empty())

@@ -1,4 +1,4 @@
-//! Makes a run's directory, whole or not at all.
+//! Creates a run's directory, completely or not at all.
 //!
 //! ```text
 //!   runs/.creating/<id>/   spec.json  prompt  run.lock  events.jsonl   written here
@@ -44,7 +44,7 @@ pub enum CreateRunError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// A prompt in memory, or in a file, which is read from its beginning.
+/// A prompt in memory, or in a file that is read from its beginning.
 #[derive(Debug, Clone, Copy)]
 pub enum Prompt<'a> {
     Text(&'a [u8]),
@@ -92,7 +92,8 @@ impl Prompt<'_> {
     }
 }
 
-/// The directory beside the runs in which run directories are filled, and to which they move before removal.
+/// The directory next to the runs. Caretaker fills new run directories there, and moves withdrawn runs there before it
+/// removes them.
 const WORKSHOP: &str = ".creating";
 
 pub(crate) fn create(
@@ -121,7 +122,8 @@ pub(crate) fn create(
     made.map(|()| destination)
 }
 
-/// Moves the run to its final place, unless something that it needs was removed meanwhile. From here on `gc` sees the run.
+/// Moves the run to its final place, unless another process removed something that the run needs. From here on, `gc`
+/// sees the run.
 fn publish(
     state: &StateRoot,
     spec: &RunSpec,
@@ -195,7 +197,7 @@ fn first_lines(spec: &RunSpec, prompt_length: u64, prompt_start: String) -> Vec<
     };
     let widened =
         (!spec.widened.is_empty()).then(|| RunEvent::Widened { bounds: spec.widened.clone() });
-    // Last: a journal that ends with `queued` says that the run waits.
+    // This must be the last line: a run whose journal ends with `queued` is waiting.
     let queued = spec.queue.as_ref().map(|terms| RunEvent::Queued { priority: terms.priority });
     let mut lines = Vec::new();
     line_encoding::push_header(&mut lines, &header);

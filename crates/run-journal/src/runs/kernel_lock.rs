@@ -1,7 +1,7 @@
 //! A lock on a file. The kernel frees it when its holder dies, and a note in the file says which process holds it.
 //!
-//! The lock belongs to the open file (an "open file description lock"), because a process can examine that kind without
-//! taking it: a process that only looks never makes another one fail.
+//! The lock belongs to the open file (an "open file description lock"), because a process can examine such a lock
+//! without taking it. So a process that only checks the lock never makes another one fail.
 
 use std::fs::{self, File};
 use std::io;
@@ -37,7 +37,7 @@ pub struct LockHolder {
 }
 
 impl LockHolder {
-    /// True if the process with this pid is the one that took the lock, as far as can be known.
+    /// True if the process with this pid is the one that took the lock, as far as the note can tell.
     pub fn is_process(&self, pid: u32) -> bool {
         let same_start = match (self.started, process_started(pid)) {
             (Some(then), Some(now)) => then == now,
@@ -52,7 +52,7 @@ impl LockHolder {
     }
 }
 
-/// Holds a lock for as long as it lives. The file stays: if it were removed, two processes could hold "the" lock.
+/// Holds a lock until it is dropped. The file stays: if it were removed, two processes could hold "the" lock.
 #[derive(Debug)]
 pub struct KernelLock {
     file: File,
@@ -74,7 +74,8 @@ impl KernelLock {
         Self::wait(path, libc::F_WRLCK)
     }
 
-    /// Takes the lock together with other processes that share it, and waits while one process holds it alone.
+    /// Takes the lock together with other processes that share it, and waits while another process holds it
+    /// exclusively.
     pub fn share_waiting(path: &Path) -> io::Result<Self> {
         Self::wait(path, libc::F_RDLCK)
     }
@@ -106,8 +107,8 @@ impl KernelLock {
         Ok((found.dev(), found.ino()) == (locked.dev(), locked.ino()))
     }
 
-    /// Takes the lock again, which changes nothing if we have it. `false` if another process has it now: a network
-    /// file system may give a lock away when its server restarts.
+    /// Takes the lock again, which changes nothing if we have it. `false` if another process has it now: a network file
+    /// system may give the lock to another process when its server restarts.
     pub fn is_still_held(&self) -> io::Result<bool> {
         match fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_WRLCK))) {
             Ok(_) => Ok(true),
@@ -116,19 +117,19 @@ impl KernelLock {
         }
     }
 
-    /// The note in the locked file itself, even if its path leads elsewhere now.
+    /// The note in the locked file itself, even if its path now leads to another file.
     pub fn own_note<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {
         read_note(&self.file)
     }
 
-    /// Leaves a note in the file, for those who find it locked.
+    /// Writes a note into the file, for processes that find it locked.
     pub fn set_note(&self, note: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_vec(note)?;
         self.file.write_all_at(&text, 0)?;
         self.file.set_len(text.len() as u64)
     }
 
-    /// The note that the last holder left; `None` if there is none that can be read as such.
+    /// The last holder's note; `None` if there is no readable note.
     pub fn note<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
         open_existing(path)?.map_or(Ok(None), |file| read_note(&file))
     }
@@ -136,7 +137,7 @@ impl KernelLock {
     /// Reads the lock's state and its note. `None` if there is no such file.
     pub fn look<T: DeserializeOwned>(path: &Path) -> io::Result<Option<LockSight<T>>> {
         let Some(file) = open_existing(path)? else { return Ok(None) };
-        // First the note, then the lock: the other way round, a holder that comes in between would look dead.
+        // First the note, then the lock: otherwise a process that takes the lock in between would look dead.
         let note_before = read_note(&file)?;
         Ok(Some(match is_held(&file)? {
             true => LockSight::Held(read_note(&file)?),
@@ -172,7 +173,7 @@ fn open_existing(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// A length of zero means: to the end of the file.
+/// A length of zero means "to the end of the file".
 fn whole_file(kind: libc::c_int) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,

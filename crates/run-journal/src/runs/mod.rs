@@ -25,7 +25,7 @@ pub use queued::{EndQueued, EndQueuedError};
 
 /// How long a new run may be without a shim before it counts as lost.
 const START_EXPECTED_MS: u64 = 30_000;
-/// A spec has a profile's text and some paths.
+/// A spec holds a profile's text and some paths.
 const SPEC_LIMIT: u64 = 16 * 1024 * 1024;
 
 /// The directory of a run. It exists and belongs to the user.
@@ -42,7 +42,7 @@ pub struct RunLock {
     _lock: Arc<KernelLock>,
 }
 
-/// Says if a process writes to a journal.
+/// Whether a process writes to a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriterPresence {
     /// No process has written yet, and it is early enough to expect one.
@@ -86,7 +86,7 @@ pub enum ReadSpecError {
 }
 
 impl RunDirectory {
-    /// Makes the directory (0700) with `spec.json`, `prompt`, a free `run.lock` and a journal that says `created` (0600).
+    /// Creates the directory (0700) with `spec.json`, `prompt`, a free `run.lock` and a journal with `created` (0600).
     /// Other processes see the whole directory or nothing.
     pub fn create<'a>(
         state: &StateRoot,
@@ -159,7 +159,7 @@ impl RunDirectory {
         self.path.join("shim.log")
     }
 
-    /// Takes the run's lock, or says at once which process holds it.
+    /// Takes the run's lock. Does not wait: the error names the process that holds it.
     pub fn lock(&self) -> Result<RunLock, LockRunError> {
         let path = self.lock_path();
         let Some(lock) = KernelLock::try_take(&path).map_err(LockRunError::Take)? else {
@@ -183,7 +183,7 @@ impl RunDirectory {
         KernelLock::is_held(&self.lock_path()).unwrap_or(false)
     }
 
-    /// Says if a process writes, has written, or is still expected to write.
+    /// Returns whether a process writes, has written, or is still expected to write.
     pub fn writer(&self) -> io::Result<WriterPresence> {
         let start_expected_until = self.run.created_ms().saturating_add(START_EXPECTED_MS);
         Ok(match KernelLock::look(&self.lock_path())? {
@@ -191,7 +191,7 @@ impl RunDirectory {
             Some(LockSight::Free(None)) if now_ms() < start_expected_until => {
                 WriterPresence::NotYet
             }
-            // A queued run may wait for any time.
+            // A queued run may wait for any length of time.
             Some(LockSight::Free(_)) if self.is_queued().unwrap_or(false) => WriterPresence::NotYet,
             Some(LockSight::Free(last_holder)) => WriterPresence::Gone(last_holder),
             // Another process removes the run.

@@ -13,7 +13,7 @@ use crate::{JournalError, JournalWriter, LockRunError, Redaction, RunDirectory, 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndQueued {
     Ended,
-    /// The run is not queued, or not any more.
+    /// The run is not queued, or no longer queued.
     NotQueued,
 }
 
@@ -28,12 +28,12 @@ pub enum EndQueuedError {
 }
 
 impl RunDirectory {
-    /// True if the last line of the journal says that the run waits in the queue.
+    /// True if the journal's last line is `queued`.
     pub fn is_queued(&self) -> io::Result<bool> {
         last_word::is_queued(&plain_file::open(&self.journal_path())?)
     }
 
-    /// Ends a queued run under its lock, so that no shim can begin it meanwhile or later.
+    /// Ends a queued run under its lock, so that no shim can start it.
     pub fn end_queued(
         &self,
         outcome: RunOutcome,

@@ -38,7 +38,7 @@ fn a_queued_run_is_expected_to_begin_however_old_it_is() {
     assert!(run.is_queued().unwrap());
     assert_eq!(run.writer().unwrap(), WriterPresence::NotYet);
     assert!(matches!(state_of(&run), RunState::Queued { .. }));
-    // A shim took the lock and died before it began the run: the run waits as before.
+    // A shim took the lock and died before it began the run: the run still waits.
     drop(run.lock().unwrap());
     assert_eq!(run.writer().unwrap(), WriterPresence::NotYet);
     assert!(matches!(state_of(&run), RunState::Queued { .. }));
@@ -56,7 +56,7 @@ fn the_supervisor_of_a_queued_run_goes_on_in_the_first_epoch_and_its_attempt_sho
     assert!(!run.is_queued().unwrap());
     assert_eq!(state_of(&run), RunState::Starting);
     drop((writer, lock));
-    assert!(matches!(state_of(&run), RunState::Lost { .. }), "it is not started again");
+    assert!(matches!(state_of(&run), RunState::Lost { .. }), "no shim starts it again");
     assert_eq!(run.end_queued(RunOutcome::Cancelled, String::new()).unwrap(), EndQueued::NotQueued);
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long a write waits for further writes. Half of the promised second; the disk has the other half.
+/// How long a write waits for further writes: half of the promised second. The disk gets the other half.
 const GATHER: Duration = Duration::from_millis(500);
 /// The thread only calls `fdatasync`.
 const STACK_BYTES: usize = 128 * 1024;
@@ -41,7 +41,7 @@ enum Urgency {
     #[default]
     Gather,
     Now,
-    /// Now, and then stop.
+    /// Sync now, and then stop.
     Last,
 }
 
@@ -65,7 +65,7 @@ impl BackgroundSync {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Reports a write; it becomes durable within a second.
+    /// Reports a write, which becomes durable within a second.
     pub(crate) fn wrote(&self) {
         let mut state = self.shared.lock();
         state.n_written += 1;
@@ -75,7 +75,7 @@ impl BackgroundSync {
         }
     }
 
-    /// Starts to make the writes durable, and does not wait.
+    /// Starts to make the writes durable, without waiting.
     pub(crate) fn hurry(&self) {
         let mut state = self.shared.lock();
         if state.n_synced < state.n_written && state.urgency == Urgency::Gather {

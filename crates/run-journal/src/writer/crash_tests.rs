@@ -15,7 +15,7 @@ use crate::{
     test_child,
 };
 
-/// The child writes batches of all sizes and says after each what readers must be able to see from now on.
+/// The child writes batches of all sizes. After each batch it prints the last event that readers must see from now on.
 pub(crate) fn write_until_killed(directory: &RunDirectory) {
     let (_lock, mut writer) = writer(directory);
     let line = format!("\"{}\"", "x".repeat(50_000));
@@ -91,7 +91,7 @@ fn a_writer_killed_at_any_moment_leaves_whole_lines_that_never_change() {
             let before = whole_lines(&directory.journal_path());
             let (mut child, mut said) = start("write until killed", &test, &directory);
             let mut promised = said.nth(n_batches - 1).unwrap();
-            // The moment when the file begins to grow is the middle of a write.
+            // When the file begins to grow, the child is in the middle of a write.
             let length_before = length(&directory);
             while length(&directory) == length_before {
                 std::hint::spin_loop();
@@ -102,13 +102,13 @@ fn a_writer_killed_at_any_moment_leaves_whole_lines_that_never_change() {
 
             assert!(!directory.is_live());
             let after = whole_lines(&directory.journal_path());
-            assert!(after.starts_with(&before), "what was whole has changed");
+            assert!(after.starts_with(&before), "a whole line has changed");
             n_torn += usize::from(
                 fs::metadata(directory.journal_path()).unwrap().len() > after.len() as u64,
             );
             let numbers = numbers(&read(&directory, Position::Start));
             assert!(numbers.is_sorted_by(|one, next| one < next), "a number was repeated");
-            assert!(numbers.contains(&promised), "what was flushed is gone");
+            assert!(numbers.contains(&promised), "a flushed event is gone");
         }
 
         let (lock, mut last_writer) = writer(&directory);
@@ -119,7 +119,7 @@ fn a_writer_killed_at_any_moment_leaves_whole_lines_that_never_change() {
         let all = read(&directory, Position::Start);
         let seen = live_reader.join().unwrap();
         assert_eq!(numbers(&seen), numbers(&all));
-        assert!(seen == all, "a reader saw something else than the journal holds");
+        assert!(seen == all, "a reader saw something other than the journal's content");
         let n_epochs = all.iter().filter(|seen| matches!(seen, Seen::Header(_))).count();
         assert_eq!(n_epochs, 11);
         assert!(!all.iter().any(|seen| matches!(seen, Seen::Unreadable(..))));

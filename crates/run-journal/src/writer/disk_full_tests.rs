@@ -25,7 +25,7 @@ fn passes(command: &mut std::process::Command) {
 fn a_batch_that_fits_in_part_leaves_whole_lines_and_is_finished_later() {
     let test = TestState::new();
     let directory = test.create();
-    // Beyond the limit a signal would end the process before the write could fail.
+    // Without the trap, a signal would end the process before a write beyond the limit could fail.
     let wrapper = ["sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"];
     let state = test.state.path();
     passes(&mut test_child::command("exceed a limit", state, Some(directory.run_id()), &wrapper));
@@ -57,7 +57,7 @@ pub(crate) fn exceed_a_limit(directory: &RunDirectory) {
     assert_eq!(numbers(&seen).last(), Some(&visible));
     assert_eq!(fs::read(directory.journal_path()).unwrap().last(), Some(&b'\n'));
 
-    // Nothing changes until there is room.
+    // Another flush fails too, and changes nothing.
     assert!(matches!(writer.flush(), Err(JournalError::DiskFull { .. })));
     assert_eq!(read(directory, Position::Start), seen);
 
@@ -80,7 +80,7 @@ fn on_a_full_disk_the_closing_events_fit_and_nothing_is_left_half_made() {
         .output()
         .is_ok_and(|output| output.status.success());
     if !can_mount {
-        println!("no small disk can be mounted here: nothing was tested");
+        println!("cannot mount a small disk here, so nothing was tested");
         return;
     }
     let wrapper = [unshare, &[mount, "sh", disk]].concat();
@@ -92,7 +92,7 @@ fn on_a_full_disk_the_closing_events_fit_and_nothing_is_left_half_made() {
     ));
 }
 
-/// Takes all the space that is left.
+/// Uses up all remaining space.
 fn eat(path: &Path) {
     let mut file = File::create(path).unwrap();
     let mut piece = vec![1; 1024 * 1024];
@@ -140,7 +140,7 @@ pub(crate) fn fill_a_disk(state: &StateRoot) {
     assert_eq!(seqs, (1..=last.seq).collect::<Vec<_>>());
     assert_eq!(seen.last(), Some(&Seen::Run(last, 9, ended())));
 
-    // The reserve is free again; another process takes it too.
+    // The reserve is free again. Use that space up too.
     eat(&state.path().join("second hog"));
     let runs_before = names(&state.runs());
     let refused = create(&vec![b'x'; 1024 * 1024]);

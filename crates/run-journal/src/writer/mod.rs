@@ -46,7 +46,7 @@ pub struct JournalWriter {
     numbered: EventNumber,
     reserve: Reserve,
     sync: BackgroundSync,
-    /// No other process may write while this lives.
+    /// Keeps other processes from writing.
     _lock: RunLock,
 }
 
@@ -65,7 +65,7 @@ pub enum JournalError {
     /// A power failure may lose lines that readers have seen.
     #[error("the journal could not be made durable")]
     Sync(#[source] io::Error),
-    /// The journal or a directory around it was deleted or moved: no reader would find new lines.
+    /// Another process deleted or moved the journal or a directory above it. No reader would find new lines.
     #[error("the journal was moved or deleted")]
     Gone,
     #[error("the journal could not be opened")]
@@ -81,8 +81,8 @@ pub enum JournalError {
 }
 
 impl JournalWriter {
-    /// Continues a journal: cuts an incomplete last line, reserves space, and begins a new epoch unless nothing was written
-    /// since the journal was created.
+    /// Continues a journal: cuts an incomplete last line, reserves space, and begins a new epoch unless the journal has
+    /// only the lines from its creation.
     pub fn open(directory: &RunDirectory, lock: &RunLock) -> Result<Self, JournalError> {
         if lock.run_id() != directory.run_id() {
             return Err(JournalError::ForeignLock);
@@ -137,7 +137,7 @@ impl JournalWriter {
         self.sync_now()
     }
 
-    /// Adds a line of the agent to the batch.
+    /// Adds a line that the agent printed to the batch.
     pub fn agent_line(
         &mut self,
         at_ms: u64,
@@ -151,7 +151,7 @@ impl JournalWriter {
         number
     }
 
-    /// Adds an event of the shim to the batch.
+    /// Adds an event that the shim recorded to the batch.
     pub fn event(&mut self, at_ms: u64, event: &RunEvent, redaction: Redaction) -> EventNumber {
         self.numbered.seq += 1;
         line_encoding::push_event(&mut self.batch, self.numbered, at_ms, event, redaction);
@@ -187,7 +187,8 @@ impl JournalWriter {
 
     /// Writes the batch in one write, and returns the number of the last event that readers can see.
     ///
-    /// If it fails, readers see only whole lines. Lines of the batch that fit are written; the others stay in the batch.
+    /// If it fails, readers see only whole lines. Lines of the batch that fit are written; the others stay in the
+    /// batch.
     pub fn flush(&mut self) -> Result<EventNumber, JournalError> {
         if !self.batch.is_empty() {
             self.write_batch()?;
@@ -217,7 +218,7 @@ impl JournalWriter {
         Err(write_error(failure))
     }
 
-    /// Drops the lines that are not written, and frees their numbers; returns how many they were.
+    /// Drops the unwritten lines, frees their numbers, and returns how many lines it dropped.
     pub fn discard_pending(&mut self) -> u64 {
         let n_discarded = self.numbered.seq - self.visible.seq;
         self.batch = Vec::new();
@@ -225,8 +226,8 @@ impl JournalWriter {
         n_discarded
     }
 
-    /// From now on lines may use the reserved 8 MiB. For closing events only: there is no second reserve. Pending lines are
-    /// written first; if they are too many, discard them.
+    /// From now on lines may use the reserved 8 MiB. Only for closing events, because there is no second reserve. The
+    /// writer writes pending lines first; if there are too many, discard them.
     pub fn use_reserve(&mut self) {
         self.reserve.open();
     }
@@ -242,8 +243,8 @@ impl JournalWriter {
         self.sync.hurry();
     }
 
-    /// Waits until everything that was flushed is durable. After one failure it always fails: the kernel reports a failed
-    /// write-back once and then forgets it.
+    /// Waits until everything that was flushed is durable. After one failure it always fails: the kernel reports a
+    /// failed write-back once and then forgets it.
     pub fn sync_now(&mut self) -> Result<(), JournalError> {
         self.sync.wrote();
         self.sync.wait().map_err(JournalError::Sync)
@@ -258,7 +259,7 @@ impl JournalWriter {
 }
 
 impl Drop for JournalWriter {
-    /// Writes what it can. To know if it worked, call [`JournalWriter::finish`].
+    /// Writes as much as it can. To find out whether that worked, call [`JournalWriter::finish`] instead.
     fn drop(&mut self) {
         if !self.batch.is_empty() && self.flush().is_ok() {
             self.sync.wrote();
@@ -286,8 +287,8 @@ impl FoundTail {
         Ok(Self { length, end, last, last_word: last_word(file, end)? })
     }
 
-    /// An earlier writer wrote if there is more than `created`. After a power failure, lines that readers have seen may be
-    /// gone without a trace.
+    /// If there is more than `created`, an earlier writer wrote. After a power failure, lines that readers have seen
+    /// may be gone without a trace.
     fn needs_new_epoch(&self, first: &JournalHeader) -> bool {
         let restarted = match (&first.boot, boot_id()) {
             (Some(then), Some(now)) => *then != now,
@@ -310,14 +311,14 @@ fn read_first_header(file: &File) -> Result<JournalHeader, JournalError> {
     }
 }
 
-/// The files that must be durable so that the journal can be found and understood.
+/// The files that must be durable so that a reader can find and understand the journal.
 fn surroundings(directory: &RunDirectory) -> Vec<PathBuf> {
     let path = directory.path();
     let parent = path.parent().unwrap_or(path);
     vec![directory.spec_path(), directory.prompt_path(), path.to_owned(), parent.to_owned()]
 }
 
-/// Returns how much was written, and the error if that is not everything.
+/// Returns how many bytes it wrote, and the error if that is not all of them.
 fn write_at(file: &File, bytes: &[u8], place: u64) -> (usize, Option<io::Error>) {
     let mut n_written = 0;
     while n_written < bytes.len() {

@@ -5,8 +5,9 @@
 //!                end              end + batch          allocated_to
 //! ```
 //!
-//! The reserve is in the journal's own file, after its end. Space that is freed only when it is needed would go to the
-//! process that fills the disk. The reserve moves as the journal grows; if it cannot, the disk counts as full.
+//! The reserve is in the journal's own file, after its end. If the shim freed separate space only when needed, the
+//! process that fills the disk would take it. The reserve moves as the journal grows; if it cannot, the disk counts as
+//! full.
 
 use std::fs::File;
 use std::io;
@@ -16,11 +17,11 @@ use nix::fcntl::{FallocateFlags, fallocate};
 
 /// The size of the reserve.
 const RESERVE: u64 = 8 * 1024 * 1024;
-/// How much more to allocate at once, so that not every batch has to: as much as the journal has, within these bounds.
-/// On a file system in memory every byte of it costs.
+/// How much more to allocate at once, so that not every batch has to allocate: the journal's own size, within these
+/// bounds. On a file system in memory, every allocated byte uses memory.
 const STEP: std::ops::RangeInclusive<u64> = 64 * 1024..=16 * 1024 * 1024;
 
-/// The space behind the end of a journal.
+/// The space after the end of a journal.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     allocated_to: u64,

@@ -108,7 +108,7 @@ fn after_a_restart_of_the_machine_a_new_epoch_begins_even_if_nothing_seems_to_ha
     let test = TestState::new();
     let directory = test.create();
     let text = fs::read_to_string(directory.journal_path()).unwrap();
-    let boot = boot_id().expect("this kernel says so");
+    let boot = boot_id().expect("this kernel has a boot id");
     fs::write(directory.journal_path(), text.replace(&boot, "another-start")).unwrap();
     let (_lock, mut writer) = writer(&directory);
     assert_eq!(add_json(&mut writer, "{}"), second(2));
@@ -173,7 +173,7 @@ fn space_is_set_aside_while_a_writer_lives_and_given_back_at_the_end() {
     let before = blocks();
     let (_lock, mut writer) = writer(&directory);
     if blocks() == before {
-        println!("this file system cannot set space aside");
+        println!("this file system cannot reserve space");
         return;
     }
     let line = format!("\"{}\"", "x".repeat(1024 * 1024));

@@ -9,7 +9,8 @@ use crate::written::text_serde;
 /// The port of an entry that names no port.
 pub const HTTPS_PORT: u16 = 443;
 
-/// An entry: `api.example.org`, or `*.example.org` for every name below it but not itself. Either may end in `:port`.
+/// An entry: `api.example.org`, or `*.example.org` for every name below `example.org`, but not for `example.org`
+/// itself. Either may end in `:port`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AllowedHost {
     names: Names,
@@ -95,7 +96,7 @@ impl AllowedHost {
         self.port
     }
 
-    /// True if the entry allows this name, at any port.
+    /// True if the entry allows this name on some port.
     pub fn has_name(&self, name: &HostName) -> bool {
         match &self.names {
             Names::Exactly(own) => own == name,

@@ -1,7 +1,7 @@
-//! The name of a host, checked strictly.
+//! A strictly checked host name.
 //!
-//! Attackers get around allow-lists where checker and resolver read the same bytes differently: a NUL, a dot at the end,
-//! another case, a disguised address. So there is one way to write a name here, and everything else is refused.
+//! Attackers get around allow-lists where checker and resolver read the same bytes differently: a NUL, a trailing dot,
+//! upper case, a disguised address. So this type accepts only one spelling of a name and refuses all others.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ const LONGEST_LABEL: usize = 63;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostName(String);
 
-/// Why something is not the name of a host.
+/// Why some text is not a host name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostNameError {
@@ -76,7 +76,7 @@ impl HostName {
         if n_labels < 2 {
             return Err(HostNameError::OneLabel);
         }
-        // Every byte is ASCII: the checks above say so.
+        // The checks above made sure that every byte is ASCII.
         Ok(Self(bytes.iter().map(|byte| char::from(*byte)).collect()))
     }
 

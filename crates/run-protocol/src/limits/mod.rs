@@ -15,7 +15,7 @@ pub use resources::{LimitBackend, LimitsInForce, ResourceLimits};
 pub use spend::Spend;
 pub use widening::{Bound, Widening};
 
-/// The limits of a run. Zero means: no limit.
+/// The limits of a run. Zero means no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunLimits {
@@ -29,11 +29,12 @@ pub struct RunLimits {
     pub settle_ms: u64,
     /// The whole run.
     pub wall_ms: u64,
-    /// The most tool calls.
+    /// The limit on tool calls.
     pub tool_calls: u64,
-    /// The most tokens. The agent reports them with its result, so this limit does not stop it; it decides the outcome.
+    /// The limit on tokens. The agent reports them with its result, so this limit cannot stop the agent; it only
+    /// decides the outcome.
     pub tokens: u64,
-    /// The most bytes in the run's journal.
+    /// The limit on the journal's size.
     pub journal_bytes: u64,
     /// From `result` to the end of the process.
     pub linger_ms: u64,

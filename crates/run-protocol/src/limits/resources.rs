@@ -4,15 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::RunRequest;
 
-/// The limits of a run on the machine, as requested. Zero means: no limit.
+/// The limits of a run on the machine, as requested. Zero means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResourceLimits {
-    /// Memory of all processes of the run together, including its file systems in memory.
+    /// Memory of all processes of the run together, including its in-memory file systems.
     pub memory_bytes: u64,
     /// Processes and threads at any moment.
     pub processes: u64,
-    /// Its share of a busy processor; the default of every process is 100.
+    /// Its share of a busy processor; by default, every process has 100.
     pub cpu_weight: u64,
     /// The most processor time, in thousandths of a processor.
     pub cpu_milli: u64,
@@ -20,9 +20,10 @@ pub struct ResourceLimits {
     pub file_bytes: u64,
     /// The most files that one process may have open.
     pub open_files: u64,
-    /// The most that the run may add to the workspace, to other writable directories of the host, and to its own record.
+    /// The most that the run may add to the workspace, to other writable directories of the host, and to its own
+    /// record.
     pub disk_bytes: u64,
-    /// True if the run is refused when nothing can limit the memory and processes of the whole run.
+    /// True if Caretaker must refuse the run when this host cannot limit the memory and processes of the whole run.
     pub required: bool,
 }
 
@@ -46,13 +47,13 @@ impl ResourceLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitBackend {
-    /// A directory of Caretaker's in a cgroup v2 tree that is delegated to the user.
+    /// Caretaker's own directory in a cgroup v2 tree that is delegated to the user.
     CgroupV2,
     /// A scope that systemd made for the run.
     SystemdScope,
-    /// Directories of Caretaker's in the cgroup v1 trees; only root can have them.
+    /// Caretaker's own directories in the cgroup v1 trees; only root can create them.
     CgroupV1,
-    /// Limits of each process, and a regular check of all of them.
+    /// Per-process limits, and a regular check of all processes together.
     Rlimits,
 }
 

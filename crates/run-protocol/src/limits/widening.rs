@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! bounds {
     ($($(#[doc = $what:literal])+ $bound:ident = $word:literal,)+) => {
-        /// Something that bounds a run. Its word is the name of the flag that sets it.
+        /// A bound on a run. Its word is the name of the flag that sets it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[derive(Serialize, Deserialize, utoipa::ToSchema)]
         #[serde(rename_all = "kebab-case")]
@@ -28,7 +28,7 @@ macro_rules! bounds {
 bounds! {
     /// The sandbox profile.
     Profile = "profile",
-    /// The mode of the network.
+    /// The network mode.
     Network = "network",
     /// The hosts that the run may reach.
     AllowHost = "allow-host",
@@ -42,7 +42,7 @@ bounds! {
     Force = "force",
     /// The user's own MCP servers.
     UserMcp = "user-mcp",
-    /// MCP servers of the repository's own file.
+    /// MCP servers from the repository's own file.
     McpFromRepo = "mcp-from-repo",
     /// Secrets that the user named.
     Secret = "secret",

@@ -33,7 +33,7 @@ impl fmt::Display for LimitKind {
 }
 
 impl LimitKind {
-    /// The setting with which the user allows more; `None` for time limits, which the configuration names.
+    /// The setting that allows more; `None` for time limits, which are in the configuration.
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match self {
             Self::Startup | Self::Idle | Self::Tool { .. } | Self::WallClock => return None,

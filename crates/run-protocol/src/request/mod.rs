@@ -1,11 +1,11 @@
 //! The request for a run: the one type that the command line, the API, batches and continued runs fill in.
 //!
-//! A new flag is one field here. Its doc comment is the help text; clap reads the field from the command line, serde reads it
-//! from requests and from lines of `--each`, and `over` says how layers combine in it.
+//! A new flag is one field here. Its doc comment is the help text; clap reads the field from the command line, serde
+//! reads it from requests and from lines of `--each`, and `over` defines how layers combine in it.
 //!
 //! # How layers combine
 //!
-//! Each source makes a [`RunRequest`], and [`RunRequest::combine`] lays them on each other:
+//! Each source makes a [`RunRequest`], and [`RunRequest::combine`] combines them as layers:
 //!
 //! ```text
 //!   a new session        profile (limits) < configuration < flags of the command, or the API's request < line of `--each`
@@ -13,11 +13,11 @@
 //! ```
 //!
 //! - A field that a layer leaves out changes nothing.
-//! - If two layers set the same field, the later one wins. `labels`, `env` and `secret` win name by name; lists that add
-//!   (`expose`, `allow_host`, `after`, `after_ok`, `widen`) are joined; lists that choose (`mcp`, `mcp_from_repo`,
-//!   `agent_flags`) are replaced. Switches stay on, unless a later layer has the opposite one.
-//! - **Never wider:** a continued run starts from its earlier run, not from the configuration and the profile, which may
-//!   allow more by now. Admission compares the new spec with the spec of the earlier run. The user must name every
+//! - If two layers set the same field, the later one wins. `labels`, `env` and `secret` are replaced name by name;
+//!   lists that add (`expose`, `allow_host`, `after`, `after_ok`, `widen`) are joined; lists that choose (`mcp`,
+//!   `mcp_from_repo`, `agent_flags`) are replaced. Switches stay on, unless a later layer has the opposite one.
+//! - **Never wider:** a continued run starts from its earlier run, not from the configuration and the profile, which
+//!   may allow more by now. Admission compares the new spec with the spec of the earlier run. The user must name every
 //!   wider bound in `widen`, or admission refuses the run.
 
 mod reading;
@@ -40,7 +40,7 @@ use crate::{
     AgentKind, AgentMode, AllowedHost, Bound, NetworkMode, RunSpec, ToolApproval, UserMcpFiles,
 };
 
-/// The request for a run. Every field may be left out; the names are those of the flags of `caretaker run`.
+/// The request for a run. Every field may be left out; the names are the flag names of `caretaker run`.
 #[derive(
     Debug, Clone, Default, PartialEq, clap::Args, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -84,16 +84,16 @@ pub struct RunRequest {
     #[serde(with = "pairs_as_object")]
     #[schema(value_type = BTreeMap<String, String>, default = json!({}))]
     pub env: Vec<Variable>,
-    /// Give the agent a secret as a variable, from a variable of yours or from a file. Caretaker writes it to no disk and
-    /// replaces it in the record. May be given several times; a resumed run needs it again.
+    /// Give the agent a secret as a variable, from a variable of yours or from a file. Caretaker writes it to no disk
+    /// and replaces it in the record. May be given several times; a resumed run needs it again.
     #[arg(long, value_name = "NAME=env:VARIABLE|file:PATH")]
     pub secret: Vec<String>,
     /// Also show this file or directory in the sandbox, read-only; may be given several times.
     #[arg(long, value_name = "PATH")]
     #[schema(value_type = Vec<String>)]
     pub expose: Vec<PathBuf>,
-    /// The network in the sandbox: the hosts of the allow-list, nothing, or everything that this machine can reach. Default:
-    /// as in the session's last run; for a new session as the profile says.
+    /// The network in the sandbox: the hosts of the allow-list, nothing, or everything that this machine can reach.
+    /// Default: as in the session's last run; for a new session as the profile says.
     #[arg(long, value_name = "MODE", value_parser = NetworkMode::parser())]
     pub network: Option<NetworkMode>,
     /// Let the run also reach this host; `*.example.org` means every host below it. May be given several times.
@@ -106,13 +106,13 @@ pub struct RunRequest {
     /// Do not give the agent your own MCP servers, even if the configuration or the session's last run does.
     #[arg(long, conflicts_with = "user_mcp")]
     pub no_user_mcp: bool,
-    /// Give the agent only these MCP servers from ~/.cursor/mcp.json; may be given several times. They run inside the sandbox.
-    /// If a server has a `url`, the run may reach its host.
+    /// Give the agent only these MCP servers from ~/.cursor/mcp.json; may be given several times. They run inside the
+    /// sandbox. If a server has a `url`, the run may reach its host.
     #[arg(long, value_name = "NAME", conflicts_with = "user_mcp")]
     pub mcp: Vec<String>,
-    /// Give the agent this MCP server of the repository's own .cursor/mcp.json; may be given several times. First see what it
-    /// would run: `caretaker mcp show --mcp-from-repo NAME`. If its definition changes later, the session's next run is
-    /// refused until you allow it again.
+    /// Give the agent this MCP server of the repository's own .cursor/mcp.json; may be given several times. First see
+    /// what it would run: `caretaker mcp show --mcp-from-repo NAME`. If its definition changes later, the session's
+    /// next run is refused until you allow it again.
     #[arg(long, value_name = "NAME")]
     pub mcp_from_repo: Vec<String>,
     /// Stop the run after this time, including waiting: `90s`, `20m`, `1h30m`. `0` and `none` mean no limit.
@@ -121,15 +121,16 @@ pub struct RunRequest {
     /// Stop the run after this much silence while no tool is under way. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION")]
     pub idle_timeout: Option<HumanDuration>,
-    /// Stop the run if the agent makes more tool calls; `none` for no limit. Default: `tool_calls` of the configuration.
+    /// Stop the run if the agent makes more tool calls; `none` for no limit. Default: `tool_calls` of the
+    /// configuration.
     #[arg(long, value_name = "COUNT")]
     pub max_tool_calls: Option<CountLimit>,
-    /// Fail the run (`quota_exceeded`) if the agent reports more tokens, including cached ones. Its work stays. `none` for no
-    /// limit. Default: `tokens` of the configuration.
+    /// Fail the run (`quota_exceeded`) if the agent reports more tokens, including cached ones. Its work stays. `none`
+    /// for no limit. Default: `tokens` of the configuration.
     #[arg(long, value_name = "COUNT")]
     pub max_tokens: Option<CountLimit>,
-    /// The largest size of the run's journal, which keeps every line that the agent prints: `500MiB`, `none`. The journal also
-    /// counts against `--disk`. Default: `journal` of the configuration.
+    /// The largest size of the run's journal, which keeps every line that the agent prints: `500MiB`, `none`. The
+    /// journal also counts against `--disk`. Default: `journal` of the configuration.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     pub journal: Option<SizeLimit>,
     /// The most memory for all processes of the run together: `4GiB`, `none`. Default: as the profile says.
@@ -144,8 +145,8 @@ pub struct RunRequest {
     /// The largest file that the run may write: `1GiB`, `none`.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     pub max_file_size: Option<SizeLimit>,
-    /// The most that the run may add to the workspace, to other writable directories of the host, and to its own record:
-    /// `10GiB`, `none`.
+    /// The most that the run may add to the workspace, to other writable directories of the host, and to its own
+    /// record: `10GiB`, `none`.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     pub disk: Option<SizeLimit>,
     /// Run only tools that the agent's own permissions allow. By default all tools run: the sandbox protects the host.
@@ -154,8 +155,8 @@ pub struct RunRequest {
     /// Run all tools without a question, although there is no sandbox. Only with `--sandbox off`.
     #[arg(long, conflicts_with = "no_force")]
     pub force: bool,
-    /// Let a continued session do more than its last run. List the flags that allow more, as in `--memory 8GiB --widen memory`.
-    /// Without this the session keeps its limits or gets narrower ones.
+    /// Let a continued session do more than its last run. List the flags that allow more, as in `--memory 8GiB --widen
+    /// memory`. Without this the session keeps its limits or gets narrower ones.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = Bound::parser())]
     pub widen: Vec<Bound>,
     /// Print the answer while the agent writes it.
@@ -186,8 +187,8 @@ pub struct RunRequest {
     /// The group that the run belongs to. A group can have its own cap.
     #[arg(long, value_name = "NAME", help_heading = QUEUE)]
     pub group: Option<RunName>,
-    /// Set the budget of the group: `tool_calls=500,time=8h,tokens=5M`, or `none`. When it is spent, live runs go on and no
-    /// new runs start. See `caretaker group budget`.
+    /// Set the budget of the group: `tool_calls=500,time=8h,tokens=5M`, or `none`. When it is spent, live runs go on
+    /// and no new runs start. See `caretaker group budget`.
     #[arg(long, value_name = "BUDGET", help_heading = QUEUE)]
     pub group_budget: Option<WrittenBudget>,
     /// The account that the run counts against: your own name for the login that it uses.
@@ -197,8 +198,8 @@ pub struct RunRequest {
     #[arg(long, value_name = "PATH|simulated", help_heading = QUEUE, display_order = 810)]
     #[schema(value_type = Option<String>)]
     pub agent: Option<PathBuf>,
-    /// More flags for the agent. Caretaker refuses flags that it sets itself, and headers with credentials: every user of the
-    /// machine can read a command line.
+    /// More flags for the agent. Caretaker refuses flags that it sets itself, and headers with credentials: every user
+    /// of the machine can read a command line.
     #[arg(last = true, value_name = "AGENT FLAGS", help_heading = QUEUE)]
     pub agent_flags: Vec<String>,
 }
@@ -215,7 +216,7 @@ impl RunRequest {
         layers.into_iter().fold(Self::default(), |below, layer| layer.over(below))
     }
 
-    /// This layer on top of another.
+    /// Puts this layer on top of another.
     fn over(self, below: Self) -> Self {
         let servers = if self.chooses_user_servers() { &self } else { &below };
         let (user_mcp, no_user_mcp) = (servers.user_mcp, servers.no_user_mcp);
@@ -269,8 +270,9 @@ impl RunRequest {
         }
     }
 
-    /// The request that asks for what a run had: the lowest layer of the run that continues or repeats it. Name, session,
-    /// workspace and start time belong to that run alone, and no file has its secrets.
+    /// A request for the same settings as an earlier run: the lowest layer of the run that continues or repeats it. It
+    /// leaves out name, session, workspace and start time, which belong to that run alone, and secrets, which no file
+    /// has.
     pub fn of_run(spec: &RunSpec) -> Self {
         let RunSpec { limits, resources, queue, .. } = spec;
         let only = spec.user_mcp.as_ref().and_then(|files| files.only.clone());
@@ -413,7 +415,7 @@ impl From<Option<AgentMode>> for Mode {
 }
 
 impl NetworkMode {
-    /// clap's parser of the mode's word.
+    /// clap's parser for the mode's word.
     pub fn parser() -> impl TypedValueParser<Value = Self> {
         words(&[("allowlist", Self::Allowlist), ("none", Self::None), ("host", Self::Host)])
     }
@@ -427,7 +429,7 @@ impl Bound {
     }
 }
 
-/// A parser of a few words. clap's own parser for enums would print the variants' doc comments in the help.
+/// A parser for a few words. clap's own parser for enums would print the variants' doc comments in the help.
 fn words<T: Copy + Send + Sync + 'static>(
     known: &'static [(&'static str, T)],
 ) -> impl TypedValueParser<Value = T> {

@@ -19,7 +19,8 @@ pub struct Contradiction(pub &'static str, pub &'static str);
 impl RunRequest {
     /// Reads a request from the API or from a line of `--each`.
     pub fn from_json(json: &[u8]) -> Result<Self, NotARequest> {
-        // serde also reads a struct from a list of its values. A list has no names, so a mistake in it goes unseen.
+        // serde also reads a struct from a list of its values. A list has no names, so serde would not notice a mistake
+        // in it.
         if json.trim_ascii_start().first() == Some(&b'[') {
             let why = "it is a list, not an object".to_owned();
             return Err(NotARequest { field: None, why });
@@ -49,7 +50,7 @@ impl RunRequest {
         refused.map_or(Ok(request), Err)
     }
 
-    /// Finds what clap refuses on a command line.
+    /// Finds two fields that clap would refuse together on a command line.
     fn contradiction(&self) -> Option<Contradiction> {
         let pairs = [
             (self.user_mcp && self.no_user_mcp, Contradiction("user_mcp", "no_user_mcp")),

@@ -41,7 +41,7 @@ fn every_field_is_read_and_written_alike() {
     assert_eq!(request.memory, Some(MemoryLimit(64 << 20)));
 }
 
-/// The names of the flags, apart from those that each command has in its own way.
+/// Each command defines a few of these flags itself, so the test adds their names.
 #[test]
 fn the_fields_are_named_as_the_flags() {
     let command = RunRequest::augment_args(Command::new("run"));
@@ -108,7 +108,7 @@ fn what_is_wrong_is_said_with_the_name_of_the_field() {
 }
 
 prop_compose! {
-    /// A layer of some of the fields of each kind: chosen, replaced, joined, by name, switched.
+    /// A layer with some fields of each kind: chosen, replaced, joined, by name, switched.
     fn layer()(
         model in option::of("[a-c]"),
         mode in option::of(prop_oneof![Just(Mode::Plan), Just(Mode::Ask), Just(Mode::Agent)]),
@@ -172,7 +172,7 @@ proptest! {
         prop_assert_eq!(both.stream, below.stream || above.stream);
     }
 
-    /// So it does not matter who lays the first two on each other: a batch does it for its lines.
+    /// So a batch may combine the lower layers once, and then add each line.
     #[test]
     fn layers_can_be_combined_in_steps(one in layer(), two in layer(), three in layer()) {
         let steps = RunRequest::combine([RunRequest::combine([one.clone(), two.clone()]), three.clone()]);

@@ -69,7 +69,7 @@ impl FromStr for RunName {
     }
 }
 
-/// `NAME=VALUE`, a label of the user's.
+/// `NAME=VALUE`, a user's label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
     pub name: String,

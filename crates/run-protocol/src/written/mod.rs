@@ -1,7 +1,7 @@
 //! Values as people write them in flags, configuration files and requests: durations, sizes, limits, names.
 //!
-//! **Invariant:** each type has one parser, `FromStr`, which clap and serde use too. So the command line, the configuration
-//! and the API refuse the same values with the same words.
+//! **Invariant:** each type has one parser, `FromStr`, which clap and serde use too. So the command line, the
+//! configuration and the API refuse the same values with the same message.
 
 mod budget;
 mod count;

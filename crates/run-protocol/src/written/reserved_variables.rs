@@ -1,12 +1,12 @@
-//! Variables that a user may not set for an agent: those that Caretaker sets, those that point to another proxy, and those
-//! that decide what is loaded before the agent's first line runs.
+//! Variables that a user may not set for an agent: those that Caretaker sets, those that point to another proxy, and
+//! those that decide what is loaded before the agent's first line runs.
 
 use std::fmt;
 
 /// Why a variable is reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reserved {
-    /// Caretaker sets it, or programs find Caretaker's directories by it.
+    /// Caretaker sets it, or programs use it to find Caretaker's directories.
     Ours,
     /// It tells programs which proxy to use.
     Proxy,
@@ -44,7 +44,7 @@ const PROXIES: [&str; 8] = [
 const LOADERS: [&str; 7] =
     ["NODE_OPTIONS", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "GLIBC_TUNABLES", "GCONV_PATH"];
 
-/// Why the variable of this name is reserved; `None` if the user may set it.
+/// Why the variable with this name is reserved; `None` if the user may set it.
 pub fn reserved(name: &str) -> Option<Reserved> {
     let begins = |beginnings: &[&str]| beginnings.iter().any(|begin| name.starts_with(begin));
     if PROXIES.iter().any(|proxy| name.eq_ignore_ascii_case(proxy)) {
@@ -57,7 +57,7 @@ pub fn reserved(name: &str) -> Option<Reserved> {
 }
 
 impl Reserved {
-    /// Returns a hint: the user's alternative.
+    /// Returns a hint: what the user can do instead.
     pub fn hint(self) -> &'static str {
         match self {
             Self::Ours => "set it where caretaker itself is started, or choose another name",

@@ -1,39 +1,40 @@
-//! Measures the processor time of a sandbox since the last look.
+//! Measures a sandbox's processor time since the last check.
 //!
-//! A group that used no processor time wrote nothing. So for a silent agent, one small file of the kernel replaces walks through
-//! directories.
+//! A group that used no processor time wrote nothing. So for a silent agent, reading one small kernel file replaces
+//! walks through directories.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The first number in the file is the sum.
+/// Long enough for the first number in the file, which is the total.
 const BEGINNING: usize = 64;
 /// A sandbox in which nothing ran for this long is expected to stay silent.
 const SILENT: Duration = Duration::from_secs(60);
-/// The pause between two looks at a silent sandbox. Hundreds of them on a machine cost next to nothing then.
+/// The pause between two checks of a silent sandbox. With it, even hundreds of sandboxes on a machine cost next to
+/// nothing.
 const SILENT_PAUSE: Duration = Duration::from_secs(4);
 
-/// A group's processor time, now and at the beginning of the last look.
+/// A group's processor time, now and at the beginning of the last check.
 #[derive(Debug)]
 pub(super) struct Activity {
     /// `None` if the kernel does not count it. Then the sandbox may have run all the time.
     account: Option<File>,
     now: Option<Duration>,
     looked_at: Option<Duration>,
-    /// When the account was last seen to have grown.
+    /// When a check last saw the processor time grow.
     grew: Instant,
 }
 
 impl Activity {
-    /// Before the first look, all time is unseen.
+    /// Before the first check, all time is unseen.
     pub(super) fn of(account: Option<&Path>) -> Self {
         let account = account.and_then(|path| File::open(path).ok());
         Self { account, now: None, looked_at: None, grew: Instant::now() }
     }
 
-    /// The processor time since the last look began. Without a count, it may be any time.
+    /// The processor time since the last check began. `MAX` if it is unknown.
     pub(super) fn unseen(&mut self) -> Duration {
         let now = self.account.as_ref().and_then(|account| {
             let mut text = [0; BEGINNING];
@@ -50,7 +51,7 @@ impl Activity {
         }
     }
 
-    /// The pause until the next look: as usual, and longer if nothing has run for a minute.
+    /// The pause until the next check: as usual, or longer if nothing has run for a minute.
     pub(super) fn pause(&self, usual: Duration) -> Duration {
         match self.grew.elapsed() < SILENT {
             true => usual,
@@ -58,13 +59,13 @@ impl Activity {
         }
     }
 
-    /// Notes that a look begins. Time after the last call of [`Activity::unseen`] stays unseen.
+    /// Records that a check begins. Time after the last call to [`Activity::unseen`] stays unseen.
     pub(super) fn look_begins(&mut self) {
         self.looked_at = self.now;
     }
 }
 
-/// `cpuacct.usage` of version 1 has nanoseconds, `cpu.stat` of version 2 begins with microseconds and their name.
+/// `cpuacct.usage` of version 1 has nanoseconds. `cpu.stat` of version 2 begins with a name and microseconds.
 fn usage(text: &str) -> Option<Duration> {
     let first = text.lines().next()?;
     match first.strip_prefix("usage_usec ") {
@@ -85,16 +86,16 @@ mod tests {
         let account = directory.path().join("cpuacct.usage");
         std::fs::write(&account, "1000\n").unwrap();
         let mut activity = Activity::of(Some(&account));
-        assert_eq!(activity.unseen(), Duration::MAX, "nothing was looked at yet");
+        assert_eq!(activity.unseen(), Duration::MAX, "there was no check yet");
         activity.look_begins();
         assert_eq!(activity.unseen(), Duration::ZERO);
         std::fs::write(&account, "1500\n").unwrap();
         assert_eq!(activity.unseen(), Duration::from_nanos(500));
-        assert_eq!(activity.unseen(), Duration::from_nanos(500), "no look came in between");
+        assert_eq!(activity.unseen(), Duration::from_nanos(500), "there was no check in between");
         activity.look_begins();
         assert_eq!(activity.unseen(), Duration::ZERO);
         std::fs::write(&account, "").unwrap();
-        assert_eq!(activity.unseen(), Duration::MAX, "a group that is gone says nothing");
+        assert_eq!(activity.unseen(), Duration::MAX, "a removed group has no processor time");
         let mut unknown = Activity::of(None);
         unknown.unseen();
         unknown.look_begins();
@@ -120,7 +121,7 @@ mod tests {
         let mut unknown = Activity::of(None);
         unknown.grew = Instant::now().checked_sub(SILENT).unwrap();
         unknown.unseen();
-        assert_eq!(unknown.pause(usual), usual, "without an account it may have run");
+        assert_eq!(unknown.pause(usual), usual, "without a count, it may have run");
     }
 
     #[test]

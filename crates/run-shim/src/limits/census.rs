@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 
-/// The deepest directory. The census does not count what is deeper, and says so.
+/// The deepest directory. The census does not count deeper ones, and counts as incomplete.
 const DEEPEST: usize = 200;
 /// The unit of `st_blocks`.
 const BLOCK: u64 = 512;
@@ -47,7 +47,7 @@ pub(super) fn census(
     Some(walk.found)
 }
 
-/// Returns the directories that are not inside another of them.
+/// Returns the directories that are not inside another one in the list.
 pub(super) fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
     paths.dedup();
@@ -85,7 +85,7 @@ impl Walk {
                 continue;
             }
             let Ok(here) = directory.fd() else { continue };
-            // A file that is gone by now takes no space.
+            // A file that was removed meanwhile takes no space.
             let Ok(stat) = statat(here, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let kind = FileType::from_raw_mode(stat.st_mode);
             self.count(&stat, kind);

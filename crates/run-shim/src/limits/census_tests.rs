@@ -18,7 +18,7 @@ fn files_count_what_they_take_whatever_they_seem() {
     fs::write(root.join("a/b/file"), vec![7; 256 << 10]).unwrap();
     fs::hard_link(root.join("a/b/file"), root.join("again")).unwrap();
     fs::File::create(root.join("sparse")).unwrap().set_len(1 << 40).unwrap();
-    // The census follows no link out of the directories.
+    // The census does not follow links out of the directories.
     fs::write(directory.path().join("outside"), vec![7; 1 << 20]).unwrap();
     symlink(directory.path(), root.join("link")).unwrap();
     let after = count(std::slice::from_ref(&root));

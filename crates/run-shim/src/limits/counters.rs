@@ -1,4 +1,4 @@
-//! Reads the kernel's counters of reached limits, and waits for changes of them.
+//! Reads the kernel's counters of reached limits, and waits for them to change.
 //!
 //! ```text
 //!   v2   memory.events, pids.events     the kernel wakes a process that polls them
@@ -6,9 +6,9 @@
 //!        pids.events                    no wake-up (seen on 6.18), so the shim reads it
 //! ```
 //!
-//! A wake-up is only a reason to look. The content of the files decides, and the shim reads them again at the run's end. Files
-//! without a wake-up are read every second in which the run used processor time, and every four seconds once nothing has run
-//! for a minute.
+//! A wake-up is only a reason to check. The files' content decides, and the shim reads them again at the run's end. It
+//! reads files without a wake-up every second while the run uses processor time, and every four seconds once nothing
+//! has run for a minute.
 
 use std::fs::File;
 use std::io;
@@ -28,9 +28,10 @@ use super::rooms::Rooms;
 
 const LOOKS_AFTER_THE_RING: u32 = 50;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
-/// The largest single request for memory that the kernel may refuse: a huge page, and the stock of each processor.
+/// The largest single request for memory that the kernel may refuse: a huge page, and each processor's reserve.
 const LARGEST_CHARGE: u64 = 4 << 20;
-/// The interval for files without a wake-up: refused forks of version 1, and full directories. The limits apply meanwhile.
+/// The interval for files without a wake-up: refused forks in version 1, and full directories. The kernel enforces the
+/// limits meanwhile.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The kernel's counter files.
@@ -46,14 +47,15 @@ impl Counters {
         let (is_out_of_memory, refused_forks) = match self {
             Self::Unified { group } => {
                 let events = read(&group.join("memory.events"));
-                // Both a kill and this limit: a machine without memory also kills processes here.
+                // Require both a kill and this limit, because a machine out of memory also kills processes in the
+                // group.
                 let is_out = counted(&events, "oom_kill") > 0 && counted(&events, "oom") > 0;
                 (is_out, counted(&read(&group.join("pids.events")), "max"))
             }
             Self::Legacy { memory, pids } => {
                 let control = read(&memory.join("memory.oom_control"));
                 // Perhaps the machine was out of memory, not the run. `memory.failcnt` would tell, but newer kernels no
-                // longer count in it. All kernels remember the highest use.
+                // longer update it. All kernels remember the highest use.
                 let was_full = |file: &str| {
                     let most = read(&memory.join(file)).trim().parse::<u64>().unwrap_or(0);
                     most.saturating_add(LARGEST_CHARGE) >= limits.memory_bytes
@@ -101,7 +103,7 @@ impl Counters {
         Ok(wanted)
     }
 
-    /// `None` if the watch is over.
+    /// `None` if the watch has ended.
     fn wait_for_a_limit(
         &self,
         limits: &ResourceLimits,
@@ -144,7 +146,7 @@ impl Counters {
     }
 }
 
-/// A file of the kernel that wakes the shim.
+/// A kernel file that wakes the shim.
 #[derive(Debug)]
 enum Alarm {
     File(File),
@@ -164,7 +166,7 @@ impl Alarm {
         Ok(Self::Event { event, control })
     }
 
-    /// Reads the counters. The kernel needs that before it wakes the shim again.
+    /// Reads the counters. Only after that does the kernel wake the shim again.
     fn arm(&self) -> Vec<u8> {
         let file = match self {
             Self::File(file) => file,
@@ -186,7 +188,7 @@ impl Alarm {
     }
 }
 
-/// Waits for a wake-up or the timeout. Returns true for a wake-up, `None` if the watch is over.
+/// Waits for a wake-up or the timeout. Returns true for a wake-up, `None` if the watch has ended.
 fn wait(alarms: &[Alarm], ending: &OwnedFd, limit: Option<Duration>) -> Option<bool> {
     let mut polled: Vec<PollFd<'_>> = alarms.iter().map(Alarm::poll).collect();
     polled.push(PollFd::new(ending, PollFlags::IN));

@@ -5,8 +5,8 @@
 //!   workspace, private roots           as the last walk found them (`disk_growth`)    ──┴─► the sum, against `--disk`
 //! ```
 //!
-//! Both sides check the sum: the main loop after each batch of the journal, `disk_growth` after each walk. Neither reads the
-//! other's files.
+//! Both sides check the sum: the main loop after each batch of the journal, `disk_growth` after each walk. Neither
+//! reads the other's files.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,7 @@ impl DiskAccount {
         self.sums.journal.load(Ordering::Relaxed).saturating_add(other)
     }
 
-    /// Returns the limit that is reached, if any. Zero means no limit.
+    /// Returns the limit that the run reached, if any. Zero means no limit.
     pub(crate) fn met(&self, most_journal: u64, most_disk: u64) -> Option<LimitKind> {
         let is_over = |sum: u64, most: u64| most > 0 && sum > most;
         if is_over(self.sums.journal.load(Ordering::Relaxed), most_journal) {

@@ -1,4 +1,4 @@
-//! Watches the growth of the host's directories that a run can write.
+//! Watches the growth of the host directories that a run can write.
 //!
 //! ```text
 //!   before the release   measure the use of the disks, and walk the directories
@@ -6,13 +6,14 @@
 //!   if that could be too much, and else as often as it costs almost nothing: walk the directories again
 //! ```
 //!
-//! While nothing runs in the sandbox, it does not look. While the sandbox hardly runs, it walks the directories rarely.
+//! While nothing runs in the sandbox, it measures nothing. While the sandbox hardly runs, it rarely walks the
+//! directories.
 //!
-//! Promised: it sees growth within a few seconds and the time of a walk, also in unlinked files that are still open.
+//! Promised: it sees growth within a few seconds plus the time of a walk, even in unlinked files that are still open.
 //!
 //! Not promised:
-//! - A run may be over its limit for that long. If other programs free as much space meanwhile, it may be fifty times the time
-//!   of a walk (ten seconds, if the sandbox hardly runs).
+//! - A run may be over its limit for that long. If other programs free as much space meanwhile, that may be fifty times
+//!   as long as a walk takes (ten seconds, if the sandbox hardly runs).
 //! - Files that other programs write into the same directories count too.
 //! - Unlinked files that are only mapped do not count.
 
@@ -98,8 +99,8 @@ impl DiskWatch {
         let roots = outermost(self.writable.clone());
         let begun = Instant::now();
         let first = census(&roots, self.file_bytes, &is_stopped)?;
-        // Growth during the first walk may be in its result or not. It counts as the run's own.
-        // The run's record is on one of the same disks, and already on the account.
+        // The result of the first walk may or may not include growth during the walk. Count such growth as the run's
+        // own. The run's record is on one of the same disks, and the account already has it.
         let grown = used_of(&disks).saturating_sub(used).saturating_sub(self.account.by_us());
         let mut book = Book::new(&first, grown, begun.elapsed());
         let disks = first.disks.into_iter().chain(disks).collect();
@@ -120,7 +121,8 @@ impl DiskWatch {
             let begun = Instant::now();
             used_then = used_of(&disks);
             let found = census(&roots, self.file_bytes, &is_stopped)?;
-            // Every time, even if the disk's use did not grow, because other programs may have freed as much.
+            // Measure this every time, even if the disk's use did not grow, because other programs may have freed as
+            // much.
             let nameless = if self.most_growth > 0 { self.nameless_bytes(&disks) } else { 0 };
             book.enter(&found, nameless, begun.elapsed());
             if book.is_file_full {
@@ -160,7 +162,7 @@ impl DiskWatch {
     }
 }
 
-/// The known growth, and the time of the next measurement.
+/// The known growth, and when to measure again.
 #[derive(Debug)]
 struct Book {
     /// The size before the run.
@@ -184,7 +186,7 @@ impl Book {
         }
     }
 
-    /// Returns the pause until the next look. It is shorter near the limit.
+    /// Returns the pause until the next check. It is shorter near the limit.
     fn next_look(&self, limits: &DiskWatch) -> Duration {
         let limit_or_none = |limit: u64| if limit == 0 { u64::MAX } else { limit };
         let headroom = limit_or_none(limits.most_growth)
@@ -195,7 +197,8 @@ impl Book {
         (until_full / 2).clamp(SOONEST, LATEST)
     }
 
-    /// Decides whether to walk the directories, from the growth of the disks and the run's processor time since the last walk.
+    /// Decides whether to walk the directories, from the growth of the disks and the run's processor time since the
+    /// last walk.
     fn is_walk_due(&self, added: u64, ran: Duration, limits: &DiskWatch) -> bool {
         let since = self.walked.elapsed();
         let known = self.growth.saturating_add(limits.account.by_us());

@@ -22,7 +22,7 @@ fn a_walk_is_due_only_when_the_disk_could_have_grown_too_much() {
     let watch = watch_of(Vec::new(), 100 * MIB, 0);
     let cost = Duration::from_secs(3600);
     let mut book = Book::new(&census_of(500 * MIB, 0), 0, cost);
-    // The last walk took long, and is long ago.
+    // The last walk took a long time, and was long ago.
     let long_ago = |book: &mut Book| book.walked = Instant::now() - cost * 3;
     long_ago(&mut book);
     assert!(!book.is_walk_due(100 * MIB, BUSY, &watch));

@@ -1,15 +1,15 @@
-//! Limits what a run may take of the machine.
+//! Limits a run's use of the machine.
 //!
 //! ```text
-//!   prepare   in the background: finds the best means of this host, and tries it for real
+//!   prepare   in the background: finds the host's best mechanism, and tries it for real
 //!   confine   puts all processes of the sandbox under it while the gate holds the agent
-//!   watch     reports a reached limit; look: checks once more at the run's end
+//!   watch     reports a reached limit; look: checks again at the run's end
 //!   drop      removes everything; the next run removes what a dead shim left
 //! ```
 //!
-//! The means, in the order of the attempts: a cgroup v2 directory, a scope of systemd, directories in the trees of cgroup v1 as
-//! root, and at last the limits of single processes with a regular look at all of them. The run's record has the chosen means
-//! and what it does not enforce.
+//! The mechanisms, in the order of the attempts: a cgroup v2 directory, a systemd scope, directories in the cgroup v1
+//! trees as root, and finally per-process limits with a regular check of all processes. The run's record names the
+//! chosen mechanism and the limits that it does not enforce.
 
 mod activity;
 mod census;
@@ -51,7 +51,7 @@ use rooms::Rooms;
 pub use survey::{LimitSurvey, survey_limits};
 use watching::Watching;
 
-/// Since this version the kernel counts processes per user namespace. Before, it counted all processes of the user.
+/// Since this version, the kernel counts processes per user namespace. Earlier kernels count all processes of the user.
 const COUNTED_PER_NAMESPACE: (u32, u32) = (5, 14);
 
 /// The host cannot enforce the limits that the profile requires.
@@ -61,12 +61,12 @@ pub struct LimitsNotHeld {
     reasons: Vec<String>,
 }
 
-/// The means for a run, before its sandbox exists.
+/// The mechanism for a run, before its sandbox exists.
 #[derive(Debug)]
 pub(crate) struct PreparedLimits {
     asked: ResourceLimits,
     means: Means,
-    /// The reasons why the earlier means failed.
+    /// Why the mechanisms tried before failed.
     refused: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ enum Means {
         groups: LegacyGroups,
         held: ResourceLimits,
     },
-    /// Only the limits of single processes.
+    /// Only per-process limits.
     Processes,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Confined {
     usage: Option<PathBuf>,
     look: ProcessLook,
     proc: PathBuf,
-    /// Dropped before the means, because files in memory must be freed before their group.
+    /// Dropped before the groups, because the kernel must free files in memory before their group.
     rooms: Rooms,
     _means: Option<Means>,
     /// The watches. Dropping them ends them.
@@ -116,7 +116,7 @@ pub(crate) struct HeldProcesses {
 }
 
 impl PreparedLimits {
-    /// Finds the best means that works, and prepares it.
+    /// Finds the best mechanism that works, and prepares it.
     pub(crate) fn prepare(id: &str, asked: ResourceLimits) -> Result<Self, LimitsNotHeld> {
         let (means, refused) = find_means(id, &asked);
         let is_held = !matches!(means, Means::Processes);
@@ -135,16 +135,16 @@ impl PreparedLimits {
         Ok(Self { asked, means, refused })
     }
 
-    /// Returns the files with which the first process of a sandbox enters its groups itself.
+    /// Returns the files that a sandbox's first process uses to enter its groups by itself.
     pub(crate) fn entrance(&self) -> Entrance {
         match &self.means {
             Means::Legacy { groups, .. } => groups.entrance(),
-            // Version 2 moves only whole processes, which is the slow way.
+            // Version 2 can only move whole processes, which is slow.
             Means::Unified { .. } | Means::Scope(_) | Means::Processes => Entrance::default(),
         }
     }
 
-    /// Moves the sandbox's processes so far, so that little is left to do later.
+    /// Moves the processes that the sandbox has so far, so that little is left to do later.
     pub(crate) fn begin(&self, processes: &HeldProcesses) {
         if let Means::Unified { group, .. } = &self.means {
             group.add(&processes.all).ok();
@@ -250,14 +250,14 @@ impl Confined {
         self
     }
 
-    /// Adds the run's other memory: its directories in memory, and the list of its shared memory segments.
+    /// Adds the run's other memory: its in-memory directories, and the list of its shared memory segments.
     pub(crate) fn hold_memory(&mut self, rooms: Vec<Room>, segments: Option<File>) {
         self.rooms = Rooms::new(rooms);
         self.look.also_count(self.rooms.clone(), segments);
     }
 
-    /// Reports reached limits from now on. `writable` are the directories of the host that the run can write. Their growth
-    /// goes on the account.
+    /// Reports reached limits from now on. `writable` lists the host directories that the run can write. The account
+    /// gets their growth.
     pub(crate) fn watch(
         &mut self,
         writable: Vec<PathBuf>,
@@ -303,14 +303,14 @@ impl Confined {
         }
     }
 
-    /// Watches on another thread, because a look at hundreds of processes takes a while.
+    /// Watches on another thread, because checking hundreds of processes takes a while.
     fn watch_processes(&mut self, tell: &mpsc::Sender<LimitKind>) {
         let (look, limits, tell) = (self.look.clone(), self.asked, tell.clone());
         let watched = Watching::start("process-look", move |wait| {
             loop {
                 let begun = Instant::now();
                 match look.look(&limits) {
-                    // Looks take at most half of the time.
+                    // Checks take at most half of the time.
                     Ok(pause) if wait(pause.max(begun.elapsed())) => {}
                     Ok(_) => return,
                     Err(limit) => {
@@ -337,9 +337,9 @@ impl Confined {
     }
 }
 
-/// Prepares the kernel to move processes between groups. The first move after a while waits for every processor to pass a quiet
-/// point. That is most of the cost of limits at a run's start. Later moves do not wait. So the shim moves itself to its own
-/// group in the background.
+/// Prepares the kernel to move processes between groups. The first move after a while waits until every processor has
+/// passed a quiescent point. That is most of the cost of limits at a run's start. Later moves do not wait. So the shim
+/// moves itself to its own group in the background.
 fn warm_up() {
     let warm_up = || {
         if let Ok(found) = Hierarchies::of_this_process()
@@ -352,7 +352,7 @@ fn warm_up() {
     std::thread::Builder::new().spawn(warm_up).ok();
 }
 
-/// Returns the first means that works, and the reasons why the earlier ones do not.
+/// Returns the first mechanism that works, and why the mechanisms tried before do not.
 fn find_means(id: &str, asked: &ResourceLimits) -> (Means, Vec<String>) {
     let mut refused = Vec::new();
     if asked.memory_bytes | asked.processes | asked.cpu_weight | asked.cpu_milli == 0 {
@@ -404,14 +404,14 @@ fn weak(is_root: bool, refused: &[String]) -> String {
     format!("no cgroup enforces the limits of this run: {what} ({})", refused.join("; "))
 }
 
-/// The memory at which the kernel refuses a process more. It is above the limit, so that the shim can see that the limit was
-/// reached. Such a run should end with that outcome, not fail in some odd way.
+/// The memory at which the kernel refuses more to a process. It is above the limit, so that the shim can see that the
+/// limit was reached. Such a run should end with that outcome, not with some obscure failure.
 fn data_ceiling(limit: u64) -> u64 {
     limit.saturating_add((limit / 2).max(256 << 20))
 }
 
-/// The number of processes at which the kernel refuses more. It is a little above the limit, so that the shim can see that the
-/// limit was reached.
+/// The number of processes at which the kernel refuses more. It is a little above the limit, so that the shim can see
+/// that the limit was reached.
 fn process_ceiling(limit: u64) -> u64 {
     let ceiling = limit.saturating_add((limit / 16).max(8));
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Limits of single processes. The gate sets them for itself just before the release, and the agent and all its processes
+//! Per-process limits. The gate sets them for itself just before the release, and the agent and all its processes
 //! inherit them.
 //!
-//! The gate sets them, because it has only one thread and no other work. It sets them late, so that they do not apply to the
-//! sandbox's set-up.
+//! The gate sets them, because it has only one thread and no other work. It sets them late, so that they do not apply
+//! to the sandbox's set-up.
 
 use std::fmt::Write as _;
 use std::io;
@@ -14,7 +14,7 @@ use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 pub(crate) struct ProcessLimits {
     pub(crate) open_files: Option<u64>,
     pub(crate) file_bytes: Option<u64>,
-    /// Private written memory. Not the address space, because node reserves far more than it uses.
+    /// Private written memory, not address space, because node reserves far more than it uses.
     pub(crate) data_bytes: Option<u64>,
     /// Processes and threads in the sandbox's own user namespace. The kernel does not limit root.
     pub(crate) processes: Option<u64>,
@@ -33,7 +33,7 @@ impl ProcessLimits {
         words
     }
 
-    /// Reads such a line. `None` if it is malformed.
+    /// Reads the gate's line. `None` if it is malformed.
     pub(crate) fn parse(words: &str) -> Option<Self> {
         let mut limits = Self::default();
         for word in words.split_whitespace() {

@@ -1,7 +1,7 @@
 //! Counts the processes of a sandbox and their memory, if no cgroup does.
 //!
-//! The kernel limits each single process. This code checks their number and their memory together. The nearer they come to
-//! their limit, the sooner is the next look. Between two looks they may exceed it, so a cgroup is better.
+//! The kernel limits each single process. This code checks their number and their memory together. The closer they are
+//! to the limit, the sooner the next check. Between two checks they may exceed it, so a cgroup is better.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -35,19 +35,19 @@ pub(super) struct Taken {
 }
 
 impl ProcessLook {
-    /// `init` is the host's id of the sandbox's first process.
+    /// `init` is the sandbox's first process, by its pid on the host.
     pub(super) fn of(init: u32) -> Self {
         let proc = format!("/proc/{init}/root/proc").into();
         Self { proc, rooms: Rooms::default(), segments: None }
     }
 
-    /// Also counts these.
+    /// Also counts this memory.
     pub(super) fn also_count(&mut self, rooms: Rooms, segments: Option<File>) {
         self.rooms = rooms;
         self.segments = segments.map(Arc::new);
     }
 
-    /// Returns the present use, and the pause until the next look.
+    /// Checks the present use. Returns the pause until the next check, or the limit that the run reached.
     pub(super) fn look(&self, limits: &ResourceLimits) -> Result<Duration, LimitKind> {
         let taken = self.taken(cheap_memory);
         if limits.processes > 0 && taken.tasks > limits.processes {
@@ -103,7 +103,7 @@ fn cheap_memory(_: &Path, status: &str) -> u64 {
     bytes("RssAnon:").saturating_add(bytes("RssShmem:"))
 }
 
-/// The memory of the process, with its part of each shared page.
+/// The memory of the process, with its share of each shared page.
 fn fair_memory(process: &Path, status: &str) -> u64 {
     let Ok(rollup) = fs::read_to_string(process.join("smaps_rollup")) else {
         return cheap_memory(process, status);

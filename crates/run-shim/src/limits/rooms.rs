@@ -1,10 +1,10 @@
-//! Watches the directories in memory of a sandbox: `/tmp`, the private home, `/dev/shm` and others.
+//! Watches a sandbox's in-memory directories: `/tmp`, the private home, `/dev/shm` and others.
 //!
-//! Each has a size, and the kernel enforces it: a program that writes more gets "no space left". That does not end a run, so
-//! the shim checks. A full directory ends its run, and the outcome names it.
+//! Each has a size, and the kernel enforces it: a program that writes more gets "no space left". The kernel does not
+//! end the run, so the shim checks for full directories, and ends the run with an outcome that names the directory.
 //!
-//! Promised: the shim notices a directory that is full for a second, or full at the agent's end. Not promised: it may miss a
-//! directory that was full only for a moment, because the kernel does not report it.
+//! Promised: the shim notices a directory that is full for a second, or full at the agent's end. Not promised: it may
+//! miss a directory that was full only for a moment, because the kernel does not report it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,10 +16,11 @@ use tokio::sync::mpsc::Sender;
 
 use super::watching::Watching;
 
-/// The interval of looks. A look is one call for each directory, and the kernel enforces the sizes meanwhile.
+/// The interval between two checks. A check is one call for each directory, and the kernel enforces the sizes
+/// meanwhile.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// A directory in memory.
+/// An in-memory directory.
 #[derive(Debug)]
 pub(crate) struct Room {
     /// The limit that a full directory reaches.
@@ -42,13 +43,13 @@ impl Room {
 
     fn is_full(&self) -> bool {
         rustix::fs::fstatvfs(&self.directory).is_ok_and(|stat| {
-            // File names take no space, so they count separately.
+            // Empty files take inodes but no blocks, so check both.
             stat.f_blocks > 0 && stat.f_bfree == 0 || stat.f_files > 0 && stat.f_ffree == 0
         })
     }
 }
 
-/// The use of a directory in memory.
+/// The use of an in-memory directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RoomUse {
     /// The device of its files.
@@ -56,7 +57,7 @@ pub(super) struct RoomUse {
     pub(super) bytes: u64,
 }
 
-/// All directories in memory of a sandbox.
+/// All in-memory directories of a sandbox.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rooms(Arc<[Room]>);
 

@@ -6,10 +6,11 @@
 //!   segments                       of System V, as the kernel lists them, attached or not
 //! ```
 //!
-//! If a process maps such memory, its own numbers include it. To count nothing twice, this code subtracts the mapped part,
-//! but never more than there is.
+//! If a process maps such memory, its own numbers include it. To avoid counting it twice, this code subtracts the
+//! mapped part, but never more than the total.
 //!
-//! It does not see descriptors in transit in a socket, or, without root, those of a process that made itself unreadable.
+//! It does not see descriptors in transit in a socket, or, without root, those of a process that made itself
+//! unreadable.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -30,7 +31,7 @@ const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x9584_58f6];
 enum Part {
     /// A file without a name: its device and inode.
     File(u64, u64),
-    /// A directory in memory: its device.
+    /// An in-memory directory: its device.
     Room(u64),
     /// A segment, by its number.
     Segment(u64),
@@ -83,12 +84,13 @@ impl SharedMemory {
         }
     }
 
-    /// The sum.
+    /// The total size.
     pub(super) fn bytes(&self) -> u64 {
         self.parts.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
-    /// Subtracts what processes have mapped, because their own numbers include it. `smaps` has the text of each process.
+    /// Subtracts the memory that processes have mapped, because their own numbers include it. `smaps` has one text per
+    /// process.
     pub(super) fn without_mapped(mut self, smaps: impl Iterator<Item = String>) -> Self {
         for text in smaps {
             for (part, bytes) in mappings(&text) {
@@ -124,8 +126,8 @@ fn segment(line: &str) -> Option<(u64, u64)> {
 
 /// Returns every mapping of shared memory, with the bytes that count as the process's own.
 ///
-/// The kernel divides a page among all processes that map it (`Pss`), and so do the sums here. Pages that a process copied
-/// (`Anonymous`) are not shared.
+/// The kernel divides a page among all processes that map it (`Pss`), and so do the sums here. Pages that a process
+/// copied (`Anonymous`) are not shared.
 fn mappings(smaps: &str) -> impl Iterator<Item = (Part, u64)> {
     let mut current = None;
     let (mut rss, mut pss) = (0, 0);

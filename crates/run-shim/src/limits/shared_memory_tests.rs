@@ -9,7 +9,7 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-/// A `/proc` with two processes, both of this test.
+/// A `/proc` with two processes. Both are this test.
 fn proc() -> tempfile::TempDir {
     let proc = tempfile::tempdir().unwrap();
     for process in ["1", "2"] {

@@ -1,4 +1,4 @@
-//! Finds the limits that this host can enforce: tries them for real, and undoes them.
+//! Finds the limits that this host can enforce: sets them for real, and undoes them.
 
 use std::process::{Command, Stdio};
 
@@ -14,9 +14,9 @@ pub struct LimitSurvey {
     pub backend: LimitBackend,
     /// True if the host can limit processors.
     pub has_cpu: bool,
-    /// The reasons why the earlier means failed.
+    /// Why the mechanisms tried before failed.
     pub refused: Vec<String>,
-    /// The number of removed groups of dead shims.
+    /// The number of dead shims' groups that the survey removed.
     pub swept: usize,
 }
 
@@ -32,7 +32,7 @@ const TRIAL: ResourceLimits = ResourceLimits {
     required: false,
 };
 
-/// Tries the same means as a run, in the same order, and leaves nothing behind.
+/// Tries the same mechanisms as a run, in the same order, and leaves nothing behind.
 pub fn survey_limits() -> LimitSurvey {
     let swept = Hierarchies::of_this_process().map_or(0, |hierarchies| {
         let unified = hierarchies.unified.as_ref().map_or(0, version2::sweep_all);

@@ -1,4 +1,4 @@
-//! Reads the claims of a token that is a JSON Web Token. They are not proven, because only the server can check the
+//! Reads the claims of a token that is a JSON Web Token. They are not verified, because only the server can check the
 //! signature.
 
 use base64::Engine;
@@ -24,10 +24,11 @@ const ACCOUNT: &[&str] = &[
     "team_id",
     "tid",
 ];
-/// A token is near its end in the last quarter of its life. If it does not say when it was issued, in the last hour.
+/// A token is near its end in the last quarter of its life, or in the last hour if it has no issue time.
 const LAST_PART: u64 = 4;
 const LAST_HOUR: u64 = 3600;
-/// The shortest "near its end", in seconds. An agent renews its token some time before it expires.
+/// A token is always near its end for at least this many seconds, because an agent renews it some time before it
+/// expires.
 const SHORTEST_END: u64 = 300;
 
 /// The claims of a JSON Web Token.
@@ -51,7 +52,7 @@ impl Claims {
         ACCOUNT.iter().all(|name| self.0.get(*name) == other.0.get(*name))
     }
 
-    /// The account's name for people.
+    /// The account's human-readable name.
     pub(super) fn account(&self) -> Option<&str> {
         ["email", "sub"].into_iter().find_map(|name| self.0.get(name)?.as_str())
     }
@@ -61,12 +62,12 @@ impl Claims {
         seconds(self.0.get("exp")?)
     }
 
-    /// Seconds since 1970. Cursor's tokens say it as `time`.
+    /// Seconds since 1970. In Cursor's tokens, the claim is `time`.
     fn issued(&self) -> Option<u64> {
         ["iat", "time"].into_iter().find_map(|name| seconds(self.0.get(name)?))
     }
 
-    /// Tells whether this token was issued before the other one, or expires before it.
+    /// Returns whether this token was issued before the other one, or expires before it.
     pub(super) fn is_older_than(&self, other: &Self) -> bool {
         let is_less = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (Some(one), Some(other)) => one < other,
@@ -76,7 +77,7 @@ impl Claims {
         is_less(self.issued(), other.issued()) || is_less(self.expires(), other.expires())
     }
 
-    /// Tells whether the token expired or expires soon. `None` if it does not say when.
+    /// Returns whether the token expired or expires soon. `None` if it has no expiry time.
     pub(super) fn is_near_its_end(&self, now: u64) -> Option<bool> {
         let expires = self.expires()?;
         let life = self.issued().and_then(|issued| expires.checked_sub(issued));

@@ -1,8 +1,9 @@
-//! The run's private copy of the user's login. The shim keeps the copy and the user's file the same while the agent runs.
+//! The run's private copy of the user's login. The shim keeps the copy and the user's file in sync while the agent
+//! runs.
 //!
 //! ```text
 //!   <run>/login/   host-file         the path of the user's file
-//!                  taken.json        the content when both were last the same
+//!                  taken.json        the content when both were last identical
 //!                  inside/auth.json  the agent's copy: mounted, written by the agent, not trusted
 //!
 //!   only the agent's copy changed     the verdict decides: its tokens go into the user's file at once, or are dropped
@@ -10,8 +11,8 @@
 //!   both changed                      the user's file stays; the agent gets it if it is newer
 //! ```
 //!
-//! Only tokens leave the sandbox, and only into the file that the copy came from. One lock makes all runs take turns. Other
-//! programs that write these files use no lock, so the shim leaves them as little time as possible to interfere.
+//! Only tokens leave the sandbox, and only into the file that the copy came from. One lock makes all runs take turns.
+//! Other programs that write these files use no lock, so the shim leaves them as little time as possible to interfere.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -33,7 +34,7 @@ use super::login_events::LoginEvents;
 use super::verdict::{self, Verdict};
 use super::watch;
 
-/// The most changes of the user's login by one run. Renewals are rare.
+/// The most changes to the user's login by one run. Renewals are rare.
 const MOST_CARRIED: u32 = 16;
 
 #[derive(Debug, thiserror::Error)]
@@ -55,17 +56,17 @@ pub(crate) struct LoginCopy {
     exchange: Arc<Mutex<Exchange>>,
 }
 
-/// The result of a look at both files.
+/// The result of comparing both files.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Exchanged {
     /// Both are unchanged.
     Nothing,
     /// The agent renewed the login, and the user's file now has the new tokens.
     CarriedBack {
-        /// The id of the login before.
+        /// The id of the previous login.
         kept: String,
     },
-    /// The user's file changed, and the agent now has the same.
+    /// The user's file changed, and the agent's copy now has the same content.
     HandedIn,
     /// The agent changed its copy, and the user's file stays.
     Dropped { reason: LoginDrop, content: Vec<u8> },
@@ -73,16 +74,17 @@ pub(super) enum Exchanged {
 
 impl Exchanged {
     fn dropped(reason: LoginDrop, inside: Option<Vec<u8>>) -> Self {
-        // An unreadable file has no content, so its reason stands for it.
+        // An unreadable file has no content, so use the reason instead.
         let content = inside.unwrap_or_else(|| format!("{reason:?}").into_bytes());
         Self::Dropped { reason, content }
     }
 }
 
-/// The moment of a look at the agent's copy.
+/// When the shim checks the agent's copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
-    /// The agent may be writing. Half a file is fine, because the shim also sees the end of the writing.
+    /// The agent may be writing. A half-written file is fine, because the shim also notices when the agent finishes
+    /// writing.
     AnyTime,
     /// The agent has just closed its file, or is gone.
     Settled,
@@ -140,12 +142,12 @@ impl LoginCopy {
         LoginWatch { seen: stamp(&path), path, n_learnt: 0 }
     }
 
-    /// Keeps both files the same until the copy is gone, and sends events about it.
+    /// Keeps both files in sync until the copy is gone, and sends events about it.
     pub(crate) fn keep_the_same(&self, events: mpsc::Sender<RunEvent>) {
         watch::start(Arc::clone(&self.exchange), events);
     }
 
-    /// Looks for the last time, and returns the events that were not sent yet. The agent must be gone.
+    /// Compares the files for the last time, and returns the unsent events. The agent must be gone.
     pub(crate) fn give_back(self) -> Vec<RunEvent> {
         let mut exchange = lock(&self.exchange);
         let mut events = exchange.look(Look::Settled);
@@ -153,7 +155,7 @@ impl LoginCopy {
         events
     }
 
-    /// Does the same for a run whose shim died. Writes the events to that run's journal.
+    /// Like [`Self::give_back`], but for a run whose shim died. Writes the events to that run's journal.
     pub(crate) fn recover(run: RunId, state: &StateRoot) {
         let directory = directory_in(&state.run_dir(&run));
         if !directory.is_dir() {
@@ -185,7 +187,7 @@ fn append(state: &StateRoot, run: RunId, events: &[RunEvent]) -> Result<(), Stri
 
 impl Drop for LoginCopy {
     fn drop(&mut self) {
-        // The other thread must not look while the directory goes away.
+        // The other thread must not use the directory while this code removes it.
         let _exchange = lock(&self.exchange);
         if let Err(error) = fs::remove_dir_all(&self.directory) {
             tracing::warn!(%error, "the private copy of the login could not be removed");
@@ -197,7 +199,7 @@ pub(super) fn lock(exchange: &Mutex<Exchange>) -> MutexGuard<'_, Exchange> {
     exchange.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The most tokens to learn. Renewals are rare, so more than this are not real.
+/// The most tokens to learn. Renewals are rare, so more tokens than this cannot be real.
 const MOST_LEARNT: usize = 64;
 /// Real tokens are longer. A shorter text may be an ordinary word that the journal must not lose.
 const SHORTEST_TOKEN: usize = 20;
@@ -280,7 +282,7 @@ impl Exchange {
         Ok(PathBuf::from(OsString::from_vec(name)))
     }
 
-    /// Makes both files the same if that is allowed, and returns the events about it.
+    /// Syncs both files if that is allowed, and returns the events about it.
     pub(super) fn look(&mut self, look: Look) -> Vec<RunEvent> {
         let exchanged = match self.exchange(look) {
             Ok(exchanged) => exchanged,
@@ -296,7 +298,7 @@ impl Exchange {
             }
             Exchanged::HandedIn => tracing::info!("the user's login changed; the agent got it too"),
             Exchanged::Dropped { reason, .. } => {
-                tracing::warn!(?reason, "the agent changed its login; the user's stays");
+                tracing::warn!(?reason, "the agent changed its login; the user's login stays");
             }
         }
         self.events.event_of(&exchanged).into_iter().collect()
@@ -368,7 +370,7 @@ impl Exchange {
         if let (Some(newer), Some(inside)) = (newer, &inside)
             && !(is_agents_other && is_later(&inside_file, host_file))
         {
-            // If the agent writes at this moment, the next look finds the new content.
+            // If the agent writes at this moment, the next check finds the new content.
             if !replace(&inside_file, &newer, inside)? {
                 return Ok(Exchanged::Nothing);
             }
@@ -411,7 +413,7 @@ impl Exchange {
         (verdict, Some(inside))
     }
 
-    /// Keeps the user's login and replaces it with the renewed one. Returns `None` if the user's file has changed.
+    /// Saves the user's login, and replaces it with the renewed one. Returns `None` if the user's file has changed.
     fn carry(
         &mut self,
         host_file: &Path,
@@ -432,7 +434,7 @@ impl Exchange {
         }
         self.n_carried += 1;
         if let Err(error) = replace(&self.taken_file(), renewed, taken) {
-            tracing::warn!(%error, "the copy does not know the renewed login");
+            tracing::warn!(%error, "could not record the renewed login in the copy");
         }
         Ok(Some(kept))
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Opaque tokens. The verdict accepts any of the same length if all other fields agree.
+/// An opaque token. The verdict accepts any token of the same length if all other fields agree.
 fn access(mark: &str) -> String {
     format!("opaque-0123456789-{mark}")
 }
@@ -69,7 +69,7 @@ impl Scene {
         serde_json::from_slice(&fs::read(self.inside()).unwrap()).unwrap()
     }
 
-    /// Only the user's file is left.
+    /// Checks that only the user's file is left.
     fn check_clean(&self) {
         assert_eq!(fs::read_dir(self.run()).unwrap().count(), 0);
         let beside = fs::read_dir(self.root.path()).unwrap();
@@ -159,7 +159,7 @@ fn a_file_that_the_user_changed_meanwhile_stays() {
     scene.older(&scene.inside());
     check_dropped(&look(&copy), LoginDrop::HostChanged);
     assert_eq!(scene.host(), scene.login("newer"));
-    assert_eq!(scene.inside_login(), scene.login("newer"), "the agent has the later one");
+    assert_eq!(scene.inside_login(), scene.login("newer"), "the agent has the later login");
 
     scene.refresh();
     fs::remove_file(scene.host_file()).unwrap();

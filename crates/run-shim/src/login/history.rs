@@ -1,7 +1,8 @@
-//! The user's last three logins. Caretaker keeps a login when an agent's renewal or `caretaker login restore` replaces it.
+//! The user's last three logins. Caretaker keeps a login when an agent's renewal or `caretaker login restore` replaces
+//! it.
 //!
-//! An agent may renew a login several times, so the latest login that no agent made is always among the three. All of this
-//! happens under the lock of logins.
+//! An agent may renew a login several times, so the latest login that no agent made is always among the three. All of
+//! this happens under the login lock.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,7 +54,7 @@ impl KeptLogin {
         self.claims()?.account().map(ToOwned::to_owned)
     }
 
-    /// The end of the access token, in milliseconds since 1970.
+    /// When the access token expires, in milliseconds since 1970.
     pub fn expires_ms(&self) -> Option<u64> {
         self.claims()?.expires()?.checked_mul(1000)
     }
@@ -71,8 +72,8 @@ pub(super) struct LoginHistory {
     kept: Vec<KeptLogin>,
     /// The last renewal of each login file: the file, and a hash of its new content.
     carried: Vec<(BytesPath, String)>,
-    /// The replaced tokens, latest first: the login file, and a hash of the token. The history remembers tokens longer than
-    /// logins, because an agent may have kept one.
+    /// The replaced tokens, latest first: the login file, and a hash of the token. The history remembers tokens longer
+    /// than logins, because an agent may have kept an old token.
     #[serde(default)]
     replaced: Vec<(BytesPath, String)>,
 }
@@ -98,7 +99,7 @@ impl LoginHistory {
         files::replace(&path, &serde_json::to_vec(self)?, || true).map(drop)
     }
 
-    /// Tells whether a token was in a replaced login.
+    /// Returns whether a token was in a replaced login.
     pub(super) fn has_token(&self, file: &Path, token: &str) -> bool {
         let hash = hash_of(token.as_bytes());
         let is_remembered =
@@ -157,7 +158,7 @@ impl LoginHistory {
         id
     }
 
-    /// Notes that an agent made the login in a file.
+    /// Records that an agent made the login in a file.
     pub(super) fn note_carried(&mut self, file: &Path, content: &[u8]) {
         self.carried.retain(|(of, _)| of.0 != file);
         self.carried.push((file.to_owned().into(), hash_of(content)));
@@ -194,7 +195,7 @@ pub fn kept_logins(state: &StateRoot) -> io::Result<Vec<KeptLogin>> {
     Ok(LoginHistory::read(state)?.kept)
 }
 
-/// A login that the user has again.
+/// A restored login.
 #[derive(Debug)]
 pub struct Restored {
     pub login: KeptLogin,
@@ -217,8 +218,8 @@ pub enum RestoreError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Puts a kept login back into its file, and keeps the login that it replaces. Without an id, it takes the latest login that
-/// no agent made. Otherwise an agent could renew a login twice to have its own token restored.
+/// Puts a kept login back into its file, and keeps the login that it replaces. Without an id, it takes the latest login
+/// that no agent made. Otherwise an agent could renew a login twice to have its own token restored.
 pub fn restore_login(state: &StateRoot, id: Option<&str>) -> Result<Restored, RestoreError> {
     if !path_in(state).exists() {
         return Err(RestoreError::NothingKept);

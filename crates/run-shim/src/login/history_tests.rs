@@ -85,7 +85,7 @@ fn without_an_id_the_latest_login_that_no_agent_made_is_restored() {
     fs::write(scene.file(), &again).unwrap();
     restore_login(&scene.state(), None).unwrap();
     assert_eq!(fs::read_to_string(scene.file()).unwrap(), users);
-    // The history has no login of the user now, so it restores the latest one.
+    // The history has no login that the user made, so it restores the latest one.
     restore_login(&scene.state(), None).unwrap();
     assert_eq!(fs::read_to_string(scene.file()).unwrap(), again);
 }

@@ -1,5 +1,5 @@
-//! The events about an agent's login. The first change of each kind becomes an event at once; repetitions are counted until
-//! the end.
+//! The events about an agent's login. The first change of each kind becomes an event at once; the shim counts
+//! repetitions until the end.
 
 use run_protocol::{LoginDrop, RunEvent};
 
@@ -8,14 +8,14 @@ use super::copy::Exchanged;
 /// The events of one run's login, as few as possible.
 #[derive(Debug, Default)]
 pub(super) struct LoginEvents {
-    /// The content that was dropped last. A second look at the same content does not count.
+    /// The content that the shim dropped last. Finding the same content again does not count.
     dropped: Option<Vec<u8>>,
     /// The reasons that the journal already has, with the number of repetitions since.
     told: Vec<(LoginDrop, u64)>,
 }
 
 impl LoginEvents {
-    /// Returns the event for the result of a look at both files.
+    /// Returns the event for the result of comparing both files.
     pub(super) fn event_of(&mut self, exchanged: &Exchanged) -> Option<RunEvent> {
         match exchanged {
             Exchanged::Nothing | Exchanged::HandedIn => None,
@@ -65,8 +65,8 @@ mod tests {
         };
         let told = |reason, count| RunEvent::LoginDropped { reason, count };
         assert_eq!(drop(LoginDrop::Malformed, b"a"), Some(told(LoginDrop::Malformed, 1)));
-        assert_eq!(drop(LoginDrop::Malformed, b"a"), None, "it is the same content");
-        assert_eq!(drop(LoginDrop::HostChanged, b"a"), None, "it is dropped already");
+        assert_eq!(drop(LoginDrop::Malformed, b"a"), None, "the content is the same");
+        assert_eq!(drop(LoginDrop::HostChanged, b"a"), None, "it was already dropped");
         assert_eq!(drop(LoginDrop::Malformed, b"b"), None);
         assert_eq!(drop(LoginDrop::Malformed, b"c"), None);
         assert_eq!(drop(LoginDrop::NotDue, b"d"), Some(told(LoginDrop::NotDue, 1)));

@@ -1,4 +1,4 @@
-//! The user's login: the run's private copy, and the decision when a change of the copy reaches the user's own file.
+//! The user's login: the run's private copy, and the decision whether a change to the copy reaches the user's own file.
 //!
 //! ```text
 //!   copy     <run>/login/inside/auth.json ◄──► the user's auth.json      the agent writes the copy, the shim the user's file
@@ -6,8 +6,8 @@
 //!   history  <state>/logins.json: the user's last three logins, for `caretaker login restore`
 //! ```
 //!
-//! **Invariant:** the shim writes tokens of the agent into the user's file only if [`verdict::judge`] allows it, and only
-//! after it has saved the user's login.
+//! **Invariant:** the shim writes the agent's tokens into the user's file only if [`verdict::judge`] allows it, and
+//! only after it has saved the user's login.
 
 mod claims;
 mod copy;

@@ -1,7 +1,7 @@
 //! Decides whether the tokens in an agent's copy of the login may replace the user's own. A pure function.
 //!
-//! It cannot tell a forged token of the same account from a good one, because only Cursor's server can check the signature.
-//! So the rules limit when a login may be replaced and by what, and Caretaker keeps the login before.
+//! It cannot tell a forged token from a good one of the same account, because only Cursor's server can check the
+//! signature. So the rules limit when and with what a login may be replaced, and Caretaker keeps the previous login.
 
 use cursor_home::{LOGIN_TOKENS, LONGEST_TOKEN, Login};
 use run_protocol::LoginDrop;
@@ -18,8 +18,8 @@ pub(super) enum Verdict {
     Drop(LoginDrop),
 }
 
-/// Decides about `offered`, the content of the agent's copy. `own` is the user's login. `was_before` tells whether the user
-/// had a token earlier. `now` is in seconds since 1970.
+/// Decides about `offered`, the content of the agent's copy. `own` is the user's login. `was_before` returns whether
+/// the user had a token earlier. `now` is in seconds since 1970.
 pub(super) fn judge(
     own: &Login,
     offered: &[u8],
@@ -68,7 +68,7 @@ fn renewal(
     }
 }
 
-/// Reads a token of the agent's copy, if it has one.
+/// Reads a token from the agent's copy, if it has one.
 fn token<'a>(offered: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, LoginDrop> {
     let Some(token) = offered.get(name) else { return Ok(None) };
     let token = token.as_str().ok_or(LoginDrop::Malformed)?;
@@ -106,8 +106,8 @@ fn are_of_like_length(one: &str, other: &str) -> bool {
     long <= short * 2
 }
 
-/// Checks that no other field differs. If the tokens name their account and their end, the agent may leave fields out; the
-/// user's file keeps them.
+/// Checks that no other field differs. If the tokens name their account and their expiry, the agent may leave fields
+/// out; the user's file keeps them.
 fn check_fields(
     own: &Login,
     offered: &Map<String, Value>,

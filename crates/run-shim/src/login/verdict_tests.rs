@@ -37,7 +37,7 @@ fn judge_plainly(own: &Value, offered: &Value) -> Verdict {
     judge(&login(own), offered.to_string().as_bytes(), |_| false, NOW)
 }
 
-/// The user's own login, an hour before its end.
+/// The user's own login, an hour before it expires.
 fn own() -> Value {
     both(&token("me", NOW - DAY, NOW + 3600))
 }
@@ -145,7 +145,7 @@ fn tokens_that_say_nothing_need_every_other_field_to_agree() {
     ] {
         assert_eq!(judge_plainly(&own, &offered), Verdict::Drop(reason), "{offered}");
     }
-    // A token with an account, but without an end.
+    // A token with an account, but without an expiry time.
     let of = |account: &str, mark: &str| login(&jwt(&json!({"sub": account}), mark), "ada");
     is_carried(&of("me", "one"), &of("me", "two"));
     assert_eq!(

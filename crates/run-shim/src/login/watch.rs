@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::copy::{Exchange, Look, lock};
 
-/// Starts a thread that keeps both files the same. It ends when the copy is gone. The run's end does not wait for it.
+/// Starts a thread that keeps both files in sync. It ends when the copy is gone. The run's end does not wait for it.
 pub(super) fn start(exchange: Arc<Mutex<Exchange>>, events: mpsc::Sender<RunEvent>) {
     let watch = Watch::of(&lock(&exchange));
     let started = watch.and_then(|watch| {
@@ -18,7 +18,7 @@ pub(super) fn start(exchange: Arc<Mutex<Exchange>>, events: mpsc::Sender<RunEven
         thread.spawn(move || watch.keep_the_same(&exchange, &events))
     });
     if let Err(error) = started {
-        // Then the shim looks at the agent's copy only after the agent's end.
+        // Then the shim checks the agent's copy only after the agent's end.
         tracing::warn!(%error, "cannot watch the login");
     }
 }
@@ -30,7 +30,7 @@ struct Watch {
 }
 
 impl Watch {
-    // It watches the directories, because programs replace both files by renaming as often as they write them.
+    // Watches the directories, because programs often replace these files with a rename.
     fn of(exchange: &Exchange) -> io::Result<Self> {
         let host_file = exchange.host_file()?;
         let parent = host_file.parent().unwrap_or(Path::new("/"));
@@ -62,7 +62,7 @@ impl Watch {
         }
     }
 
-    /// Waits for a change of one of the two files. `None` if the watch failed.
+    /// Waits for a change to one of the two files. `None` if the watch failed.
     fn next_change(&self) -> Option<Look> {
         loop {
             let events = self.inotify.wait(None).and_then(|_| self.inotify.read()).ok()?;

@@ -45,7 +45,7 @@ pub(super) async fn serve_all(listener: TcpListener, via: NetVia, control: Arc<E
     }
 }
 
-/// Tells the client the reason, if that needs no waiting.
+/// Tells the client the reason, if that is possible without waiting.
 fn turn_away(client: TcpStream, via: NetVia, refused: &Refused) {
     match via {
         NetVia::Connect => client.try_write(&http_refusal(&Asked::nothing(), refused)).ok(),
@@ -147,7 +147,8 @@ async fn connect_wanted(client: &mut TcpStream) -> io::Result<Answer> {
         if client.take(room as u64).read_buf(&mut received).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // A head ends at the end of a line. So a client that sends byte by byte costs no more than others.
+        // A head ends with a line feed, so only check after one. A client that sends byte by byte then costs no more
+        // than others.
         let may_end = received[known..].contains(&b'\n') || received.len() >= LONGEST_HEAD;
         if !may_end {
             continue;
@@ -190,7 +191,7 @@ async fn refuse(mut client: TcpStream, answer: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// A refusal in words. Most programs print it.
+/// The refusal as an HTTP answer. Most programs print it.
 fn http_refusal(asked: &Asked, refused: &Refused) -> Vec<u8> {
     let status = match refused.reason {
         NetRefusal::PlainHttp => "405 Method Not Allowed\r\nAllow: CONNECT",

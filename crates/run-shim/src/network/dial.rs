@@ -11,11 +11,11 @@ use tokio::net::TcpStream;
 use super::egress_control::{EgressControl, Refused};
 use super::upstream_proxy::UpstreamProxy;
 
-/// The time for the host's resolver.
+/// The time limit for the host's resolver.
 const LOOKUP_PATIENCE: Duration = Duration::from_secs(15);
-/// The time for one address, if there is another one to try.
+/// The time limit for one address, if there is another one to try.
 const ADDRESS_PATIENCE: Duration = Duration::from_secs(5);
-/// The time for the last address.
+/// The time limit for the last address.
 const LAST_PATIENCE: Duration = Duration::from_secs(20);
 /// The most addresses of one name to try.
 const MOST_ADDRESSES: usize = 8;
@@ -68,7 +68,7 @@ async fn resolve(
     }
 }
 
-/// Returns the addresses that the shim may dial, or the reason why it may dial none.
+/// Returns the addresses that the shim may dial, or why it may not dial any.
 fn checked(addresses: Vec<SocketAddr>, own: &[IpAddr]) -> Result<Vec<SocketAddr>, Refused> {
     let mut refused = Refused::plainly(NetRefusal::Unresolved);
     let mut good = Vec::new();

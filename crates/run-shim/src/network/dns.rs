@@ -1,4 +1,4 @@
-//! Answers questions for names. Listed names lead to the shim, and all others do not exist.
+//! Answers DNS queries. Listed names resolve to the shim, and all others do not exist.
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) async fn answer(socket: UdpSocket, control: Arc<EgressControl>) {
         match socket.recv_from(&mut message).await {
             Ok((length, asker)) if length <= LONGEST_UDP_QUERY => {
                 if let Some(answer) = answer_to(&message[..length], &control) {
-                    // If the client does not take the answer, it goes without.
+                    // If the client does not take the answer, nothing more can be done.
                     socket.send_to(&answer, asker).await.ok();
                 }
             }

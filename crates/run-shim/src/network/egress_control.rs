@@ -14,10 +14,10 @@ use super::NetworkPolicy;
 /// The most lookups at the same time. Each takes a thread until the host's resolver answers.
 const MOST_LOOKUPS: usize = 16;
 
-/// After so many refused connections it is a flood, and the run ends. No honest program tries that often.
+/// After this many refused connections the shim ends the run. No honest program tries that often.
 const FLOOD: u64 = 1_000;
 
-/// The reason why the shim refused an attempt.
+/// Why the shim refused an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refused {
     pub(super) reason: NetRefusal,
@@ -83,12 +83,12 @@ impl EgressControl {
         }
     }
 
-    /// Takes one of the places for connections, if one is free.
+    /// Takes one of the connection slots, if one is free.
     pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
         self.places.clone().try_acquire_owned().ok()
     }
 
-    /// Decides whether a name exists inside.
+    /// Decides whether a name resolves inside the sandbox.
     pub(super) fn knows(&self, name: &HostName) -> Result<(), Refused> {
         match self.policy.allow.knows(name) {
             true => Ok(()),
@@ -157,7 +157,7 @@ impl EgressControl {
 /// Sends events for the decisions, until it is dropped. Unsent events stay in the log.
 pub(super) async fn report_decisions(control: Arc<EgressControl>, events: mpsc::Sender<RunEvent>) {
     loop {
-        // First the room, then the event: if this future is dropped, no event is lost.
+        // Reserve space first, then take the event, so that no event is lost if this future is dropped.
         let Ok(room) = events.reserve().await else { return };
         if let Some(event) = control.with_log(|log| log.take_due(control.now())) {
             room.send(event);

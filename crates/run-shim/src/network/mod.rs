@@ -1,5 +1,5 @@
-//! The network of a run in the mode `allowlist`. The shim listens inside the sandbox's network namespace, and dials from its
-//! own.
+//! The network of a run in the mode `allowlist`. The shim listens inside the sandbox's network namespace, and dials
+//! from its own.
 //!
 //! ```text
 //!   inside (only a loopback)          the shim                                              outside
@@ -9,12 +9,12 @@
 //!                                       └──► DecisionLog ──► net.allowed, net.denied
 //! ```
 //!
-//! No process of Caretaker is inside. While the gate holds the sandbox, a helper enters its namespace, opens the listening
-//! sockets there and hands them out: see `sandbox::entry`.
+//! No Caretaker process stays inside. While the gate holds the sandbox, a helper enters its namespace, opens the
+//! listening sockets there and passes them to the shim: see `sandbox::entry`.
 //!
 //! **Invariant:** the shim dials only an address that it checked, for a name that it read once and that is on the list.
 //!
-//! **Invariant:** no behaviour of the agent takes more memory, connections, time or journal than the limits allow.
+//! **Invariant:** no agent can use more memory, connections, time or journal space than the limits allow.
 
 mod connection;
 mod dial;
@@ -72,7 +72,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Starts to serve. If the channel of events is full, only the events wait, not the connections.
+    /// Starts to serve. If the event channel is full, only events wait, not connections.
     pub(crate) fn open(
         doors: Doors,
         policy: NetworkPolicy,

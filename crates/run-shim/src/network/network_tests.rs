@@ -54,7 +54,7 @@ async fn open(limits: NetworkLimits) -> Inside {
     }
 }
 
-/// Sends bytes to a listener, and returns its answer up to the end.
+/// Sends bytes to a listener, and returns its whole answer.
 async fn say(listener: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut client = TcpStream::connect(listener).await.unwrap();
     client.write_all(bytes).await.unwrap();

@@ -14,7 +14,7 @@ use super::egress_control::{Asked, EgressControl, Refused};
 /// The buffer of one direction. A side that sends faster than the other reads has to wait.
 const BUFFER: usize = 16 * 1024;
 
-/// Copies in both directions. First sends the bytes of the client that were read already.
+/// Copies in both directions. First sends the client's bytes that the shim has already read.
 pub(super) async fn relay(
     inside: TcpStream,
     outside: TcpStream,
@@ -47,7 +47,7 @@ pub(super) async fn relay(
     ended
 }
 
-/// Copies one direction to its end, and passes the end on. The other direction may go on.
+/// Copies one direction to its end, and closes the receiving side. The other direction may go on.
 async fn pump(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
@@ -85,7 +85,7 @@ impl SignsOfLife {
         self.last_ms.store(now, Ordering::Relaxed);
     }
 
-    /// Returns after so much time without a transfer.
+    /// Returns after this much time without a transfer.
     async fn silence(&self, allowed: Duration) {
         loop {
             let last = Duration::from_millis(self.last_ms.load(Ordering::Relaxed));

@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The longest answer of a proxy.
+/// The longest answer from a proxy.
 const LONGEST_ANSWER: usize = 8 * 1024;
 
 /// `http://[user:password@]host[:port]`.
@@ -23,7 +23,7 @@ pub struct UpstreamProxy {
     credentials: Option<String>,
 }
 
-/// The reason why the shim cannot use a proxy. It does not repeat the proxy, which may have a password in it.
+/// Why the shim cannot use a proxy. The message does not repeat the proxy's URL, which may contain a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpstreamProxyError {
@@ -104,7 +104,7 @@ impl UpstreamProxy {
     }
 }
 
-// Without the credentials.
+// Leaves out the credentials.
 impl fmt::Debug for UpstreamProxy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "UpstreamProxy({}:{})", self.host, self.port)

@@ -1,7 +1,7 @@
-//! Writes into a directory that an earlier agent could write, before the next agent runs.
+//! Writes into a directory that an earlier agent could write to, before the next agent runs.
 //!
-//! **Invariant:** nothing that an agent left there redirects a write. This code follows no link, and never writes into an
-//! existing file.
+//! **Invariant:** nothing that an agent left there can redirect a write. This code does not follow links, and never
+//! writes into an existing file.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -19,7 +19,8 @@ const MOST_NAMES: u32 = 100;
 pub(crate) struct AgentsDirectory(OwnedFd);
 
 impl AgentsDirectory {
-    /// Opens a directory of an agent by its name in `parent`, a directory of Caretaker. Replaces anything but a directory.
+    /// Opens an agent's directory by its name in `parent`, one of Caretaker's own directories. Replaces anything that
+    /// is not a directory.
     pub(crate) fn open(parent: &Path, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let parent = open(parent, flags, Mode::empty())?;
@@ -39,7 +40,7 @@ impl AgentsDirectory {
         Ok(Self(directory))
     }
 
-    /// Writes a whole file, and replaces anything of that name.
+    /// Writes a whole file, and replaces anything with that name.
     pub(crate) fn write(&self, name: &OsStr, content: &[u8]) -> io::Result<()> {
         let (beside, mut file) = self.new_file()?;
         let written = file.write_all(content).and_then(|()| {

@@ -1,4 +1,4 @@
-//! The reasons why the shim cannot prepare a run, with their exit codes, outcomes and hints.
+//! Why the shim cannot prepare a run, with exit codes, outcomes and hints.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::limits::LimitsNotHeld;
 use crate::login::LoginCopyError;
 use crate::preparation::private_roots::PrivateRootsError;
 
-/// The reason why the shim cannot prepare a run.
+/// Why the shim cannot prepare a run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrepareError {
@@ -47,7 +47,7 @@ pub enum PrepareError {
     OwnProgram(#[source] std::io::Error),
 }
 
-/// The agent's files could not be written. It has a text, because only people read the details.
+/// The shim could not write the agent's files. The error is only text, because only people read the details.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PrivateRootsErrorText(String);
@@ -76,7 +76,7 @@ impl PrepareError {
         }
     }
 
-    /// The outcome of a run that fails with this after it has waited.
+    /// The outcome of a run that fails with this after it waited.
     pub(crate) fn outcome(&self) -> RunOutcome {
         match self.exit_code() {
             ExitCode::SupervisorFailed => RunOutcome::SupervisorFailed,
@@ -101,7 +101,7 @@ impl PrepareError {
                     PlanWarning::NestedUnseen { .. } => {
                         "run it in a smaller directory, or beside the checkout: --worktree"
                     }
-                    _ => "look at it, and replace it by a plain file or directory",
+                    _ => "look at it, and replace it with a plain file or directory",
                 }
                 .to_owned(),
             ),

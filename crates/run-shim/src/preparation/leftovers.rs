@@ -1,4 +1,4 @@
-//! Removes the files of a run outside its journal: at its end, or by the next run if its shim died.
+//! Removes a run's files outside its journal: at the run's end or, if its shim died, at the start of the next run.
 
 use std::path::Path;
 
@@ -15,8 +15,8 @@ use crate::session::session_bucket::SessionBucket;
 /// The file in the run's directory that lists the run's mount points in the workspace.
 pub(crate) const MOUNT_POINTS_FILE: &str = "mount-points.json";
 
-/// Cleans up after a dead run: ends its processes, removes its mount points and its copy of the login. The caller holds the
-/// workspace's lock. It fails if a process of the run still lives.
+/// Cleans up after a dead run: ends its processes, removes its mount points and its copy of the login. The caller holds
+/// the workspace's lock. Fails if a process of the run still lives.
 pub(crate) fn clean_up_after(run: &RunId, state: &StateRoot) -> std::io::Result<()> {
     let run_dir = &state.run_dir(run);
     sandbox::end_sandbox(run_dir)?;
@@ -34,7 +34,7 @@ pub(crate) fn clean_up_after(run: &RunId, state: &StateRoot) -> std::io::Result<
     Ok(())
 }
 
-/// Tells whether a dead run has left something for [`clean_up_after`].
+/// Returns whether a dead run has left something for [`clean_up_after`].
 pub(crate) fn has_left_something(run: &RunId, state: &StateRoot) -> bool {
     let run_dir = &state.run_dir(run);
     sandbox::has_sandbox(run_dir)
@@ -42,7 +42,7 @@ pub(crate) fn has_left_something(run: &RunId, state: &StateRoot) -> bool {
         || LoginCopy::mounted_in(run_dir).exists()
 }
 
-/// Returns the session's bucket of a run from its spec alone.
+/// Returns a run's session bucket, from its spec alone.
 fn bucket_of(state: &StateRoot, spec: &RunSpec) -> Option<SessionBucket> {
     let workspace = WorkspacePath::new(Path::new(&spec.workspace)).ok()?;
     let on_host = spec.host_config_root.0.join("chats").join(workspace.bucket());

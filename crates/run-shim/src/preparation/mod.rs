@@ -22,9 +22,9 @@ use error::PrepareError;
 use outline::Outline;
 pub(crate) use prepared::Prepared;
 
-/// Checks the profile, the flags, the workspace and the exposed paths before anything is created. These are the usual mistakes
-/// and attacks. The shim makes the whole plan, and a run that it refuses leaves nothing behind either. Making the plan twice
-/// would double the cost of a launch.
+/// Checks the profile, the flags, the workspace and the exposed paths before anything is created. These are the usual
+/// mistakes and attacks. The shim makes the whole plan, and a run that it refuses leaves nothing behind either. Making
+/// the plan twice would double the cost of a launch.
 pub fn check_run(state: &StateRoot, spec: &RunSpec) -> Result<(), PrepareError> {
     let outline = Outline::new(state, spec)?;
     let uid = nix::unistd::geteuid().as_raw();

@@ -120,7 +120,7 @@ impl Prepared {
         }
     }
 
-    /// Removes everything of a run that does not happen.
+    /// Removes all files of a run that will not start.
     pub(crate) fn take_back(&self) {
         self.remove_mount_points();
         self.settle_session();
@@ -162,7 +162,7 @@ impl Prepared {
         }
     }
 
-    /// Ends the processes of an agent without a sandbox that killed its keeper. The keeper must be gone.
+    /// Ends the processes that an agent without a sandbox left when it killed its keeper. The keeper must be gone.
     pub(crate) fn end_what_is_left(&self) {
         if matches!(self.launchable, Launchable::Unconfined(_)) {
             crate::sandbox::descendants::end_all();
@@ -226,7 +226,8 @@ impl Prepared {
         remove_recorded(&self.mount_points);
     }
 
-    /// Changes the agent's servers while it runs. `None` without a sandbox, because the agent then uses the user's own files.
+    /// Changes the agent's servers while it runs. `None` without a sandbox, because the agent then uses the user's own
+    /// files.
     pub(crate) fn live_servers(&self, state: &StateRoot, spec: &RunSpec) -> Option<LiveServers> {
         match &self.launchable {
             Launchable::Sandbox { .. } => Some(LiveServers {

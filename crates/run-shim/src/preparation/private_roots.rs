@@ -1,7 +1,7 @@
 //! The files that the agent finds inside its sandbox: the run's `.cursor`, its data root, its private home.
 //!
-//! Files on disk are in the run's directory and in the session's. The sandbox gets the files of the private home as bytes, and
-//! they never touch a disk.
+//! Files on disk are in the directories of the run and of the session. The sandbox gets the files of the private home
+//! as bytes, which never touch a disk.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self};
@@ -21,7 +21,8 @@ use crate::preparation::agents_directory::AgentsDirectory;
 pub(crate) const SOCKETS_INSIDE: &str = "/run/caretaker";
 /// The variable with the path of the relay's socket.
 pub(crate) const SOCKET_VARIABLE: &str = "CARETAKER_SOCKET";
-/// The name of the shim's server in `mcp.json`. It is short, because the names of server and tool together have a limit.
+/// The name of the shim's server in `mcp.json`. It is short, because the length of server and tool name together is
+/// limited.
 pub(crate) const SERVER: &str = "caretaker";
 /// A file of the private home.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,15 +109,15 @@ impl RootsRequest<'_> {
         write(&placeholders.common_dir, OWN_COMMON_DIR)
     }
 
-    /// Writes the approvals of the servers, into a directory that the agent can write.
+    /// Writes the servers' approvals into a directory that the agent can write to.
     pub(crate) fn write_approvals(&self) -> Result<(), PrivateRootsError> {
         let project = ProjectDir::at(self.expected().projects.join(self.workspace.slug()));
         let approvals = approvals_json(self.workspace.as_utf8()?, self.servers);
         write_for_agent(&project.approvals(), &approvals)
     }
 
-    /// Writes the list of servers, with a rename. The sandbox mounts the directory, so a running agent sees the new file at
-    /// once, and never half of it.
+    /// Replaces the list of servers with a rename. The sandbox mounts the directory, so a running agent sees the new
+    /// file at once, and never half of it.
     pub(crate) fn write_mcp_json(&self) -> Result<(), PrivateRootsError> {
         write(&mcp_json_in(self.run_dir), &self.servers.mcp_json())
     }
@@ -141,7 +142,7 @@ pub(crate) fn mcp_json_in(run_dir: &Path) -> PathBuf {
     run_dir.join("dotcursor").join("mcp.json")
 }
 
-/// The identity for commits: the user's own, if their `.gitconfig` has it in a simple form.
+/// The identity for commits: the user's own, if a simple parser finds it in `.gitconfig`.
 fn git_config(home: &Path) -> String {
     let own = fs::read_to_string(home.join(".gitconfig")).unwrap_or_default();
     let name = git_user_value(&own, "name").unwrap_or("Cursor Agent");
@@ -190,7 +191,7 @@ fn make_dir(path: &Path) -> Result<(), PrivateRootsError> {
         .map_err(|source| PrivateRootsError::Write { path: path.to_owned(), source })
 }
 
-/// Writes into a directory that the session's last agent could write.
+/// Writes into a directory that the session's last agent could write to.
 fn write_for_agent(path: &Path, content: &[u8]) -> Result<(), PrivateRootsError> {
     let failed = |source| PrivateRootsError::Write { path: path.to_owned(), source };
     let nameless = || failed(io::ErrorKind::InvalidInput.into());

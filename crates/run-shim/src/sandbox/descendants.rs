@@ -1,6 +1,7 @@
 //! Finds and ends all processes below this one, for runs without a process namespace.
 //!
-//! The calling process must adopt orphans (`PR_SET_CHILD_SUBREAPER`). Otherwise it would miss a process that lost its parent.
+//! The calling process must adopt orphans (`PR_SET_CHILD_SUBREAPER`). Otherwise it would miss a process that lost its
+//! parent.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,14 +11,15 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, getpid};
 
-/// Some processes start others faster than this code can look, so it stops them first. After so many looks it kills them.
+/// Some processes start others faster than this code can find them, so it stops them first. After this many searches it
+/// kills them.
 const MOST_LOOKS: usize = 50;
 
-/// The longest wait for a process that cannot be killed, such as a program that became another user.
+/// The longest wait for a process that this code cannot kill, such as a program that switched to another user.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Ends every process below this one. Returns when there is none left that it may end.
+/// Ends every process below this one. Returns when no process is left that it may end.
 pub(crate) fn end_all() {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {

@@ -1,7 +1,7 @@
 //! The first process of a sandbox. When it dies, everything in its namespace dies.
 //!
-//! bubblewrap binds that process to its own life only at the end of its set-up. If bubblewrap dies before that, the kernel
-//! gives the process to the shim, which adopts orphans (`PR_SET_CHILD_SUBREAPER`), and the shim ends it.
+//! bubblewrap binds that process to its own life only at the end of its set-up. If bubblewrap dies before that, the
+//! kernel gives the process to the shim, which adopts orphans (`PR_SET_CHILD_SUBREAPER`), and the shim ends it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +16,7 @@ use tokio::io::unix::AsyncFd;
 
 use crate::sandbox::descendants;
 
-/// A process that cannot be confused with a later one of the same id.
+/// A handle to a process. It cannot be confused with a later process with the same id.
 #[derive(Debug)]
 pub(super) struct FirstProcess {
     pub(super) pid: Pid,
@@ -33,7 +33,8 @@ impl FirstProcess {
         Ok(Self { pid, fd: AsyncFd::with_interest(fd, Interest::READABLE)? })
     }
 
-    /// As above, for a process that must be the first of a namespace. Its id may belong to another process by now.
+    /// Like [`Self::open`], but fails if the process is not the first of a namespace, because its id may already belong
+    /// to another process.
     pub(super) fn open_in_namespace(pid: Pid) -> io::Result<Self> {
         let first = Self::open(pid)?;
         if is_first_of_namespace(&pid.as_raw_nonzero().to_string()) {
@@ -44,7 +45,7 @@ impl FirstProcess {
 
     pub(super) fn is_alive(&self) -> bool {
         let mut fds = [PollFd::new(self.fd.get_ref(), PollFlags::IN)];
-        // If this is unknown, the shim must not rely on it.
+        // If the state is unknown, the shim must not rely on the process.
         poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n_ended| n_ended == 0)
     }
 
@@ -61,8 +62,8 @@ impl FirstProcess {
         }
     }
 
-    /// Reaps a process that the kernel gave to the shim. Not for a child that the runtime started: the runtime reaps it, and by
-    /// then its id would belong to another process.
+    /// Reaps a process that the kernel gave to the shim. Not for a child that the runtime started: the runtime reaps
+    /// it, and by then its id would belong to another process.
     pub(super) fn reap(&self) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         waitid(WaitId::PidFd(self.fd.get_ref().as_fd()), options).ok();
@@ -74,7 +75,7 @@ pub(super) async fn end_adopted() {
     // The search does not find a dead process again.
     while let Some(first) = adopted() {
         let Ok(first) = FirstProcess::open(first) else {
-            // If there are no more descriptors, other code needs time to close some.
+            // If the shim has run out of descriptors, other code needs time to close some.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
@@ -85,14 +86,15 @@ pub(super) async fn end_adopted() {
     }
 }
 
-/// Finds a child that is the first of a process namespace. The shim makes no namespaces, so bubblewrap made it.
+/// Finds a child that is the first of a process namespace. The shim itself makes no namespaces, so it must come from
+/// bubblewrap.
 fn adopted() -> Option<Pid> {
     let mut children = descendants::children(nix::unistd::getpid()).into_iter();
     let found = children.find(|pid| is_first_of_namespace(&pid.to_string()));
     found.and_then(|pid| Pid::from_raw(pid.as_raw()))
 }
 
-/// Tells whether a process is the first of a namespace directly below the shim's own.
+/// Returns whether a process is the first of a namespace directly below the shim's own.
 fn is_first_of_namespace(pid: &str) -> bool {
     let (ours, theirs) = (numbers_in_namespaces("self"), numbers_in_namespaces(pid));
     theirs.len() == ours.len() + 1 && theirs.last().is_some_and(|last| last == "1")

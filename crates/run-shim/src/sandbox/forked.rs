@@ -1,7 +1,7 @@
 //! Small processes that begin as copies of the shim: the launch guard and the entry helper.
 //!
-//! A copy is there at once. Starting the program again would take more than a millisecond each time, on processors that
-//! bubblewrap needs at the same moment. The price: the shim must make its copies before it has a second thread.
+//! A fork is ready at once. Starting the program again would take more than a millisecond each time, on processors that
+//! bubblewrap needs at the same moment. In return, the shim must fork before it has a second thread.
 
 #![expect(unsafe_code, reason = "fork, which is safe only in a process with one thread")]
 
@@ -15,18 +15,18 @@ use rustix::process::{Pid, Signal};
 
 use super::first_process::FirstProcess;
 
-/// The first descriptor behind stdin, stdout and stderr.
+/// The first descriptor after stdin, stdout and stderr.
 const FIRST_OTHER_FD: libc::c_int = 3;
 
-/// A copy of the shim that does something else.
+/// A forked copy of the shim that does other work.
 #[derive(Debug)]
 pub(crate) struct Forked {
     pid: Pid,
 }
 
 impl Forked {
-    /// Runs `life` in a copy of this process, with `stdin` as its only descriptor. Fails if this process has more than one
-    /// thread.
+    /// Runs `life` in a copy of this process, with `stdin` as its only descriptor. Fails if this process has more than
+    /// one thread.
     pub(super) fn begin(stdin: OwnedFd, life: impl FnOnce()) -> io::Result<Self> {
         if std::fs::read_dir("/proc/self/task")?.count() != 1 {
             return Err(io::Error::other("this process has more than one thread"));
@@ -45,7 +45,7 @@ impl Forked {
                     life();
                     io::Result::Ok(())
                 }));
-                // SAFETY: ends the copy at once, and runs nothing that the shim has prepared for its own end.
+                // SAFETY: ends the copy at once, without running the shim's own exit handlers.
                 unsafe { libc::_exit(i32::from(!matches!(lived, Ok(Ok(()))))) }
             }
         }

@@ -1,8 +1,8 @@
 //! The first program inside a sandbox: it reports that it is there, waits for the release, and becomes the agent.
 //!
-//! bubblewrap can hold a sandbox itself (`--block-fd`). But it takes the end of that pipe for the release, and while it waits
-//! it does not yet die with its parent. So this gate waits instead, on the agent's own stdin, once the sandbox is complete and
-//! bound to the shim's life:
+//! bubblewrap can hold a sandbox itself (`--block-fd`). But it treats the end of that pipe as the release, and while it
+//! waits, it does not yet die with its parent. So this gate waits instead, on the agent's own stdin, once the sandbox
+//! is complete and bound to the shim's life:
 //!
 //! ```text
 //!   gate ──► stdout: its first byte                      "the sandbox is up"
@@ -25,7 +25,7 @@ pub(crate) const HERE: u8 = 0x06;
 const GO: u8 = 0x11;
 /// The longest line of limits.
 const LONGEST_LINE: usize = 512;
-/// The beginning of the line on stderr that says why the agent could not be started.
+/// The beginning of the line on stderr that explains why the agent could not be started.
 pub(crate) const COMPLAINT: &str = "caretaker gate: ";
 
 /// Exit codes of a shell that cannot start a program.
@@ -44,7 +44,7 @@ pub fn gate_main(command: &[OsString]) -> ExitCode {
         writeln!(io::stderr(), "{COMPLAINT}the limits of the run cannot be set: {error}").ok();
         return ExitCode::from(NOT_EXECUTABLE);
     }
-    // The parent may have blocked signals, and a child inherits that.
+    // The parent may have blocked signals, and a child inherits the mask.
     nix::sys::signal::SigSet::all().thread_unblock().ok();
     // The agent must not inherit bubblewrap's descriptors.
     close_fds::set_fds_cloexec(3, &[]);
@@ -61,7 +61,7 @@ pub(crate) fn word(limits: &ProcessLimits) -> Vec<u8> {
     [&[GO], limits.words().as_bytes()].concat()
 }
 
-/// Waits for the release. `None` if it does not come, and then the agent must not run.
+/// Waits for the release. `None` if it does not come; then the agent must not run.
 fn the_word() -> Option<ProcessLimits> {
     if next_byte()? != GO {
         return None;

@@ -6,8 +6,8 @@
 //!   release ► a byte to the gate: it becomes the agent
 //! ```
 //!
-//! If the shim dies before the release, the gate finds the end of its stdin, and the agent never runs. Even if bwrap dies, a
-//! sandbox has ended only when its first process is dead.
+//! If the shim dies before the release, the gate finds the end of its stdin, and the agent never runs. Even if bwrap
+//! dies, a sandbox has ended only when its first process is dead.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -39,9 +39,9 @@ use crate::sandbox::unconfined::UnconfinedPlan;
 
 /// The longest time for the set-up.
 const SETUP_LIMIT: Duration = Duration::from_secs(10);
-/// The room in the pipe of the agent's output, so that a burst does not make the agent wait.
+/// The size of the agent's stdout pipe, so that a burst of output does not make the agent wait.
 const STDOUT_PIPE_BYTES: usize = 1 << 20;
-/// The longest error message of bwrap.
+/// The most bytes of bwrap's error message to read.
 const COMPLAINT_BYTES: u64 = 8 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -89,15 +89,15 @@ pub(crate) struct Sandbox {
     pub(crate) stdin: Option<tokio::process::ChildStdin>,
     pub(crate) stdout: pipe::Receiver,
     pub(crate) stderr: pipe::Receiver,
-    /// The sockets that listen inside. `None` if the network is the host's, or none.
+    /// The sockets that listen inside. `None` in the network modes `host` and `none`.
     pub(crate) doors: Option<Doors>,
-    /// Its limits. The last field, because dropping the others ends everything that is limited.
+    /// Its limits. This must be the last field, because dropping the others ends all limited processes.
     pub(crate) limits: Option<Confined>,
 }
 
 impl HeldSandbox {
     /// Starts bwrap and returns when its child exists. Call it on a thread that lives as long as the run, because
-    /// `--die-with-parent` follows the thread.
+    /// `--die-with-parent` depends on the thread.
     pub(crate) async fn start(
         launchable: &Launchable,
         entrance: Entrance,
@@ -159,7 +159,7 @@ impl HeldSandbox {
             Err(_) => return Err(LaunchError::TooSlow),
             Ok(true) if first == [gate::HERE] => {}
             Ok(_) => {
-                // Remaining processes hold the pipe of the error message open.
+                // Remaining processes would hold the error message's pipe open.
                 self.kill_and_wait().await;
                 let complaint = complaint(&mut self.sandbox.stderr).await;
                 return Err(LaunchError::Setup { complaint });
@@ -173,7 +173,7 @@ impl HeldSandbox {
         }
     }
 
-    /// Applies the limits to the processes so far, while bubblewrap makes the rest of the sandbox.
+    /// Applies the limits to the processes that exist so far, while bubblewrap makes the rest of the sandbox.
     pub(crate) fn begin_to_confine(
         &self,
         limits: PreparedLimits,
@@ -211,7 +211,7 @@ impl HeldSandbox {
         Ok(())
     }
 
-    /// Returns the namespaces that bubblewrap made. The network only if the helper must enter it.
+    /// Returns the namespaces that bubblewrap made, and the network only if the helper must enter it.
     pub(crate) fn namespaces(&self, with_network: bool) -> Result<Namespaces, EntryError> {
         let ipc = self.own_namespace("ipc").map_err(EntryError::Namespace)?;
         if !with_network {
@@ -225,7 +225,7 @@ impl HeldSandbox {
     fn own_namespace(&self, kind: &str) -> io::Result<Option<OwnedFd>> {
         let init = self.sandbox.process.first().as_raw_nonzero();
         let namespace = File::open(format!("/proc/{init}/ns/{kind}"))?;
-        // Unless the process still lives, its id may belong to another one by now.
+        // If the process is dead, its id may already belong to another one.
         if !self.sandbox.process.is_alive() {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -240,13 +240,13 @@ impl HeldSandbox {
         self.sandbox.doors = doors;
     }
 
-    /// The host's id of the namespace's first process.
+    /// The host pid of the namespace's first process.
     pub(crate) fn pid(&self) -> u32 {
         pid_number(self.sandbox.process.first())
     }
 
-    /// Returns its limits, once nothing is missing. Without bubblewrap there is no release, because the sandbox would survive
-    /// the shim's death.
+    /// Checks that the sandbox is ready for the release, and returns its limits. Without bubblewrap there is no
+    /// release, because the sandbox would survive the shim's death.
     pub(crate) fn check_held(&mut self) -> Result<&Confined, LaunchError> {
         let is_held = self.sandbox.process.is_held();
         let missing = |what: &str| LaunchError::Setup { complaint: what.to_owned() };
@@ -286,7 +286,7 @@ impl HeldSandbox {
     }
 }
 
-/// The error message with its meaning, and what the user can do about it.
+/// bwrap's error message, with an explanation and advice for the user.
 fn in_words(complaint: &str) -> String {
     let problem = BwrapProblem::classify(complaint);
     match problem.hint() {
@@ -305,7 +305,7 @@ async fn complaint(stderr: &mut pipe::Receiver) -> String {
     if text.is_empty() { "it gave no reason".to_owned() } else { text }
 }
 
-/// The directories that the sandbox has in memory.
+/// The sandbox's in-memory directories.
 fn rooms(plan: &SandboxPlan, init: Pid, home: &Path) -> io::Result<Vec<Room>> {
     let root = SandboxRoot::of(pid_number(init))?;
     let limit = |path: &Path, bytes| match path {
@@ -357,7 +357,7 @@ fn spawn(launchable: &Launchable, entrance: Entrance) -> Result<(Child, Pipes), 
     command
         .fd_mappings(ends.mappings)
         .map_err(|error| LaunchError::Descriptors(io::Error::other(error)))?;
-    // Dropping the command closes the shim's copies of the child's descriptors. Otherwise the pipes would never end.
+    // Dropping the command closes the shim's copies of the child's descriptors. Otherwise the pipes would never close.
     let child = command
         .spawn()
         .map_err(|source| LaunchError::Spawn { program: program.to_owned(), source })?;
@@ -399,7 +399,7 @@ impl Pipes {
         let (status, status_for_child) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stdout, stdout_for_child) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, stderr_for_child) = pipe_with(PipeFlags::CLOEXEC)?;
-        // This fails if the user is over a system-wide limit. The usual 64 KiB are enough too.
+        // This fails if the user is over a system-wide limit. The default of 64 KiB also works.
         rustix::pipe::fcntl_setpipe_size(&stdout, STDOUT_PIPE_BYTES).ok();
 
         let ends = ChildEnds {

@@ -1,8 +1,8 @@
-//! The keeper replaces bubblewrap in a run without a sandbox. It is the agent's parent, and ends everything that the agent
-//! started.
+//! The keeper replaces bubblewrap in a run without a sandbox. It is the agent's parent, and ends everything that the
+//! agent started.
 //!
-//! A sandbox has a process namespace, and the kernel ends all of it at once. Without one, the keeper adopts every orphan
-//! below it. It ends them all when the agent ends, when the shim says so, and when the shim dies:
+//! A sandbox has a process namespace, and the kernel ends all of it at once. Without one, the keeper adopts every
+//! orphan below it. It ends them all when the agent ends, when the shim sends SIGTERM, and when the shim dies:
 //!
 //! ```text
 //!   shim ──► keeper ──► gate, which becomes the agent ──► its processes; the keeper adopts their orphans
@@ -11,8 +11,8 @@
 //!              └─ the shim dies        ─┘
 //! ```
 //!
-//! It does not stop an agent that wants to escape: without a sandbox, an agent may kill its keeper. Then the shim adopts the
-//! rest and ends it. Only a process that started its own session may get away.
+//! It does not stop an agent that wants to escape: without a sandbox, an agent may kill its keeper. Then the shim
+//! adopts the rest and ends it. Only a process that started its own session may escape.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};
@@ -67,7 +67,7 @@ fn keep(arguments: &[OsString]) -> io::Result<ExitCode> {
     setsid().ok();
     prctl::set_child_subreaper(true)?;
     prctl::set_pdeathsig(Signal::SIGTERM)?;
-    // If the shim died before this process asked for the signal, no signal comes.
+    // If the shim died before this process asked for the signal, the signal never comes.
     if shim.to_str().and_then(|pid| pid.parse().ok()) != Some(getppid().as_raw()) {
         return Err(io::Error::other("its shim is gone"));
     }

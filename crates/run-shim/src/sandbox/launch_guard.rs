@@ -1,8 +1,9 @@
 //! Ends an unfinished sandbox if the shim dies during the launch.
 //!
-//! bubblewrap binds itself to its parent's life, and the first process of its sandbox to its own life, but not at once. If the
-//! shim dies in between, that first process waits for ever. No agent runs in it, but it stays. So a second process, the guard,
-//! watches each launch. All processes of the launch are in the shim's process group until the agent gets its own session:
+//! bubblewrap binds itself to its parent's life, and the first process of its sandbox to its own life, but not at once.
+//! If the shim dies in between, that first process waits forever, although no agent runs in it. So a second process,
+//! the guard, watches each launch. All processes of the launch are in the shim's process group until the agent gets its
+//! own session:
 //!
 //! ```text
 //!   shim ──► guard's stdin: one byte            "the agent is at the gate"  ──► the guard exits
@@ -50,21 +51,21 @@ impl LaunchGuard {
         Self { post }
     }
 
-    /// Checks that the guard is there. The launch must not begin without it.
+    /// Checks that the guard exists. The launch must not begin without it.
     pub(crate) fn check(&mut self) -> io::Result<()> {
         match &self.post {
             Ok(Post::Stands { .. } | Post::NotNeeded) => Ok(()),
-            Ok(Post::Left) => Err(io::Error::other("it was sent home")),
+            Ok(Post::Left) => Err(io::Error::other("the guard was already dismissed")),
             Err(_) => std::mem::replace(&mut self.post, Ok(Post::Left)).map(drop),
         }
     }
 
-    /// Dismisses the guard. By now the kernel binds the sandbox to the shim's life, or there is no sandbox.
+    /// Dismisses the guard. By now, the kernel has bound the sandbox to the shim's life, or there is no sandbox.
     pub(crate) fn dismiss(&mut self) {
         if let Ok(Post::Stands { mut word, process }) =
             std::mem::replace(&mut self.post, Ok(Post::Left))
         {
-            // A guard that is gone needs no message.
+            // An error means that the guard is gone, which is fine.
             word.write_all(b"!").ok();
             process.reap_when_ended();
         }

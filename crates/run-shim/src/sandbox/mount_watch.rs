@@ -1,9 +1,9 @@
 //! Watches the mounts that protect the workspace.
 //!
-//! No process inside the sandbox can unmount anything. But a process on the host can remove or replace the file below
-//! a mount, in the workspace or in its repository. Then the kernel removes the mount in all other namespaces.
-//! `rmdir .cursor` does this, and so does `git config`, which replaces the file with a new one. From then on, the
-//! agent could write there. The kernel reports changes of a namespace's mounts, so the shim does not poll.
+//! No process inside the sandbox can unmount anything. But a process on the host can remove or replace the file below a
+//! mount, in the workspace or in its repository. Then the kernel removes the mount in all other namespaces. `rmdir
+//! .cursor` does this, and so does `git config`, which replaces the file with a new one. From then on, the agent could
+//! write there. The kernel reports changes to a namespace's mounts, so the shim does not poll.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -22,7 +22,7 @@ pub(crate) struct MountWatch {
 }
 
 impl MountWatch {
-    /// `init` is the host's id of the sandbox's first process.
+    /// `init` is the host pid of the sandbox's first process.
     #[expect(
         deprecated,
         reason = "its successor is unsafe for types that may name another descriptor later; an open file cannot"
@@ -36,7 +36,7 @@ impl MountWatch {
     /// Waits until a mount of the plan is gone, and returns its path. Cancel safe.
     pub(crate) async fn lost(&mut self) -> PathBuf {
         loop {
-            // The first look notices a loss since the verification.
+            // The first check notices a loss since the verification.
             if self.has_looked {
                 match self.mountinfo.ready(Interest::PRIORITY | Interest::ERROR).await {
                     Ok(mut changed) => changed.clear_ready_matching(Ready::ALL),

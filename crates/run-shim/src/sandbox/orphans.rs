@@ -14,7 +14,7 @@ use crate::sandbox::descendants;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Kills the rest of a keeper's session, and returns when it is dead. The result is true if any process lived.
+/// Kills the rest of a keeper's session, and waits until it is dead. Returns true if any process was alive.
 pub(super) fn end(keeper: u32, started: u64, patience: Duration) -> io::Result<bool> {
     let deadline = Instant::now() + patience;
     let mut had_any = false;
@@ -23,7 +23,7 @@ pub(super) fn end(keeper: u32, started: u64, patience: Duration) -> io::Result<b
         let Some((one, _)) = found.first_key_value() else { return Ok(had_any) };
         had_any = true;
         if Instant::now() >= deadline {
-            let what = format!("process {one} of its agent was killed and does not die");
+            let what = format!("process {one} of its agent got SIGKILL, but did not exit");
             return Err(io::Error::other(what));
         }
         for (pid, started) in found {
@@ -37,7 +37,7 @@ pub(super) fn end(keeper: u32, started: u64, patience: Duration) -> io::Result<b
 
 /// The living processes of the session and those below them, with their start times.
 fn find(keeper: u32, started: u64) -> BTreeMap<u32, u64> {
-    // While a process of the session lives, the kernel gives the session's id to no other process.
+    // While a process of the session lives, the kernel does not reuse the session's id.
     if process_started(keeper).is_some_and(|now| now != started) {
         return BTreeMap::new();
     }
@@ -57,7 +57,7 @@ fn find(keeper: u32, started: u64) -> BTreeMap<u32, u64> {
     living.map(|(pid, stat)| (pid, stat.started)).collect()
 }
 
-/// The part of `/proc/PID/stat` that is needed here.
+/// The part of `/proc/PID/stat` that this code needs.
 struct Stat {
     is_dead: bool,
     session: u32,

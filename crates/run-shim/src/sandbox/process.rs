@@ -24,8 +24,8 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// bwrap and its namespace.
 ///
-/// **Invariant:** [`SandboxProcess::wait`] returns only when the first process of the namespace is dead, and with it all
-/// others.
+/// **Invariant:** [`SandboxProcess::wait`] returns only when the first process of the namespace is dead, and with it
+/// all others.
 pub(crate) struct SandboxProcess {
     bwrap: Child,
     status: StatusLines,
@@ -33,7 +33,7 @@ pub(crate) struct SandboxProcess {
     record: SandboxRecord,
     /// Ends the agent of a keeper that died first.
     ends_kept: Option<JoinHandle<()>>,
-    /// The time when the shim saw that the namespace is dead.
+    /// When the shim saw that the namespace is dead.
     dead_since: Option<Instant>,
 }
 
@@ -60,7 +60,7 @@ impl StatusLines {
 }
 
 impl SandboxProcess {
-    /// Takes a bubblewrap that has reported the first process of its namespace.
+    /// Wraps a bubblewrap that has reported the first process of its namespace.
     pub(super) async fn new(
         bwrap: Child,
         status: StatusLines,
@@ -83,7 +83,7 @@ impl SandboxProcess {
         }
     }
 
-    /// The host's id of the namespace's first process.
+    /// The host pid of the namespace's first process.
     pub(super) fn first(&self) -> Pid {
         self.first.pid
     }
@@ -92,12 +92,12 @@ impl SandboxProcess {
         &self.record
     }
 
-    /// Tells whether the namespace lives.
+    /// Returns whether the namespace lives.
     pub(super) fn is_alive(&self) -> bool {
         self.first.is_alive()
     }
 
-    /// Tells whether bubblewrap lives. If the shim dies, bubblewrap ends the sandbox.
+    /// Returns whether bubblewrap lives. If the shim dies, bubblewrap ends the sandbox.
     pub(super) fn is_held(&mut self) -> bool {
         matches!(self.bwrap.try_wait(), Ok(None))
     }
@@ -122,7 +122,8 @@ impl SandboxProcess {
         MountWatch::new(Arc::clone(plan), pid_number(self.first.pid))
     }
 
-    /// Signals the agent. bwrap would kill everything at once, and the namespace's first process would ignore the signal.
+    /// Signals the agent. bwrap would kill everything at once, and the namespace's first process would ignore the
+    /// signal.
     pub(crate) fn signal_agent(&self, signal: Signal) -> io::Result<()> {
         let first = self.first.pid.as_raw_nonzero();
         let children = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children"))?;
@@ -157,7 +158,8 @@ impl SandboxProcess {
             if let Some(ends_kept) = &mut self.ends_kept {
                 ends_kept.await.ok();
             }
-            // The runtime reaps a keeper. The first process of a namespace is bubblewrap's child, or the shim adopted it.
+            // The runtime reaps a keeper. The first process of a namespace is bubblewrap's child, or the shim adopted
+            // it.
             if self.record.ends == Ends::WithItsFirst {
                 self.first.reap();
             }
@@ -170,15 +172,16 @@ impl SandboxProcess {
         self.bwrap.wait().await
     }
 
-    /// If bubblewrap or the keeper is gone, ends what it left. For a loop that never reaches the wait, because the agent prints
-    /// without end.
+    /// If bubblewrap or the keeper is gone, ends the processes that it left. A loop calls this if it never reaches the
+    /// wait, because the agent prints without end.
     pub(crate) fn end_if_unheld(&mut self) {
         if !self.is_held() {
             self.end_what_is_left();
         }
     }
 
-    /// Ends what is left if bubblewrap died before it bound the sandbox to its life, or a keeper died before its agent.
+    /// Ends the remaining processes if bubblewrap died before it bound the sandbox to its life, or a keeper died before
+    /// its agent.
     fn end_what_is_left(&mut self) {
         match self.record.ends {
             Ends::WithItsFirst => self.first.signal(Signal::KILL),
@@ -204,7 +207,8 @@ impl SandboxProcess {
         }
     }
 
-    /// Returns the agent's exit code after the sandbox's end. `None` if the agent never ran, or was killed from outside.
+    /// Returns the agent's exit code after the sandbox's end. `None` if the agent never ran, or was killed from
+    /// outside.
     pub(crate) async fn exit_code(&mut self) -> Option<i32> {
         let mut exit_code = None;
         while let Some(status) = self.status.next().await {
@@ -215,7 +219,7 @@ impl SandboxProcess {
 }
 
 impl Drop for SandboxProcess {
-    /// Kills a sandbox whose end was not awaited.
+    /// Kills a sandbox if the shim did not wait for its end.
     fn drop(&mut self) {
         self.first.signal(self.record.ends.signal());
     }

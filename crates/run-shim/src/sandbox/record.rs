@@ -1,5 +1,5 @@
-//! Records the first process of a run's sandbox in the run's directory. Other commands use it to end the sandbox if the shim
-//! is dead or does not answer.
+//! Records the first process of a run's sandbox in the run's directory. Other commands use it to end the sandbox if the
+//! shim is dead or does not answer.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,17 +16,17 @@ use super::orphans;
 use super::process::pid_number;
 
 const FILE: &str = "sandbox.json";
-/// The file that notes an order to kill the sandbox without the shim.
+/// The file that records an order to kill the sandbox without the shim.
 const ORDER_FILE: &str = "killed-on-order";
-/// The longest time for a killed process to die. After that it hangs in the kernel.
+/// The longest wait for a killed process to die. A process that takes longer hangs in the kernel.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The content of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SandboxRecord {
     pid: u32,
-    /// The process's start time in the kernel's count, and the machine's boot. Together they tell it from a later process of
-    /// the same id.
+    /// The process's start time in the kernel's count, and the machine's boot. Together they distinguish it from a
+    /// later process with the same id.
     started: Option<u64>,
     boot: Option<String>,
     pub(super) ends: Ends,
@@ -38,7 +38,7 @@ pub(crate) struct SandboxRecord {
 pub(crate) enum Ends {
     /// A namespace dies with its first process.
     WithItsFirst,
-    /// A keeper ends what it keeps, and then itself.
+    /// A keeper ends the processes that it keeps, and then itself.
     WhenAsked,
 }
 
@@ -59,7 +59,7 @@ impl SandboxRecord {
 
     pub(super) fn write(&self, run_dir: &Path) -> io::Result<()> {
         let path = path_in(run_dir);
-        // An earlier order does not count for this sandbox.
+        // An earlier order does not apply to this sandbox.
         forget_order(run_dir)?;
         replace_file(&path, &serde_json::to_vec(self)?, Durable::No)
     }
@@ -73,7 +73,7 @@ impl SandboxRecord {
         }
     }
 
-    /// Ends the processes that a dead keeper left, and returns when they are dead. The result is true if any lived.
+    /// Ends the processes that a dead keeper left, and waits until they are dead. Returns true if any was alive.
     pub(super) fn end_kept(&self) -> io::Result<bool> {
         match (self.ends, self.started) {
             (Ends::WhenAsked, Some(started)) if self.boot == boot_id() => {
@@ -95,12 +95,12 @@ pub(crate) fn forget_sandbox(run_dir: &Path) {
     forget_order(run_dir).ok();
 }
 
-/// Notes for the shim that a user ordered the kill of its sandbox.
+/// Records for the shim that a user ordered the kill of its sandbox.
 pub(super) fn note_order(run_dir: &Path) -> io::Result<()> {
     std::fs::write(run_dir.join(ORDER_FILE), "")
 }
 
-/// Tells whether a command killed the sandbox without the shim.
+/// Returns whether a command killed the sandbox without the shim.
 pub(crate) fn was_killed_on_order(run_dir: &Path) -> bool {
     run_dir.join(ORDER_FILE).exists()
 }
@@ -116,7 +116,7 @@ pub(crate) fn has_sandbox(run_dir: &Path) -> bool {
     path_in(run_dir).exists()
 }
 
-/// Ends the sandbox of a run without its shim, and returns when it is dead. The result is true if any process lived.
+/// Ends the sandbox of a run without its shim, and waits until it is dead. Returns true if any process was alive.
 pub(crate) fn end_sandbox(run_dir: &Path) -> io::Result<bool> {
     let Some(record) = SandboxRecord::read(run_dir)? else { return Ok(false) };
     let had_first = end_first(&record)?;
@@ -146,8 +146,8 @@ pub(super) fn wake(shim: &LockHolder) {
     }
 }
 
-/// Opens the process of this id, then asks `is_meant` whether it is the right one. After the opening, the id cannot change its
-/// owner.
+/// Opens the process with this id, then calls `is_it` to check that it is the right one. Once opened, the handle cannot
+/// refer to another process.
 pub(super) fn living(pid: u32, is_it: impl FnOnce() -> bool) -> Option<OwnedFd> {
     let process = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()?;
     is_it().then_some(process)
@@ -181,7 +181,7 @@ mod tests {
             SandboxRecord { boot: Some("another start".to_owned()), ..record.clone() },
             SandboxRecord { started: None, ..record.clone() },
         ];
-        assert!(!end_sandbox(directory.path()).unwrap(), "nothing was written down");
+        assert!(!end_sandbox(directory.path()).unwrap(), "there is no record");
         for other in others {
             other.write(directory.path()).unwrap();
             assert!(!end_sandbox(directory.path()).unwrap(), "{other:?}");
@@ -190,7 +190,7 @@ mod tests {
         record.write(directory.path()).unwrap();
         assert!(end_sandbox(directory.path()).unwrap());
         assert!(!child.wait().unwrap().success());
-        assert!(!end_sandbox(directory.path()).unwrap(), "it is dead already");
+        assert!(!end_sandbox(directory.path()).unwrap(), "it is already dead");
         forget_sandbox(directory.path());
         assert!(!has_sandbox(directory.path()));
     }

@@ -21,7 +21,7 @@ impl UnconfinedPlan {
         &self.program
     }
 
-    /// The command line. It has no secret, because every user can read it.
+    /// The command line. It has no secrets, because every user can read it.
     pub(crate) fn keeper_arguments(&self) -> Vec<OsString> {
         let pid = std::process::id().to_string();
         let own = self.program.clone().into_os_string();

@@ -26,11 +26,12 @@ pub(crate) fn supervision(shim: &LockHolder) -> Supervision {
     }
 }
 
-/// Kills the sandbox of a run whose shim does not answer, and returns when it is dead. Then it continues a stopped shim, which
-/// finds its sandbox dead and the note of the order, and ends the run as cancelled. The result is true if the sandbox lived.
+/// Kills the sandbox of a run whose shim does not answer, and waits until it is dead. Then it continues a stopped shim,
+/// which finds its sandbox dead and the recorded order, and ends the run as cancelled. Returns true if the sandbox was
+/// alive.
 pub(crate) fn kill_without_shim(run: &RunDirectory, shim: &LockHolder) -> io::Result<bool> {
     if record::has_sandbox(run.path()) {
-        // Before the kill, because a running shim sees the end at once.
+        // Record the order before the kill, because a running shim sees the sandbox's end at once.
         record::note_order(run.path())?;
     }
     let killed = record::end_sandbox(run.path())?;

@@ -1,5 +1,5 @@
-//! Reads the state of a session from Cursor's store after a run: its root, its pending tool calls, and whether it can be
-//! resumed.
+//! Reads the state of a session from Cursor's store after a run: its root, its pending tool calls, and whether it can
+//! be resumed.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use cursor_stores::chat::{Depth, PendingMessages, PendingToolCall, resume_point}
 use run_protocol::{Checkpoint, PendingTool, Resumable};
 use uuid::Uuid;
 
-/// More calls than any model makes in one step.
+/// No model makes more calls in one step.
 const MOST_PENDING: usize = 32;
 
-/// Reads `store.db` and returns the session's checkpoint. It never fails: an unreadable store is not resumable. It blocks for
+/// Reads `store.db` and returns the session's checkpoint. Never fails: an unreadable store is not resumable. Blocks for
 /// at most twenty seconds, even for a hostile store.
 pub(crate) fn checkpoint(store_db: &Path, session: Uuid) -> Checkpoint {
     let (root, state, resumable) = match resume_point(store_db, None, Depth::Whole) {

@@ -19,7 +19,7 @@ use super::*;
 
 const SESSION: Uuid = Uuid::from_u128(0x6f1d_9c3e_5a52_4f0b_9a1e_2b7c_8d9e_0f11);
 
-/// A home with a session in it, written by the simulated agent.
+/// A home with a session that the simulated agent wrote.
 struct Home {
     directory: TempDir,
 }
@@ -68,7 +68,7 @@ impl Home {
         checkpoint(&self.store_db(), SESSION)
     }
 
-    /// Replaces `what` by `with` in the file, like a bad disk or a hostile program.
+    /// Replaces `what` with `with` in the file, like a bad disk or a hostile program.
     fn damage(&self, what: &[u8], with: &[u8]) {
         assert_eq!(what.len(), with.len());
         let mut bytes = fs::read(self.store_db()).unwrap();
@@ -122,7 +122,7 @@ fn a_finished_session_is_resumable_and_counted() {
         Checkpoint {
             session: SESSION.to_string(),
             root: checkpoint.root.clone(),
-            // System and machine, then each turn: prompt, step, tool, answer.
+            // Two messages about the system and the machine, then four for each turn: prompt, step, tool, answer.
             messages: 2 + 2 * 4,
             turns: 2,
             pending: Vec::new(),
@@ -144,7 +144,7 @@ fn an_agent_killed_in_the_middle_of_its_tools_leaves_them_pending() {
         call("", json!([1, 2])),
     ];
     store.model_step(None, None, &calls).unwrap();
-    // The writer still has it open, so everything new is in the log, as after a SIGKILL.
+    // The writer still has the store open, so all new data is in the write-ahead log, as after a SIGKILL.
     let checkpoint = home.checkpoint();
     let pending: Vec<_> =
         checkpoint.pending.iter().map(|call| (call.tool.as_str(), call.subject.as_str())).collect();

@@ -1,4 +1,4 @@
-//! Files of version 1, as a binary of version 0.1.0 wrote them. They must stay readable.
+//! Version 1 files, as Caretaker 0.1.0 wrote them. Every later version must read them.
 
 use format_fixtures::{Layout, check};
 

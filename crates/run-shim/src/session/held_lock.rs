@@ -1,6 +1,7 @@
 //! Kernel locks that name their holder: one writer per session, one live agent per workspace.
 //!
-//! The kernel's lock decides, and it dies with its holder. The file's content only names the holder, for people.
+//! The kernel's lock decides, and the kernel releases it when its holder dies. The file's content only names the
+//! holder, for people.
 
 use std::fs;
 use std::io;
@@ -20,7 +21,7 @@ pub(crate) struct Holder {
     pub(crate) run: RunId,
     pub(crate) pid: u32,
     pub(crate) since_ms: u64,
-    /// How often the lock has been taken. It tells a stale holder from the present one.
+    /// How often the lock has been taken. It distinguishes a stale holder from the present one.
     #[serde(default)]
     pub(crate) generation: u64,
     /// The workspace, for locks on one.
@@ -32,7 +33,7 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// The holders that may need a clean-up, oldest first: those before it, and this one.
+    /// The holders that may need a clean-up, oldest first: the earlier holders, then this one.
     pub(crate) fn may_have_left(&self) -> impl Iterator<Item = RunId> {
         let before = self.uncleaned.iter().copied().filter(|run| *run != self.run);
         before.chain([self.run])
@@ -44,7 +45,7 @@ impl Holder {
 pub(crate) struct HeldLock {
     lock: KernelLock,
     path: PathBuf,
-    /// The note in the file: the holder, and how often the lock has been taken, this time included.
+    /// The note in the file: the holder, and how often the lock has been taken, including this time.
     note: Holder,
     /// The earlier holders that may need a clean-up.
     pub(crate) previous: Option<Holder>,
@@ -58,7 +59,7 @@ pub(crate) enum LockError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Says whether to wait for a held lock.
+/// Whether to wait for a held lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
     FailAtOnce,
@@ -66,7 +67,7 @@ pub(crate) enum Patience {
 }
 
 impl HeldLock {
-    /// Takes the lock. With [`Patience::Wait`] it blocks its thread until the holder releases it.
+    /// Takes the lock. With [`Patience::Wait`], blocks its thread until the holder releases it.
     pub(crate) fn acquire(
         path: &Path,
         holder: &Holder,
@@ -93,7 +94,7 @@ impl HeldLock {
         }
     }
 
-    /// As [`Self::give_back`], with another list of runs that need a clean-up.
+    /// Like [`Self::give_back`], but with another list of runs that need a clean-up.
     fn give_back_to(mut self, uncleaned: Vec<RunId>) -> io::Result<()> {
         self.previous.iter_mut().for_each(|previous| previous.uncleaned.clone_from(&uncleaned));
         self.give_back()
@@ -104,7 +105,7 @@ impl HeldLock {
         &self.note.uncleaned
     }
 
-    /// Notes that the clean-up after earlier holders is done.
+    /// Records that the clean-up after earlier holders is done.
     pub(crate) fn note_clean(&mut self) -> io::Result<()> {
         self.note.uncleaned.clear();
         self.lock.set_note(&self.note)
@@ -114,13 +115,14 @@ impl HeldLock {
         &self.path
     }
 
-    /// How often the lock has been taken, this time included.
+    /// How often the lock has been taken, including this time.
     pub(crate) fn generation(&self) -> u64 {
         self.note.generation
     }
 
-    /// Tells whether the lock still protects anything. It does not if its file was deleted or replaced, because other runs then
-    /// lock another file. It does not either if another run has or had it since. If in doubt, the lock counts as lost.
+    /// Returns whether the lock still protects anything. It does not if its file was deleted or replaced, because other
+    /// runs then lock another file. Nor does it if another run has or had it since. If in doubt, the lock counts as
+    /// lost.
     pub(crate) fn is_current(&self) -> bool {
         self.check_current().unwrap_or(false)
     }
@@ -132,7 +134,7 @@ impl HeldLock {
         match self.lock.own_note::<Holder>()? {
             Some(note) if note == self.note => Ok(true),
             Some(note) if note.generation >= self.note.generation => Ok(false),
-            // This run has the lock, so a process without the lock wrote into its file, such as a restored backup. The
+            // This run has the lock, so a process without the lock wrote into its file, for example from a backup. The
             // generation must not go back.
             _ => self.lock.set_note(&self.note).map(|()| true),
         }
@@ -151,7 +153,8 @@ impl HeldLock {
 fn uncleaned(previous: &Option<Holder>, next: &Holder) -> Vec<RunId> {
     let previous = previous.iter().filter(|_| next.path.is_some());
     let mut runs: Vec<RunId> = previous.flat_map(Holder::may_have_left).collect();
-    // The note has a limit. The runs beyond it died one after the other, before they could do anything.
+    // The note has room for a limited number of runs. So many can only pile up if each died before it could do
+    // anything, so drop the oldest.
     runs.drain(..runs.len().saturating_sub(MOST_UNCLEANED));
     runs
 }
@@ -223,7 +226,7 @@ impl WorkspaceLocks<'_> {
             if lock.extension().is_none_or(|extension| extension != "lock") {
                 continue;
             }
-            // The most expensive check comes last.
+            // The most expensive check is last.
             let left = KernelLock::note::<Holder>(&lock).ok().flatten();
             let left = left.is_some_and(|last| last.may_have_left().any(&has_left));
             if left && !KernelLock::is_held(&lock).unwrap_or(true) {
@@ -233,9 +236,9 @@ impl WorkspaceLocks<'_> {
         Ok(found)
     }
 
-    /// Takes a lock for the clean-up after its earlier holders, and returns their number. It holds the registry meanwhile, so
-    /// that a starting run waits instead of being refused. `None` if another run has the lock, or a process of a dead run
-    /// lives.
+    /// Takes a lock for the clean-up after its earlier holders, and returns their number. Holds the registry meanwhile,
+    /// so that a starting run waits instead of being refused. `None` if another run has the lock, or a process of a
+    /// dead run lives.
     pub(crate) fn clean<E>(
         &self,
         lock: &Path,

@@ -89,7 +89,7 @@ fn who_dies_before_it_cleaned_up_hands_on_what_it_had_to_clean_up_after() {
     let (first, second, third) = (in_workspace(), in_workspace(), in_workspace());
     assert_eq!(take(&first).uncleaned(), []);
     assert_eq!(take(&second).uncleaned(), [first.run]);
-    // The same run, started again.
+    // The same run starts again.
     assert_eq!(take(&second).uncleaned(), [first.run, second.run]);
     let mut lock = take(&third);
     assert_eq!(lock.uncleaned(), [first.run, second.run]);
@@ -103,7 +103,7 @@ fn who_dies_before_it_cleaned_up_hands_on_what_it_had_to_clean_up_after() {
     let last = in_workspace();
     drop(take(&last));
     let lock = take(&first);
-    assert_eq!(lock.uncleaned().len(), MOST_UNCLEANED, "the note stays one that can be read");
+    assert_eq!(lock.uncleaned().len(), MOST_UNCLEANED, "the note stays short enough to read");
     assert_eq!(lock.uncleaned().last(), Some(&last.run));
 }
 

@@ -1,8 +1,8 @@
 //! Checks that a run still has its session, before the run appends to its journal.
 //!
-//! No process can take a kernel lock from its holder. But the lock's file may be deleted, moved with the state directory,
-//! replaced by a backup, or given to another holder by a network file system that lost its server. Then another run may have
-//! the session, and this run is stale.
+//! No process can take a kernel lock from its holder. But the lock's file may be deleted, moved with the state
+//! directory, replaced by a backup, or given to another holder by a network file system that lost its server. Then
+//! another run may have the session, and this run is stale.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 use crate::session::held_lock::HeldLock;
 
-/// The lease, and its state when the run certainly had it. A `stat` shows whether it may have changed since.
+/// The lease, and the stamp of its file when the run certainly had it. A `stat` shows whether it may have changed
+/// since.
 #[derive(Debug)]
 pub(crate) struct LeaseWatch {
     lease: Arc<HeldLock>,
     seen: Option<Stamp>,
 }
 
-/// Differs if the file was replaced or written.
+/// A fingerprint that differs if a process replaced the file or wrote to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     identity: (u64, u64),
@@ -32,9 +33,9 @@ impl LeaseWatch {
         Self { lease, seen: None }
     }
 
-    /// Tells whether the run still has the session.
+    /// Returns whether the run still has the session.
     pub(crate) fn is_ours(&mut self) -> bool {
-        // First the stamp, then the look: the next call notices a change in between.
+        // First the stamp, then the check: the next call notices a change in between.
         let stamp = Stamp::of(self.lease.path());
         if stamp.is_some() && stamp == self.seen {
             return true;

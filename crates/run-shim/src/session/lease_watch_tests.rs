@@ -70,7 +70,7 @@ fn a_lease_whose_file_was_deleted_moved_or_replaced_is_lost() {
         assert!(watch.is_ours());
         change(&scene);
         assert!(!watch.is_ours());
-        assert!(!watch.is_ours(), "what is lost stays lost");
+        assert!(!watch.is_ours(), "a lost lease stays lost");
     }
 }
 
@@ -82,7 +82,7 @@ fn a_lease_that_was_taken_since_is_lost_although_its_file_is_the_same() {
     let later = Holder { run: RunId::generate(), generation: 2, ..scene.holder.clone() };
     scene.overwrite(&later);
     assert!(!watch.is_ours());
-    assert_eq!(scene.note(), later, "the other's note is not ours to change");
+    assert_eq!(scene.note(), later, "this run must not change the other run's note");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn an_older_note_that_was_copied_into_the_file_is_put_right() {
     assert!(watch.is_ours());
     scene.overwrite(&old);
     assert!(watch.is_ours(), "the lock is still ours");
-    assert_eq!(scene.note(), ours, "and the generation does not fall back");
+    assert_eq!(scene.note(), ours, "the generation does not go back");
     fs::write(scene.lease(), "").unwrap();
     assert!(watch.is_ours());
     assert_eq!(scene.note(), ours);

@@ -43,7 +43,7 @@ pub(crate) struct Taken {
     workspace: HeldLock,
 }
 
-/// The reason why a run cannot have its locks. The message names the holder.
+/// Why a run cannot take its locks. The message names the holder.
 #[derive(Debug)]
 pub(crate) enum LockRefusal {
     Session {
@@ -155,7 +155,7 @@ impl RunLocks {
         self.held = Some(taken);
     }
 
-    /// How often runs have taken the session's lease, this run included.
+    /// How often runs have taken the session's lease, including this run.
     pub(crate) fn generation(&self) -> u64 {
         self.held.as_ref().map_or(0, |held| held.lease.generation())
     }
@@ -165,12 +165,13 @@ impl RunLocks {
         self.held.as_ref().map(|held| Arc::clone(&held.lease))
     }
 
-    /// Tells whether the run still has the lease. If not, it must not write to the session.
+    /// Returns whether the run still has the lease. If not, it must not write to the session.
     pub(crate) fn is_current(&self) -> bool {
         self.held.as_ref().is_some_and(|held| held.lease.is_current())
     }
 
-    /// Removes the files of a new session whose run does not happen. A minted session stays, because the user may try again.
+    /// Removes the files of a new session whose run will not start. A minted session stays, because the user may try
+    /// again.
     pub(crate) fn forget_new_session(&self) {
         if self.wanted.session_start == SessionStart::New
             && !self.wanted.is_minted
@@ -180,7 +181,7 @@ impl RunLocks {
         }
     }
 
-    /// Cleans up after dead runs in this workspace. If a process of theirs still lives, it releases the locks.
+    /// Cleans up after dead runs in this workspace. If one of their processes still lives, releases the locks.
     pub(crate) fn clean_up_after_the_dead(
         &mut self,
         state: &StateRoot,
@@ -213,8 +214,8 @@ fn clean_up(lock: &mut HeldLock, state: &StateRoot, socket_root: &Path) -> Resul
 }
 
 impl Wanted {
-    /// Takes both locks. It holds neither while it waits for the other. Otherwise another run that finds this run's name in the
-    /// workspace's lock would think that this run died.
+    /// Takes both locks, and holds neither while it waits for the other. Otherwise another run that finds this run's
+    /// name in the workspace's lock would think that this run died.
     fn take(&self, patience: Patience) -> Result<Taken, LockRefusal> {
         loop {
             match self.take_at_once(patience) {
@@ -270,7 +271,7 @@ pub struct WorkspaceHold {
     _lock: HeldLock,
 }
 
-/// The reason why a workspace's lock cannot be taken.
+/// Why a workspace's lock cannot be taken.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct WorkspaceBusy(LockRefusal);
@@ -346,7 +347,7 @@ pub fn clean_up_after_the_dead(state: &StateRoot, socket_root: &Path) -> usize {
     n_dead
 }
 
-/// Removes the places of sessions that no run has, which killed processes left.
+/// Removes directories that killed processes left, if no run holds the session.
 fn sweep_tool_counts(state: &StateRoot) {
     let places = std::fs::read_dir(state.tool_counts()).into_iter().flatten().flatten();
     for place in places {
@@ -366,7 +367,7 @@ fn make_dir(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Two sessions, or runs of them, in one workspace.
+    /// A workspace for sessions and their runs.
     struct Place {
         root: tempfile::TempDir,
     }
@@ -437,7 +438,7 @@ mod tests {
         let waiting = place.wanted("b");
         let run = waiting.holder.run;
         let waiter = std::thread::spawn(move || waiting.take(Patience::Wait).map(|_| ()));
-        // In turns with the waiter, which may be looking just now.
+        // Wait here too, because the waiter may hold the workspace for a moment.
         let other = place.wanted("c");
         let taken = other.take(Patience::Wait).unwrap();
         assert_ne!(previous(&taken), Some(run), "it lives");

@@ -9,7 +9,7 @@ use run_journal::StateRoot;
 use run_protocol::MintedSession;
 use uuid::Uuid;
 
-/// The longest record: a path and an id.
+/// The longest record. It has a path and an id.
 const LONGEST: u64 = 64 * 1024;
 
 /// Makes a session for a workspace, and records it.

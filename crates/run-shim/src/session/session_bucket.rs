@@ -1,8 +1,9 @@
 //! Shows the agent its own session, and hides the other sessions of the workspace.
 //!
-//! Cursor keeps all sessions of a workspace in one directory, the bucket. An agent also makes the stores of its sub-agents
-//! there. So the bucket inside is a directory of Caretaker, and the sandbox mounts the session's own directory in it. After
-//! the agent's death, the shim moves the other stores to the user's bucket, if they are plain stores:
+//! Cursor keeps all sessions of a workspace in one directory, the bucket. An agent also creates the stores of its
+//! sub-agents there. So inside the sandbox, the bucket is one of Caretaker's own directories, with the session's own
+//! directory mounted in it. After the agent's death, the shim moves the other stores to the user's bucket, if they are
+//! plain stores:
 //!
 //! ```text
 //!   <state>/sessions/<id>/chats/   <id>/      empty: the user's <bucket>/<id> is mounted on it
@@ -11,8 +12,8 @@
 //!   <state>/sessions/<id>/children  the names of the moved stores; the agent cannot write it
 //! ```
 //!
-//! **Invariant:** the agent cannot read or write another session of the workspace. Only plain files that it made reach the
-//! user's bucket.
+//! **Invariant:** the agent cannot read or write another session of the workspace. Only plain files that it made reach
+//! the user's bucket.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -27,7 +28,7 @@ use rustix::io::Errno;
 
 /// The most children to show, newest first. Each is a mount, and mounts cost time.
 const MOST_CHILDREN: usize = 16;
-/// The most files of a store. Real ones have three or four.
+/// The most files in a store. Real stores have three or four.
 const MOST_FILES: usize = 64;
 /// The longest name of a session that the shim moves.
 const LONGEST_NAME: usize = 128;
@@ -37,15 +38,15 @@ const LONGEST_NAME: usize = 128;
 pub(crate) struct SessionBucket {
     /// Caretaker's directory. It becomes the bucket inside.
     private: PathBuf,
-    /// The names of this session's children. An empty directory in the bucket proves nothing, because any program inside can
-    /// make one.
+    /// The names of this session's children. An empty directory in the bucket proves nothing, because any program
+    /// inside can make one.
     record: PathBuf,
     /// The user's own bucket.
     on_host: PathBuf,
     session: OsString,
 }
 
-/// The reason why the shim does not move a store to the user's bucket.
+/// Why the shim does not move a store to the user's bucket.
 #[derive(Debug, thiserror::Error)]
 enum NotAdopted {
     #[error("it is not a store: it has more than plain files")]
@@ -88,8 +89,8 @@ impl SessionBucket {
         Ok(())
     }
 
-    /// Moves the stores that the agent made beside its session, and removes the session's directory if it is empty. The agent
-    /// must be dead.
+    /// Moves the stores that the agent made next to its session, and removes the session's directory if it is empty.
+    /// The agent must be dead.
     pub(crate) fn settle(&self) {
         for name in names_in(&self.private) {
             if name == self.session || is_empty(&self.private.join(&name)) {
@@ -98,7 +99,7 @@ impl SessionBucket {
             match self.adopt(&name) {
                 Ok(()) => tracing::info!(?name, "moved a session that the agent made"),
                 Err(error) => {
-                    tracing::warn!(?name, %error, "did not move what the agent made beside its session");
+                    tracing::warn!(?name, %error, "did not move a directory that the agent made next to its session");
                 }
             }
         }
@@ -108,7 +109,7 @@ impl SessionBucket {
         }
     }
 
-    /// The sessions that the agent made beside this one in earlier runs, newest first.
+    /// The sessions that the agent made next to this one in earlier runs, newest first.
     fn children(&self) -> Vec<OsString> {
         let recorded = fs::read_to_string(&self.record).unwrap_or_default();
         let mut children: Vec<(SystemTime, OsString)> = recorded
@@ -146,7 +147,7 @@ impl SessionBucket {
         Ok(writeln!(record, "{}", name.display())?)
     }
 
-    /// Copies to another file system. First under a temporary name, so that no reader sees half of it.
+    /// Copies to another file system, first under a temporary name, so that no reader sees half of it.
     fn copy(&self, files: &[OsString], made: &Path, place: &Path) -> Result<(), NotAdopted> {
         let beside = self.on_host.join(format!(".caretaker-{}", std::process::id()));
         DirBuilder::new().mode(0o700).create(&beside)?;
@@ -173,7 +174,7 @@ fn rename_to_free(from: &Path, to: &Path) -> Result<(), NotAdopted> {
     }
 }
 
-/// Tells whether a name can only be a session's.
+/// Returns whether a name can only be a session's.
 fn is_plain_name(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -190,7 +191,7 @@ fn is_empty(directory: &Path) -> bool {
     is_directory && fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// Returns the files of a directory. `None` if it is not a directory, or has anything but plain files.
+/// Returns the files of a directory. `None` if it is not a directory, or contains anything but plain files.
 fn plain_files_in(directory: &Path) -> io::Result<Option<Vec<OsString>>> {
     if !fs::symlink_metadata(directory)?.is_dir() {
         return Ok(None);

@@ -24,15 +24,15 @@ use crate::session::checkpoint::pending_tools;
 use crate::session::session_record::read_session_record;
 use crate::session::write_lease::has_no_writer;
 
-/// The interval of looks at the store until the agent has written its first root. Most looks are a `stat`.
+/// The interval between two checks of the store until the agent has written its first root. Most checks are a `stat`.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// The agent writes one root after the other, and the pointer may step back for a moment. So one look is not enough.
+/// The agent writes one root after the other, and the pointer may step back for a moment. So one check is not enough.
 const LOOKS: usize = 2;
-/// The time for other processes to close a store after the agent's death.
+/// How long other processes may take to close a store after the agent's death.
 const SETTLING: Duration = Duration::from_secs(5);
 const SETTLE_LOOK: Duration = Duration::from_millis(20);
 
-/// The reason why the shim does not resume a session.
+/// Why the shim does not resume a session.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResumeRefusal {
     #[error("the session cannot be resumed: {0}")]
@@ -48,8 +48,8 @@ pub(crate) fn store_db_of(spec: &RunSpec) -> Option<PathBuf> {
     Some(chats.join(spec.session.to_string()).join("store.db"))
 }
 
-/// Returns the point at which a run would resume a session, or the reason why it cannot. Admission calls this before it
-/// makes a run, and the shim again under the lease. `record` is the session's record. [`Depth::Glance`] does not search for
+/// Returns the point at which a run would resume a session, or why it cannot. Admission calls this before it makes a
+/// run, and the shim again under the lease. `record` is the session's record. [`Depth::Glance`] does not search for
 /// other processes.
 pub fn look_at_session(
     record: Option<&SessionRecord>,
@@ -90,9 +90,9 @@ pub(crate) fn look_before(
     }
     let store_db = store_db.ok_or(ResumeRefusal::Store(NotResumable::NoStore))?;
     let record = read_session_record(state, &spec.session);
-    // Admission chose the run to continue without the lease, so another process may have chosen the same. A run is in the
-    // record once it is about to start its agent. The record may name an older run than `continued`, if `continued` died
-    // early. The ids of runs are in the order of their creation.
+    // Admission chose the run to continue without the lease, so another process may have chosen the same run. The
+    // record names a run once it is about to start its agent. The record may name an older run than `continued`, if
+    // `continued` died early. Run ids sort by creation time.
     if let (Some(continued), Some(record)) = (spec.continues, &record)
         && record.run > continued
     {
@@ -113,8 +113,8 @@ pub(crate) fn resuming(point: &ResumePoint) -> RunEvent {
     }
 }
 
-/// Watches for the first root that the agent writes, and sends a message if it does not continue the conversation. For a new
-/// session it sends nothing.
+/// Watches for the first root that the agent writes, and sends a message if it does not continue the conversation. For
+/// a new session it sends nothing.
 pub(crate) fn watch(store_db: &Path, before: Option<&ResumePoint>) -> mpsc::Receiver<()> {
     let (sender, receiver) = mpsc::channel(1);
     if let Some(before) = before.cloned() {
@@ -123,7 +123,7 @@ pub(crate) fn watch(store_db: &Path, before: Option<&ResumePoint>) -> mpsc::Rece
             if has_forgotten(store_db, before, &sender).await {
                 sender.send(()).await.ok();
             }
-            // The receiver would take a closed channel for a message.
+            // The receiver would treat a closed channel as a message.
             sender.closed().await;
         });
     }
@@ -186,16 +186,16 @@ fn look(store_db: &Path, before: &ResumePoint) -> Sight {
 #[derive(Debug)]
 pub(crate) enum Recollection {
     Continued,
-    /// The event if the pointer was put back, or the reason why not.
+    /// The event if the shim put the pointer back, or why it could not.
     Forgotten(Result<RunEvent, String>),
-    /// The agent answered, but the store has nothing of it. The agent continued another conversation.
+    /// The agent answered, but the store does not have the answer. The agent continued another conversation.
     Elsewhere,
     /// The store is unreadable now.
     Destroyed(String),
 }
 
-/// Checks whether the store continues the conversation, and puts its pointer back if not. The agent is dead, and the caller
-/// holds the lease.
+/// Checks whether the store continues the conversation, and puts its pointer back if not. The agent is dead, and the
+/// caller holds the lease.
 pub(crate) fn check_after(
     store_db: &Path,
     before: &ResumePoint,

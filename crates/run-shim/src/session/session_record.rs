@@ -22,7 +22,7 @@ pub struct SessionHolder {
     pub since_ms: u64,
 }
 
-/// Returns the run that has the session's lease, if one has.
+/// Returns the run that has the session's lease, if any.
 pub fn session_holder(state: &StateRoot, session: &Uuid) -> io::Result<Option<SessionHolder>> {
     let holder = HeldLock::holder_of(&state.session_lease(session))?;
     Ok(holder.map(|holder| SessionHolder {
@@ -39,8 +39,8 @@ pub fn read_session_record(state: &StateRoot, session: &Uuid) -> Option<SessionR
     (record.session == *session).then_some(record)
 }
 
-/// Updates the record after a deliberate change of the store. Does nothing without a record. The caller holds the session's
-/// lease.
+/// Updates the record after a deliberate change to the store. Does nothing without a record. The caller holds the
+/// session's lease.
 pub fn renew_session_record(state: &StateRoot, session: &Uuid, store_db: &Path) -> io::Result<()> {
     let Some(mut record) = read_session_record(state, session) else { return Ok(()) };
     record.checkpoint = Some(checkpoint::checkpoint(store_db, *session));
@@ -48,8 +48,8 @@ pub fn renew_session_record(state: &StateRoot, session: &Uuid, store_db: &Path) 
     replace(state, &record)
 }
 
-/// Records the run that has the session, and its checkpoint if it was just read. If the store lost its root, the record keeps
-/// the earlier checkpoint, so that a later resume notices the loss.
+/// Records the run that has the session, and its checkpoint if it was just read. If the store lost its root, the record
+/// keeps the earlier checkpoint, so that a later resume notices the loss.
 pub(crate) fn write(
     state: &StateRoot,
     spec: &RunSpec,
@@ -71,7 +71,7 @@ pub(crate) fn write(
     replace(state, &record)
 }
 
-/// Records the user's changes of the session's MCP servers. The caller holds the session's lease.
+/// Records the user's changes to the session's MCP servers. The caller holds the session's lease.
 pub(crate) fn write_choice(state: &StateRoot, session: &Uuid, mcp: McpChoice) -> io::Result<()> {
     let record = read_session_record(state, session).ok_or(io::ErrorKind::NotFound)?;
     replace(state, &SessionRecord { mcp, at: now_ms(), ..record })

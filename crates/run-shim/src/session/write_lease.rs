@@ -1,7 +1,7 @@
-//! Tells whether a process has a store open for writing. The kernel grants a read lease only if no process has.
+//! Checks whether a process has a store open for writing. The kernel grants a read lease only if none has.
 //!
-//! The alternative is a scan of all processes. When many runs end together, each shim would scan all the others. No safe crate
-//! offers leases.
+//! The alternative is a scan of all processes. When many runs end together, each shim would scan all the others. No
+//! safe crate offers leases.
 
 #![expect(unsafe_code, reason = "leases, which no safe crate offers")]
 
@@ -17,7 +17,7 @@ use nix::libc;
 const F_SETSIG: libc::c_int = 10;
 
 /// True if certainly no process in any namespace has the store or its log open for writing. False if one has, or if the
-/// kernel does not say.
+/// kernel cannot tell.
 ///
 /// Call it only while this process has no connection to the store, because closing the file drops SQLite's locks.
 pub(crate) fn has_no_writer(store_db: &Path) -> bool {
@@ -28,14 +28,15 @@ pub(crate) fn has_no_writer(store_db: &Path) -> bool {
     })
 }
 
-/// Takes a lease and returns it. A process that opens the file for writing at this moment waits for it.
+/// Takes a lease and gives it back. A process that opens the file for writing at this moment waits for that.
 fn grants_lease(file: &File) -> bool {
     let fd = file.as_raw_fd();
     let control = |what: libc::c_int, value: libc::c_int| {
         // SAFETY: all of these take a number and no pointer, and the descriptor is open for as long as the file is.
         unsafe { libc::fcntl(fd, what, value) == 0 }
     };
-    // The kernel sends a signal when another process waits. The default one would kill the shim; the shim ignores this one.
+    // The kernel sends a signal when another process waits. The default signal would kill the shim; the shim ignores
+    // SIGURG.
     let is_granted = control(F_SETSIG, libc::SIGURG) && control(libc::F_SETLEASE, libc::F_RDLCK);
     if is_granted {
         control(libc::F_SETLEASE, libc::F_UNLCK);

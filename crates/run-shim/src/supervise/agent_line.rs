@@ -1,4 +1,4 @@
-//! Translates a line of the agent into a sign for the state machine.
+//! Translates an agent's line into a sign for the state machine.
 
 use agent_stream::{AssistantForm, EventKind, ShellArgs, StreamLine};
 use run_protocol::RunSpec;
@@ -6,7 +6,7 @@ use run_protocol::RunSpec;
 use crate::supervise::run_state::AgentSign;
 use crate::supervise::token_count::all_tokens;
 
-/// The longest name or id to keep. An agent's name may be as long as a line.
+/// The longest name or id to keep. A name from the agent may be as long as a line.
 const LONGEST_NAME: usize = 256;
 
 /// The session and workspace that the agent's first line must name.
@@ -102,6 +102,6 @@ mod tests {
             panic!("not a call that began and ended")
         };
         assert!(call_id.len() == LONGEST_NAME && name.len() <= LONGEST_NAME);
-        assert_eq!(call_id, completed, "the end of a call is still known by its id");
+        assert_eq!(call_id, completed, "the shortened id still matches the end to its call");
     }
 }

@@ -1,7 +1,7 @@
 //! Phase one: the shim claims the run. From here on no other process writes its journal, its session or its workspace.
 //!
 //! ```text
-//!   open   directory, run lock, journal, sockets          the starter hears of a failure
+//!   open   directory, run lock, journal, sockets          the starter learns of a failure
 //!   take   locks ─► clean up after dead runs ─► the session's state ─► messages to deliver
 //! ```
 
@@ -42,7 +42,7 @@ pub(crate) struct Claim {
     pub(crate) locks: RunLocks,
     sockets: Sockets,
     _run_lock: RunLock,
-    /// True once the starter has got its report.
+    /// True once the starter has its report.
     has_reported: bool,
 }
 
@@ -130,7 +130,7 @@ impl Claim {
         }
     }
 
-    /// Takes the messages that are the run's prompt. It does not deliver a message twice.
+    /// Takes the messages that form the run's prompt. Does not deliver a message twice.
     fn take_messages(&mut self) -> Result<(), NotBegun> {
         if self.spec.delivers.is_empty() {
             return Ok(());
@@ -157,7 +157,7 @@ impl Claim {
         !std::mem::replace(&mut self.has_reported, true)
     }
 
-    /// Refuses the run. The starter hears of it, or the journal, if the starter already has its report.
+    /// Refuses the run. The starter gets the reason, or the journal, if the starter already has its report.
     pub(crate) fn refuse(&self, error: ShimError) -> NotBegun {
         if self.has_reported {
             return error.ended();
@@ -193,8 +193,8 @@ fn open_directory(run_dir: &Path) -> Result<(RunDirectory, StateRoot), ShimError
     Ok((directory, state_root))
 }
 
-/// Interrupts the run on SIGTERM and SIGINT. They come from a shutdown, or from a user who ends the shim directly. The user
-/// can resume the session later.
+/// Interrupts the run on SIGTERM and SIGINT. They come from a shutdown, or from a user who ends the shim directly. The
+/// user can resume the session later.
 async fn stop_on_signals(orders: mpsc::Sender<Order>) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))

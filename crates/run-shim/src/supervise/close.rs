@@ -88,13 +88,14 @@ async fn judge(record: &mut RunRecord, claim: &Claim, driven: Driven, store_db: 
     RunEvent::Ended { outcome, why, exit_code, duration_ms, stderr_tail }
 }
 
-/// The result of a look at the session's store.
+/// The result of examining the session's store.
 struct Looked {
     recollection: Recollection,
     checkpoint: Checkpoint,
 }
 
-/// Examines the store on another thread. A hostile store may take a while, and clients still get their answers meanwhile.
+/// Examines the store on another thread. A hostile store may take a while, and clients must get their answers
+/// meanwhile.
 async fn look(
     store_db: &Path,
     session: Uuid,

@@ -1,5 +1,5 @@
-//! Phase four: the agent runs. The shim waits for exactly one thing, [`RunState`](super::run_state::RunState) decides, the shim
-//! acts.
+//! Phase four: the agent runs. The shim waits for exactly one thing, lets [`RunState`](super::run_state::RunState)
+//! decide, and acts.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -42,9 +42,9 @@ pub(crate) struct Driven {
     pub(crate) ending: Ending,
     pub(crate) exit_code: Option<i32>,
     pub(crate) stderr_tail: String,
-    /// The tokens that the run used, if the agent said so.
+    /// The tokens that the run used, if the agent reported them.
     pub(crate) tokens: Option<u64>,
-    /// True if the agent was released.
+    /// True if the shim released the agent.
     pub(crate) has_run: bool,
 }
 
@@ -55,7 +55,7 @@ impl Driven {
     }
 }
 
-/// Runs the agent until its end. After this, nothing of the sandbox is left.
+/// Runs the agent until it ends. After this, nothing of the sandbox is left.
 pub(crate) async fn drive(
     supervisor: &mut Supervisor,
     sandbox: Sandbox,
@@ -73,7 +73,7 @@ pub(crate) struct RecordLimits {
     account: DiskAccount,
     journal_bytes: u64,
     disk_bytes: u64,
-    /// True once a limit was reported. After that the run ends.
+    /// True once the shim has reported a limit. After that the run ends.
     is_told: bool,
 }
 
@@ -157,7 +157,7 @@ enum Happened {
 }
 
 impl<'a> Drive<'a> {
-    /// Starts everything that works beside an agent: its prompt, its network, the watches over it.
+    /// Starts the tasks that run next to an agent: its prompt, its network, the watches.
     fn begin(
         supervisor: &'a mut Supervisor,
         mut sandbox: Sandbox,
@@ -216,8 +216,8 @@ impl<'a> Drive<'a> {
                 self.supervisor.look(Some(&mut self.sandbox.process));
                 continue;
             };
-            // After a stop of the shim, the clock wakes it before the pipes do. So it checks the pipes before the clock
-            // decides.
+            // After the shim itself was stopped, the clock wakes it before the pipes do. So check the pipes before the
+            // clock decides.
             if matches!(happened, Happened::Deadline)
                 && self.output.stdout_open
                 && self.has_output()
@@ -229,13 +229,13 @@ impl<'a> Drive<'a> {
             // Phase two: decide, then act.
             let batch = self.take_in(happened).await;
             self.decide(batch).await;
-            // The tasks that bring orders get a turn after each batch, even if the agent prints without end.
+            // Let the tasks that receive orders run after each batch, even if the agent prints without end.
             tokio::task::yield_now().await;
         }
     }
 
-    /// Orders come first, so that the user can stop an agent that prints without end. Output comes before the process's end,
-    /// so that the shim reads all of it. `None` if nothing happened for a while.
+    /// Orders come first, so that the user can stop an agent that prints without end. Output comes before the process's
+    /// end, so that the shim reads all of it. `None` if nothing happened for a while.
     async fn wait(&mut self, deadline: Option<Instant>) -> Option<Happened> {
         let (output, sandbox) = (&mut self.output, &mut self.sandbox);
         Some(tokio::select! {
@@ -306,7 +306,7 @@ impl<'a> Drive<'a> {
             self.step(Input::Tick);
         }
         self.flush();
-        // It never reaches the process's end either.
+        // With constant output, the wait never reaches the process's end either.
         if self.output.alive {
             self.sandbox.process.end_if_unheld();
         }
@@ -354,9 +354,9 @@ impl<'a> Drive<'a> {
         self.output.alive = false;
         self.exit_code = self.sandbox.process.exit_code().await;
         let exit_code = self.exit_code;
-        // The kernel may have killed the agent before the shim heard of the limit.
+        // The kernel may have killed the agent before the shim learned of the limit.
         let exceeded = self.sandbox.limits.as_ref().and_then(|limits| limits.look(exit_code));
-        // A user may have killed the sandbox without the shim. That order comes first.
+        // A user may have killed the sandbox without the shim. That order takes precedence.
         let order = was_killed_on_order(self.run_dir).then_some(Input::Stop(StopManner::Now));
         let exited = Input::Exited { exit_code };
         order.into_iter().chain(exceeded.map(Input::HadExceeded)).chain([exited]).collect()
@@ -388,7 +388,7 @@ impl<'a> Drive<'a> {
         drop(answer.send(done));
     }
 
-    /// Notes the time in which the shim did not run. It does not count as the agent's silence.
+    /// Records how long the shim did not run. That time does not count as the agent's silence.
     fn note_absence(&mut self) {
         if let Some(ms) = self.presence.absent_ms() {
             tracing::warn!(ms, "the supervisor did not run");
@@ -396,7 +396,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Tells whether the kernel has output to read, even if the runtime does not know it yet.
+    /// Returns whether the kernel has output to read, even if the runtime does not know it yet.
     fn has_output(&self) -> bool {
         let mut fds = [PollFd::new(&self.sandbox.stdout, PollFlags::IN)];
         poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n_ready| n_ready > 0)
@@ -469,7 +469,7 @@ impl Output {
 
 fn add_sign(inputs: &mut Vec<Input>, sign: AgentSign) {
     let input = Input::Agent(sign);
-    // Many ordinary lines are one sign of life.
+    // Ordinary lines in a row count as one sign of life.
     if input != Input::Agent(AgentSign::Other) || inputs.last() != Some(&input) {
         inputs.push(input);
     }

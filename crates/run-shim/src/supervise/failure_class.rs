@@ -1,4 +1,4 @@
-//! Finds the kind of a failure in the agent's stderr and exit code. It never uses stdout.
+//! Finds the kind of a failure from the agent's stderr and exit code, never from stdout.
 //!
 //! ```text
 //!   stderr ──► lines ──► without colours, stack frames, mirrored JSON ──► the last line that names a cause
@@ -10,12 +10,12 @@ use run_protocol::FailureClass;
 
 use stderr_lines::{one_line, telling_lines};
 
-/// The longest quotation. After a refused model, the agent lists ten kilobytes of others.
+/// The longest quotation. When the agent refuses a model, it lists ten kilobytes of other models.
 const MOST_QUOTED_CHARS: usize = 200;
 
-/// Finds the kind of failure. A signal, or an exit code for a signal, counts before any text.
+/// Finds the kind of failure. A signal, or an exit code for a signal, takes precedence over any text.
 pub(crate) fn classify(stderr: &str, exit_code: Option<i32>, signal: Option<i32>) -> FailureClass {
-    // Node catches SIGINT and SIGTERM and exits with 128 and the signal's number, as a shell and bwrap do for a child.
+    // Node catches SIGINT and SIGTERM and exits with 128 plus the signal's number, like a shell and bwrap for a child.
     let is_signal_code = exit_code.is_some_and(|code| (129..=159).contains(&code));
     if signal.is_some() || is_signal_code {
         return FailureClass::Killed;
@@ -63,8 +63,8 @@ pub(crate) fn sentence(class: FailureClass, stderr: &str) -> String {
     }
 }
 
-/// Finds the last line that names a cause. Notices of a reconnection count only if there is no other cause, because most
-/// reconnections succeed.
+/// Finds the last line that names a cause. Notices of a reconnection count only if there is no other cause, because
+/// most reconnections succeed.
 fn cause(stderr: &str) -> Option<(FailureClass, String)> {
     let named = telling_lines(stderr).find_map(|line| Some((class_of(&line)?, line)));
     named.or_else(|| {
@@ -155,7 +155,7 @@ fn class_of(line: &str) -> Option<FailureClass> {
     if has("session id") && has("already in use") {
         return Some(FailureClass::SessionInUse);
     }
-    // An agent cannot claim an id that is not a UUID either, but no agent holds it.
+    // The agent prints this for an id that is not a UUID too, but then no other agent holds the session.
     if has("failed to claim persistent session") {
         return Some(if has("must be a uuid") {
             FailureClass::Other
@@ -166,7 +166,7 @@ fn class_of(line: &str) -> Option<FailureClass> {
     let named = PHRASES.iter().find(|(_, phrases)| phrases.iter().any(|phrase| has(phrase)));
     match named {
         Some((class, _)) => Some(*class),
-        // The code in brackets says more than the error's name: a refused argument is not a lost connection.
+        // The code in brackets is more precise than the error's name: a refused argument is not a lost connection.
         None if has("connecterror") && !has_status_code(line) => Some(FailureClass::Network),
         None => None,
     }
@@ -180,7 +180,7 @@ fn is_out_of_memory(line: &str) -> bool {
     has_phrase(line, "heap out of memory") || has_phrase(line, "out of memory")
 }
 
-/// Tells whether a line has a code of the agent's RPC protocol, such as `[invalid_argument]`.
+/// Returns whether a line has an RPC status code of the agent, such as `[invalid_argument]`.
 fn has_status_code(line: &str) -> bool {
     let codes = line.split('[').skip(1).filter_map(|rest| rest.split_once(']'));
     codes.into_iter().any(|(code, _)| {

@@ -1,12 +1,14 @@
-//! Phase three: the shim starts the sandbox, holds it at the gate, verifies it, applies its limits, and releases the agent.
+//! Phase three: the shim starts the sandbox, holds it at the gate, verifies it, applies its limits, and releases the
+//! agent.
 //!
 //! ```text
 //!   orders, wall clock ─┐
 //!   start ─► verify ─► confine ─► workspace saved ─► release
-//!   └─ the journal records at once what ends the run here, and the run ends after the current step ─┘
+//!   └─ the journal records at once why the run ends here, and the run ends after the current step ──┘
 //! ```
 //!
-//! The shim interrupts no step, because it could not tell half a sandbox from a whole one. Each step has its own deadline.
+//! The shim interrupts no step, because it could not tell half a sandbox from a whole one. Each step has its own
+//! deadline.
 //!
 //! **Invariant:** if an order ends the run before the release, the agent never runs.
 
@@ -25,10 +27,10 @@ use crate::supervise::prepare::InPlace;
 use crate::supervise::run_state::{Ending, Input};
 use crate::supervise::supervisor::Supervisor;
 
-/// The helper that enters the sandbox's namespaces, if it could be posted.
+/// The helper that enters the sandbox's namespaces, or why it could not be started.
 type PostedEntryHelper = Result<EntryHelper, EntryError>;
 
-/// The reason why the agent was not released.
+/// Why the shim did not release the agent.
 pub(crate) enum NotLaunched {
     /// An order, a time limit, or a failed journal write ended the run.
     Ended(Ending),
@@ -103,7 +105,7 @@ async fn bring_up(
         held.end().await;
         return Err(error.into());
     }
-    // The disk works while bwrap does. An error here comes again with the first batch, and ends the run then.
+    // The disk works while bwrap sets up the sandbox. If this fails, the first batch fails too and ends the run.
     supervisor.record.begin_sync().ok();
     let confining = verify_and_confine(prepared, &mut held, limits, helper);
     let mounts = supervisor.attend(confining).await;
@@ -129,7 +131,7 @@ async fn verify_and_confine(
     limits: PreparedLimits,
     helper: Option<PostedEntryHelper>,
 ) -> Result<u32, LaunchError> {
-    // These three examine the sandbox at the same time. None waits for another.
+    // These three examine the sandbox at the same time. None of them waits for another.
     let entering = enter(helper, held, prepared.network_mode() == NetworkMode::Allowlist);
     let moving = held.begin_to_confine(limits);
     let (mounts, made, limits) = tokio::join!(
@@ -151,7 +153,7 @@ async fn timed<T>(what: &str, work: impl Future<Output = T>) -> T {
     done
 }
 
-/// Records the release of the agent, if it may be released. Without the record there is no release.
+/// Records the agent's release, if it is allowed. Without the record there is no release.
 fn decide_on_release(
     supervisor: &mut Supervisor,
     prepared: &Prepared,
@@ -179,7 +181,8 @@ fn decide_on_release(
     Ok(supervisor.go_on()?)
 }
 
-/// Lets the helper work inside the sandbox's namespaces. It enters the network only if the shim is the agent's way out.
+/// Lets the helper work inside the sandbox's namespaces. It enters the network only if the agent reaches its hosts
+/// through the shim.
 fn enter(
     helper: Option<PostedEntryHelper>,
     held: &HeldSandbox,
@@ -190,7 +193,7 @@ fn enter(
         let Some((helper, namespaces)) = work else { return Ok(Made::default()) };
         let entering = async { helper?.enter(namespaces?).await };
         match entering.await {
-            // Without its network, a run lacks something it needs. Without the rest, the shim only watches it less closely.
+            // A run needs its network. Without the rest, the shim only watches it less closely.
             Err(error) if !goes_by_us => {
                 tracing::warn!(%error, "the sandbox could not be entered");
                 Ok(Made::default())

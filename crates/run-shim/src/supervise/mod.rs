@@ -8,8 +8,8 @@
 //!   close     take back the run's files, judge the session                     ─► `ended`, and the journal is closed
 //! ```
 //!
-//! A run that fails in `claim` or `prepare` is refused and leaves nothing behind, unless its starter already knows that it
-//! waits. After "ready" the journal has everything, and every run reaches `close`.
+//! A run that fails in `claim` or `prepare` is refused and leaves nothing behind, unless its starter already knows that
+//! it waits. After "ready", the journal records everything, and every run reaches `close`.
 
 mod agent_line;
 mod claim;
@@ -40,7 +40,7 @@ use prepare::InPlace;
 use refusal::{NotBegun, ShimError, ShimRefusal};
 use supervisor::Supervisor;
 
-/// The room of a channel to the supervisor. Only a flood needs more, and then it waits.
+/// The capacity of a channel to the supervisor. Only a flood needs more, and then the senders wait.
 const QUEUE: usize = 64;
 
 /// The whole life of a shim: `caretaker shim <run directory>`.
@@ -49,10 +49,10 @@ pub fn shim_main(run_dir: &Path) -> ProcessExit {
     close_fds::set_fds_cloexec(3, &[]);
     // A closing terminal ends its session, so the shim leaves it. This fails only if the shim already leads a session.
     nix::unistd::setsid().ok();
-    // The starter may have blocked signals, and the shim inherits that. It would then miss a shutdown.
+    // The starter may have blocked signals, and the shim inherits the mask. It would then miss a shutdown.
     nix::sys::signal::SigSet::all().thread_unblock().ok();
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0).ok();
-    // Before any code that could start a thread.
+    // This must come before any code that could start a thread.
     let stand_by = StandBy::post();
     let environment = Environment::of_process();
     shim_log::start();
@@ -63,7 +63,7 @@ pub fn shim_main(run_dir: &Path) -> ProcessExit {
         .map_err(ShimError::Runtime)
         .and_then(|runtime| {
             let outcome = runtime.block_on(supervise_guarded(run_dir, &environment, stand_by));
-            // A thread may still wait for a lock that the shim no longer needs.
+            // A thread may still be waiting for a lock that the shim no longer needs.
             runtime.shutdown_background();
             outcome
         });
@@ -83,7 +83,7 @@ pub fn shim_main(run_dir: &Path) -> ProcessExit {
 struct Environment {
     /// The agent's secrets.
     secrets: Vec<(String, String)>,
-    /// The machine's own proxy, which may have a password in it. Admission has checked it.
+    /// The machine's own proxy, which may contain a password. Admission has checked it.
     proxy: Option<String>,
 }
 

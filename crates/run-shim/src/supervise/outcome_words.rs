@@ -7,7 +7,7 @@ use crate::session::session_memory::Recollection;
 use crate::supervise::failure_class;
 use crate::supervise::run_state::Ending;
 
-/// Returns the outcome. If the state machine did not decide it, exit code and stderr do.
+/// Returns the outcome. If the state machine did not decide it, the exit code and stderr do.
 pub(crate) fn outcome_of(ending: Ending, stderr: &str) -> RunOutcome {
     match ending {
         Ending::Decided(outcome) => outcome,
@@ -114,11 +114,11 @@ fn seconds(ms: u64) -> String {
     }
 }
 
-/// Added to the reason if the run has a limit of tokens and the agent did not report them.
+/// Added to the reason if the run has a token limit and the agent did not report its tokens.
 pub(crate) const UNCOUNTED: &str =
     "; the agent did not report its tokens, so they could not be compared with `--max-tokens`";
 
-/// Tells whether the agent gave a result without an error.
+/// Returns whether the agent gave a result without an error.
 pub(crate) fn has_answered(outcome: &RunOutcome) -> bool {
     matches!(
         outcome,
@@ -128,7 +128,7 @@ pub(crate) fn has_answered(outcome: &RunOutcome) -> bool {
 
 const FORGOTTEN: &str = "the agent began an empty conversation instead of continuing this one";
 
-/// Returns the reason if the conversation was not continued.
+/// Returns the reason if the agent did not continue the conversation.
 pub(crate) fn lost_memory(recollection: &Recollection) -> Option<String> {
     Some(match recollection {
         Recollection::Continued => return None,

@@ -1,4 +1,5 @@
-//! Phase two: the shim prepares the files and limits of the agent's sandbox, and tells the starter that the run is ready.
+//! Phase two: the shim prepares the files and limits of the agent's sandbox, and tells the starter that the run is
+//! ready.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -34,13 +35,13 @@ pub(crate) struct InPlace {
     pub(crate) mcp: Option<JoinHandle<Infallible>>,
     /// The machine's own proxy.
     pub(crate) proxy: Option<String>,
-    /// Records durably that this run has the session. It takes as long as the disk does.
+    /// The task that durably records that this run has the session. It takes as long as the disk needs.
     noting: Option<JoinHandle<()>>,
 }
 
 impl InPlace {
-    /// Waits until the record says that this run has the session. That must be true before the agent's release, and before
-    /// the next write to the record.
+    /// Waits until the record says that this run has the session. The agent's release and the next write to the record
+    /// must come after that.
     pub(crate) async fn session_is_noted(&mut self) {
         if let Some(noting) = self.noting.take() {
             noting.await.ok();
@@ -75,13 +76,13 @@ pub(crate) async fn prepare(
     Ok((in_place, limits))
 }
 
-/// Makes the files and the limits at the same time. If one fails, it removes the other.
+/// Prepares the files and the limits at the same time. If one fails, removes the other.
 async fn put_in_place(
     claim: &Claim,
     environment: &Environment,
 ) -> Result<(Prepared, PreparedLimits), ShimError> {
     let Claim { run, state_root, spec, .. } = claim;
-    // In the background, because control groups are slow to make.
+    // In the background, because making control groups is slow.
     let (run_id, resources) = (spec.run.to_string(), spec.resources);
     let limits = tokio::task::spawn_blocking(move || PreparedLimits::prepare(&run_id, resources));
     let prepared = Prepared::new(run, state_root, spec, &environment.secrets);
@@ -109,7 +110,8 @@ fn write_down(
 ) -> Result<(), ShimError> {
     let record = &mut supervisor.record;
     if claim.spec.queue.is_some() {
-        // Durable before the agent starts, so that a queued run starts only once, even after a power failure.
+        // The journal is durable before the agent starts, so that a queued run starts only once, even after a power
+        // failure.
         record.event(&RunEvent::Attempt { number: 1 });
         record.sync().map_err(unusable)?;
     }
@@ -124,8 +126,8 @@ fn write_down(
     Ok(())
 }
 
-/// Records that this run has the session, then tells the starter that the run is ready. It works on another thread while the
-/// sandbox starts.
+/// Records that this run has the session, then tells the starter that the run is ready. It works on another thread
+/// while the sandbox starts.
 fn note_session(claim: &mut Claim) -> JoinHandle<()> {
     let (state_root, spec) = (claim.state_root.clone(), claim.spec.clone());
     let (generation, is_unreported) = (claim.locks.generation(), claim.is_to_report());

@@ -9,7 +9,7 @@ use crate::supervise::supervisor::look_after;
 /// Shorter delays are normal on a busy machine.
 const NOTICED: Duration = Duration::from_millis(100);
 
-/// Knows when the shim should run next, and so how long it did not: stopped, frozen, or without a processor.
+/// Knows when the shim should run next, and so how long it was stopped, frozen, or without a processor.
 pub(crate) struct Presence {
     expected: Instant,
 }
@@ -19,7 +19,7 @@ impl Presence {
         Self { expected: Instant::now() + look_after(None) }
     }
 
-    /// Notes that the shim now waits until the deadline, or until the next check if that is earlier.
+    /// Records that the shim now waits until the deadline, or until the next check if that is earlier.
     pub(crate) fn expect_until(&mut self, deadline: Option<Instant>) {
         let now = Instant::now();
         let look = now + look_after(deadline);

@@ -5,7 +5,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 
-/// Writes in a task of its own, because a prompt longer than the pipe waits until the agent reads it.
+/// Runs as its own task, because writing a prompt longer than the pipe waits until the agent reads it.
 pub(crate) async fn send(prompt: Vec<u8>, mut stdin: ChildStdin, events: mpsc::Sender<RunEvent>) {
     // An agent that ends early does not read its prompt. Its exit says more than this error.
     if stdin.write_all(&prompt).await.is_ok() && stdin.shutdown().await.is_ok() {

@@ -1,4 +1,4 @@
-//! The reasons why a run did not reach its sandbox, as a refusal for its starter or as an end in its journal.
+//! Why a run did not reach its sandbox: a refusal for its starter, or the end of its journal.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::preparation::error::PrepareError;
 use crate::session::locks::LockRefusal;
 use crate::session::session_memory::ResumeRefusal;
 
-/// The reason why the shim refused a run.
+/// Why the shim refused a run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ShimError {
     #[error("the runtime could not be started")]
@@ -29,7 +29,7 @@ pub(crate) enum ShimError {
     Prepare(#[from] PrepareError),
 }
 
-/// The reason why a run ends in `claim` or `prepare`.
+/// Why a run ends in `claim` or `prepare`.
 pub(crate) enum NotBegun {
     /// The starter gets the reason, and nothing of the run is left.
     Refused(ShimError),
@@ -63,12 +63,12 @@ impl ShimError {
         ShimRefusal { exit_code, message: with_causes(self), hint }
     }
 
-    /// Tells whether a new session has not begun.
+    /// True if a new session did not begin.
     pub(crate) fn leaves_session_unbegun(&self) -> bool {
         matches!(self, Self::Locked(_) | Self::Prepare(_))
     }
 
-    /// The end for the journal of a run that has waited.
+    /// The end for the journal of a run that waited.
     pub(crate) fn ended(&self) -> NotBegun {
         let (outcome, why) = match self {
             Self::Locked(refusal) => (RunOutcome::SandboxFailed, refusal.to_string()),

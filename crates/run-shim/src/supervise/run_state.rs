@@ -9,9 +9,9 @@
 //!       └──────────────► Stopping: INT ─► TERM ─► KILL of the namespace
 //! ```
 //!
-//! The verdict is fixed once: by `result`, else by the reason for the stop, else by the process's exit.
-//! Silence is not a hang. There are different limits for silence without an open tool, with an open tool, and after a final
-//! answer without a result.
+//! The machine fixes the verdict once: by `result`, else by the reason for the stop, else by the process's exit.
+//! Silence is not a hang. There are different limits for silence without an open tool, with an open tool, and after a
+//! final answer without a result.
 
 use run_protocol::{
     BytesPath, LimitKind, NoResult, RunEvent, RunLimits, RunOutcome, SignalName, StopManner,
@@ -24,10 +24,10 @@ use crate::supervise::token_count::TokenCount;
 mod deadlines;
 mod exchange;
 
-/// Milliseconds on a clock that only goes forward.
+/// Milliseconds on a monotonic clock.
 pub(crate) type Moment = u64;
 
-/// The most open tools that the machine tells apart.
+/// The most open tool calls that the machine tracks.
 const MOST_OPEN_TOOLS: usize = 256;
 
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ pub(crate) struct RunState {
 enum Phase {
     Starting,
     Running(Activity),
-    /// The agent gave its result. Until then, its process may end by itself.
+    /// The agent gave its result. Until the deadline, its process may end by itself.
     Finishing {
         until: Option<Moment>,
     },
@@ -57,7 +57,7 @@ enum Phase {
     },
     /// The shim killed the namespace. The kernel ends it.
     Killed,
-    /// The process is gone. Until then, the rest of its output may come.
+    /// The process is gone. Until the deadline, the rest of its output may arrive.
     Draining {
         until: Moment,
         exit_code: Option<i32>,
@@ -109,7 +109,7 @@ impl RunState {
         self.n_tool_calls
     }
 
-    /// The tokens that the agent used, once it has said so.
+    /// The tokens that the agent used, once it has reported them.
     pub(crate) fn tokens(&self) -> Option<u64> {
         self.tokens.total()
     }
@@ -265,8 +265,8 @@ impl RunState {
         }
     }
 
-    /// Checks the limit of tokens. The agent reports them only at the end of the turn, so there is nothing left to stop. The
-    /// outcome says so, once.
+    /// Checks the token limit. The agent reports its tokens only at the end of the turn, so there is nothing left to
+    /// stop. Only the outcome changes, once.
     fn judge_tokens(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         let is_of_the_agent =
             matches!(self.verdict, Some(RunOutcome::Succeeded | RunOutcome::AgentError));
@@ -317,7 +317,7 @@ impl RunState {
         effects.push(Effect::End(self.ending(exit_code)));
     }
 
-    /// The ending of the run if it is over now.
+    /// The run's ending, if the run is over now.
     pub(crate) fn ending(&self, exit_code: Option<i32>) -> Ending {
         match self.verdict.clone() {
             Some(outcome) => Ending::Decided(outcome),
@@ -333,7 +333,7 @@ impl RunState {
                 self.verdict.get_or_insert(RunOutcome::Cancelled);
                 self.climb_from_int(StopReason::Cancelled, now, effects);
             }
-            // A second request means now. So does a request before there is an agent to signal.
+            // A second request kills at once. So does a request before there is an agent to signal.
             (StopManner::Now, _)
             | (StopManner::Ladder, Phase::Stopping { .. } | Phase::Starting) => {
                 self.verdict.get_or_insert(RunOutcome::Cancelled);
@@ -368,7 +368,7 @@ impl RunState {
         }
     }
 
-    /// Kills a run that does not continue its conversation, or whose session belongs to another run. This verdict replaces
+    /// Kills a run that does not continue its conversation, or whose session another run took. This verdict replaces
     /// any other. The agent gets no time to write to the store.
     fn session_lost(&mut self, outcome: RunOutcome, reason: StopReason, effects: &mut Vec<Effect>) {
         if matches!(self.phase, Phase::Ended) {

@@ -20,7 +20,7 @@ fn limits() -> RunLimits {
     }
 }
 
-/// A run whose agent said its first line at moment 0.
+/// A run whose agent printed its first line at moment 0.
 fn running() -> RunState {
     let (state, _) = RunState::new(limits(), 0).step(Input::Released, 0);
     let (state, effects) =
@@ -154,7 +154,7 @@ fn suspending_climbs_the_ladder_once_however_often_it_is_asked() {
     assert_eq!(signals(&happened), [(30, "term"), (60, "sandbox")]);
     check_end(state, Some(137), Ending::Decided(RunOutcome::Suspended));
 
-    // A later result counts, and an earlier result stays.
+    // A later result decides the outcome, and an earlier result stays.
     let (state, _) = running().step(Input::Suspend, 10);
     let (state, _) =
         state.step(Input::Agent(AgentSign::Result { is_error: false, tokens: None }), 11);
@@ -410,7 +410,7 @@ fn a_run_whose_protection_is_gone_is_killed_at_once_and_says_what_was_lost() {
             Effect::KillSandbox,
         ]
     );
-    // One loss is often followed by others.
+    // More losses often follow the first.
     let (state, effects) = state.step(lost(), 11);
     assert_eq!(effects, []);
     let (state, _) = state.step(Input::StdoutClosed, 12);

@@ -33,9 +33,9 @@ pub(crate) struct Supervisor {
     pub(crate) state: RunState,
     pub(crate) record: RunRecord,
     pub(crate) orders: mpsc::Receiver<Order>,
-    /// Changes of the agent's servers that the user asked for before the release.
+    /// Changes to the agent's servers that the user asked for before the release.
     pub(crate) changes: Vec<AskedChange>,
-    /// The run's ending, once it has one.
+    /// The run's ending, once it is known.
     pub(crate) ending: Option<Ending>,
     began: Instant,
     /// True if the run must end before its agent is released.
@@ -143,16 +143,17 @@ impl Supervisor {
     }
 
     fn cannot_append(&mut self, error: &AppendError, agent: Agent<'_>) {
-        tracing::error!(%error, "nothing more is appended to the journal");
+        tracing::error!(%error, "cannot append to the journal any more");
         if self.record.break_off(error) {
             self.step(error.as_input(), agent);
-            // The reserve exists for this event. If it fails too, the run still ends.
+            // The journal's reserve exists for this event. If this write fails too, the run still ends.
             self.record.flush().ok();
         }
     }
 }
 
-/// Before the agent's release. The journal records at once what ends the run, and the run ends after the current step.
+/// For the phases before the agent's release. The journal records at once why the run ends, and the run ends after the
+/// current step.
 impl Supervisor {
     /// Waits for work that must not be interrupted, and handles orders meanwhile.
     pub(crate) async fn attend<T>(&mut self, work: impl Future<Output = T>) -> T {
@@ -220,7 +221,7 @@ impl Supervisor {
         self.flush(None);
     }
 
-    /// Returns the ending of a run that must not go on.
+    /// Fails with the ending of a run that must not go on.
     pub(crate) fn go_on(&self) -> Result<(), Ending> {
         match self.is_called_off {
             true => Err(self.state.ending(None)),

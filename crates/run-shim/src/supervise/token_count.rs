@@ -32,7 +32,7 @@ impl TokenCount {
     }
 }
 
-/// Adds up the kinds of tokens. Without input and output tokens there is no sum.
+/// Adds up all kinds of tokens. `None` unless both input and output tokens are known.
 pub(crate) fn all_tokens(usage: &Usage) -> Option<u64> {
     let cached = [usage.cache_read_tokens, usage.cache_write_tokens].into_iter().flatten();
     let sum = usage.input_tokens?.saturating_add(usage.output_tokens?);

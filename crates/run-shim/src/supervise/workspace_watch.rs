@@ -17,13 +17,13 @@ use workspace_history::{
 
 use crate::limits::DiskAccount;
 
-/// The most files of a workspace that the shim saves.
+/// The shim saves at most this many files of a workspace.
 const MOST_FILES: usize = 200_000;
-/// The most paths in the event that the snapshot does not cover.
+/// The event names at most this many paths that the snapshot does not cover.
 const MOST_LEFT_OUT: usize = 10;
-/// The time to examine ignored directories at the end of a run.
+/// The time limit for examining ignored directories at the end of a run.
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
-/// The time for a look without a snapshot before a run.
+/// The time limit for examining a workspace without saving it.
 const LONGEST_GLANCE: Duration = Duration::from_secs(2);
 
 /// The most checkpoints that an agent may ask for in one run.
@@ -141,7 +141,7 @@ impl Marker {
         std::thread::spawn(move || {
             let event = marker.watched.mark(number, label, &marker.account);
             marker.marks().is_busy = false;
-            // If the run is over by now, the event is not needed.
+            // If the run is already over, no one needs the event.
             marker.events.blocking_send(event).ok();
         });
         Ok(number)
@@ -210,7 +210,8 @@ impl Watched {
         }
     }
 
-    /// Examines the workspace without saving contents. For a workspace that is too large, there is no comparison later.
+    /// Examines the workspace without saving contents. If the workspace is too large, the audit has nothing to compare
+    /// with.
     fn glance(&self, name: &SnapshotName) -> Option<Snapshot> {
         let limits =
             Limits { most_files: MOST_FILES, most_new_bytes: u64::MAX, within: LONGEST_GLANCE };
@@ -243,7 +244,7 @@ impl Watched {
         let name = SnapshotName::after(self.run);
         let after = match (&self.saving, &before.commit) {
             (Some(saving), Some(_)) => {
-                // With the rules from before the run, so that it also finds what the run hid from git.
+                // Use the ignore rules from before the run, to find files that the run hid from git.
                 self.history.save(&name, Scope::LookAs(before), &[], limits_of(saving))
             }
             _ => {

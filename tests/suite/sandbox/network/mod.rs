@@ -103,7 +103,7 @@ fn every_client_reaches_what_is_on_the_list_and_nothing_else() {
 
     for (trap, what) in [
         ("loop", "127.0.0.1: it is this machine itself"),
-        ("meta", "169.254.169.254: it is on the local link"),
+        ("meta", "169.254.169.254: it is a link-local address"),
         ("lan", "10.1.2.3: it is in a private network"),
         ("own", "203.0.113.1: it is an address of this machine"),
     ] {

@@ -1,7 +1,7 @@
-//! A control group of one run: a directory of the kernel. The shim removes it at the run's end.
+//! A run's control group: a directory in the kernel's file system. The shim removes it at the run's end.
 //!
-//! The shim that made it holds a lock on the directory while it lives. If another shim can lock it, its owner is dead, and that
-//! shim removes it.
+//! The shim that made it holds a lock on the directory while it lives. If another shim can lock it, its owner is dead,
+//! and that shim removes it.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
-/// The beginning of the name of every group of Caretaker.
+/// The name of every Caretaker group begins with this.
 const PREFIX: &str = "caretaker-";
-/// Dead processes may take a moment to leave their group.
+/// The most attempts to remove a group. Dead processes may take a moment to leave it.
 const REMOVALS: u32 = 400;
 const BETWEEN_REMOVALS: Duration = Duration::from_millis(5);
 
@@ -56,7 +56,7 @@ impl CgroupDirectory {
         std::fs::read_to_string(self.path.join(file))
     }
 
-    /// Moves processes into the group. It skips those that are already in it, and those that are gone.
+    /// Moves processes into the group. Skips those that are already in it, and those that are gone.
     pub(in crate::limits) fn add(&self, pids: &[u32]) -> io::Result<()> {
         let within = self.read("cgroup.procs")?;
         let within: HashSet<&str> = within.lines().collect();
@@ -106,7 +106,7 @@ fn lock(path: &Path) -> io::Result<std::os::fd::OwnedFd> {
     Ok(directory)
 }
 
-/// Writes to an existing file of the kernel, in one call.
+/// Writes to an existing kernel file, in one call.
 pub(in crate::limits) fn set(path: &Path, value: &str) -> io::Result<()> {
     File::options().write(true).open(path)?.write_all(value.as_bytes())
 }

@@ -1,11 +1,11 @@
-//! These tests use the kernel's own directories, if this user may make some.
+//! These tests use real control groups, if this user may create them.
 
 use std::process::{Child, Command};
 
 use super::*;
 use crate::limits::cgroups::hierarchy::Hierarchies;
 
-/// A directory in any tree below which this user can make a group. In version 2 that needs no controllers.
+/// A directory in any tree in which this user can create a group. In version 2 that needs no controllers.
 fn somewhere() -> Option<PathBuf> {
     let hierarchies = Hierarchies::of_this_process().unwrap();
     let places = hierarchies.unified.iter().chain(hierarchies.legacy.values());

@@ -87,7 +87,7 @@ impl Mount {
         Some(Self { root, point, is_unified, options })
     }
 
-    /// Returns the directory of a path of `/proc/PID/cgroup` in this mount. `None` if it is outside the mount.
+    /// Returns the directory in this mount for a path from `/proc/PID/cgroup`. `None` if it is outside the mount.
     fn placement(&self, path: &str) -> Option<Placement> {
         let below = Path::new(path).strip_prefix(&self.root).ok()?;
         if below.components().any(|part| !matches!(part, Component::Normal(_))) {
@@ -102,7 +102,7 @@ impl Mount {
     }
 }
 
-/// Decodes `mountinfo`, which writes blanks, tabs, line ends and backslashes as `\040`.
+/// Decodes `mountinfo`, which writes spaces, tabs, line feeds and backslashes like `\040`.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

@@ -38,7 +38,7 @@ fn inside_a_container_only_what_is_mounted_there_counts() {
     let found = Hierarchies::parse("5:memory:/docker/abc/inner\n6:pids:/elsewhere\n", mounts);
     let memory = placement("/sys/fs/cgroup/memory", "/sys/fs/cgroup/memory/inner");
     assert_eq!(found.legacy, BTreeMap::from([("memory".to_owned(), memory)]));
-    // A process that left its cgroup namespace is above its root.
+    // A process outside its cgroup namespace is above the root.
     let mounts = b"30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
     assert_eq!(Hierarchies::parse("0::/../other\n", mounts).unified, None);
 }

@@ -1,7 +1,7 @@
-//! A scope of systemd around the processes of a run. The shim asks for it with systemd's own `busctl`.
+//! A systemd scope around the processes of a run. The shim asks for it with systemd's own `busctl`.
 //!
-//! systemd makes the scope from the sandbox's processes while the gate holds it, so no process of systemd is between the shim
-//! and bubblewrap. The scope ends when it is empty.
+//! systemd puts the sandbox's processes into the scope while the gate holds the sandbox, so no systemd process is
+//! between the shim and bubblewrap. The scope ends when it is empty.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use run_protocol::ResourceLimits;
 
 use super::hierarchy::Hierarchies;
 
-/// This directory exists if systemd runs the machine.
+/// This directory exists if systemd manages the machine.
 const RUNNING: &str = "/run/systemd/system";
 const BUSCTL: [&str; 2] = ["/usr/bin/busctl", "/bin/busctl"];
 /// The time for systemd to move the processes. It answers before it has moved them.
@@ -28,16 +28,16 @@ pub(in crate::limits) struct ScopeMaker {
     mount: PathBuf,
 }
 
-/// Tells whether systemd manages the tree of control groups.
+/// Returns whether systemd manages the tree of control groups.
 pub(in crate::limits) fn systemd_is_running() -> bool {
     Path::new(RUNNING).is_dir()
 }
 
 impl ScopeMaker {
-    /// An error says why systemd cannot be used.
+    /// An error explains why the shim cannot use systemd.
     pub(in crate::limits) fn find(hierarchies: &Hierarchies, id: &str) -> Result<Self, String> {
         if !systemd_is_running() {
-            return Err("systemd does not run this machine".to_owned());
+            return Err("systemd does not manage this machine".to_owned());
         }
         let mount = match &hierarchies.unified {
             Some(placement) if !hierarchies.legacy.contains_key("memory") => {
@@ -53,7 +53,7 @@ impl ScopeMaker {
             false => {
                 let socket = format!("/run/user/{uid}/bus");
                 if !Path::new(&socket).exists() {
-                    return Err(format!("there is no session of systemd at `{socket}`"));
+                    return Err(format!("there is no systemd session at `{socket}`"));
                 }
                 format!("--address=unix:path={socket}")
             }
@@ -61,7 +61,7 @@ impl ScopeMaker {
         Ok(Self { busctl, bus, unit: format!("caretaker-{id}.scope"), mount })
     }
 
-    /// Makes a scope of these processes. Returns its directory once they are in it and the limits are set.
+    /// Makes a scope for these processes. Returns its directory once they are in it and the limits are set.
     pub(in crate::limits) fn make(
         &self,
         pids: &[u32],
@@ -94,7 +94,7 @@ impl ScopeMaker {
         Ok(directory)
     }
 
-    /// Returns the directory of the scope, once the process is in it.
+    /// Returns the directory of the scope, once this process is in it.
     fn directory_of(&self, pid: u32) -> Option<PathBuf> {
         let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
         let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -102,7 +102,7 @@ impl ScopeMaker {
     }
 }
 
-/// The arguments of the call for `busctl`: signature, name, mode, properties, no further units.
+/// The arguments for `busctl`: signature, name, mode, properties, no further units.
 fn call(unit: &str, pids: &[u32], limits: &ResourceLimits) -> Vec<String> {
     let mut properties = vec![
         property("Description", "s", &["A run of caretaker".to_owned()]),
@@ -136,7 +136,7 @@ fn property(name: &str, kind: &str, values: &[String]) -> Vec<String> {
     [name.to_owned(), kind.to_owned()].into_iter().chain(values.iter().cloned()).collect()
 }
 
-/// Checks the limits in the kernel's files, because not every session of systemd has every controller.
+/// Checks the limits in the kernel's files, because not every systemd session has every controller.
 fn check(directory: &Path, limits: &ResourceLimits) -> io::Result<()> {
     for (file, wanted) in [("memory.max", limits.memory_bytes), ("pids.max", limits.processes)] {
         if wanted == 0 {

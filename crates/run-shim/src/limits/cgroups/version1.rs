@@ -1,5 +1,5 @@
-//! Groups in the trees of cgroup v1, one for each controller, below the shim's own groups. So limits on the shim also apply to
-//! its runs. Only root can make them.
+//! Groups in the trees of cgroup v1, one for each controller, below the shim's own groups. So limits on the shim also
+//! apply to its runs. Only root can make them.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use super::hierarchy::Hierarchies;
 use super::version2::CPU_PERIOD_US;
 use crate::limits::Entrance;
 
-/// The value of version 1 for a weight of 100.
+/// Version 1's value for a weight of 100.
 const USUAL_SHARES: u64 = 1024;
 
 /// The groups of a run.
@@ -27,7 +27,7 @@ pub(in crate::limits) struct LegacyGroups {
 }
 
 impl LegacyGroups {
-    /// Makes the groups of a run and sets their limits. An error says why it cannot.
+    /// Makes the groups of a run and sets their limits. An error explains why it cannot.
     pub(in crate::limits) fn create(
         hierarchies: &Hierarchies,
         id: &str,

@@ -1,10 +1,10 @@
-//! A group in the tree of cgroup v2, below a directory that is delegated to the shim.
+//! A group in the cgroup v2 tree, below a directory that is delegated to the shim.
 //!
-//! If systemd manages the tree, other programs may change only units with `Delegate=`, which systemd marks on the directory. For
-//! everything else, systemd makes a scope on request ([`super::scope`]).
+//! If systemd manages the tree, other programs may change only units with `Delegate=`, which systemd marks on the
+//! directory. For everything else, systemd makes a scope on request ([`super::scope`]).
 //!
-//! The kernel allows controllers below a directory only while no process is in the directory itself. So the shim tries its own
-//! directory and then those above it, and takes the first that works.
+//! The kernel allows controllers below a directory only while no process is in the directory itself. So the shim tries
+//! its own directory and then those above it, and takes the first that works.
 
 use std::io;
 use std::path::Path;
@@ -20,7 +20,7 @@ const NEEDED: [&str; 2] = ["memory", "pids"];
 /// The period of the processor quota, in microseconds.
 pub(in crate::limits) const CPU_PERIOD_US: u64 = 100_000;
 
-/// Makes the group of a run and sets its limits. An error says why this is impossible.
+/// Makes the group of a run and sets its limits. An error explains why this is impossible.
 pub(in crate::limits) fn create(
     placement: &Placement,
     is_systemds: bool,
@@ -57,7 +57,8 @@ fn candidates(placement: &Placement) -> impl Iterator<Item = &Path> {
     placement.own.ancestors().take_while(|path| path.starts_with(&placement.mount))
 }
 
-/// Tells whether systemd delegated a directory. It delegates the directories of its user managers to them, not to the shim.
+/// Returns whether systemd delegated a directory. It delegates the directories of its user managers to them, not to the
+/// shim.
 fn is_delegated(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let says_so = |attribute: &str| {
@@ -98,7 +99,7 @@ fn create_below(
 }
 
 fn cannot_be_had(controller: &str) -> io::Error {
-    io::Error::other(format!("the controller `{controller}` cannot be had there"))
+    io::Error::other(format!("the controller `{controller}` is not available there"))
 }
 
 fn controllers_of(group: &CgroupDirectory) -> io::Result<Vec<String>> {

@@ -1,4 +1,4 @@
-//! These tests need no kernel to see where a group is made. The suite tests what the kernel does with it.
+//! These tests use plain directories to check where the shim makes a group. The suite tests the kernel's part.
 
 use std::path::PathBuf;
 
@@ -68,7 +68,7 @@ fn limits_are_written_in_the_words_of_version_2() {
     let said = files.map(|file| group.read(file).unwrap());
     assert_eq!(said, ["1073741824", "0", "1", "64", "50", "150000 100000"]);
     assert_eq!(held, LIMITS);
-    // Here the files stay. In the kernel's tree they go with the directory.
+    // These files are real. In the kernel's tree they disappear with the directory.
     for file in files {
         std::fs::remove_file(group.path().join(file)).unwrap();
     }

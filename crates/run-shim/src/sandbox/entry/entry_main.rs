@@ -1,7 +1,8 @@
 //! The entry helper's work inside the sandbox.
 //!
-//! bubblewrap still sets up the sandbox meanwhile. The loopback may not be up yet, and only bubblewrap may bring it up: it
-//! fails if the address already exists. The helper can bind a socket to an address that does not exist yet.
+//! bubblewrap is still setting up the sandbox at this time. The loopback may not be up yet, and only bubblewrap may
+//! bring it up, because bubblewrap fails if the address already exists. The helper can bind a socket to an address that
+//! does not exist yet.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,8 +17,8 @@ use super::handing_over::{DOORS, HERE, IPC, NETWORK, SEGMENTS, hand_over, receiv
 use super::owning_namespace::owning_user_namespace;
 use crate::network::open_doors;
 
-/// The kernel's limits per user namespace, and the part that a sandbox may use. A process that uses all of a limit takes it
-/// from every other program of the same user.
+/// The kernel's limits per user namespace, and the part that a sandbox may use. A process that uses all of a limit
+/// takes it from every other program of the same user.
 const SHARES: [(&str, &str, u64); 2] = [
     ("/proc/sys/fs/inotify/max_user_instances", "/proc/sys/user/max_inotify_instances", 4),
     ("/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches", 2),
@@ -62,7 +63,8 @@ fn work(ipc: Option<&OwnedFd>, network: Option<&OwnedFd>) -> Result<Made, Compla
     };
     let owner = owning_user_namespace(some)
         .map_err(failed("the owner of the sandbox's namespaces cannot be found"))?;
-    let is_own = is_our_own(owner.as_fd()).map_err(failed("our own namespace is not known"))?;
+    let is_own =
+        is_our_own(owner.as_fd()).map_err(failed("cannot find the helper's own namespace"))?;
     if !is_own {
         let shares = shares();
         move_into_link_name_space(owner.as_fd(), Some(LinkNameSpaceType::User))
@@ -70,7 +72,7 @@ fn work(ipc: Option<&OwnedFd>, network: Option<&OwnedFd>) -> Result<Made, Compla
         // In many containers the host's settings are read-only. Then only the user's own limits apply.
         shares.iter().for_each(|(setting, most)| drop(fs::write(setting, most.to_string())));
     }
-    // The shim only uses it to count memory, so it can do without.
+    // The shim only uses this list to count memory, so an error does not matter.
     let segments = ipc.and_then(|ipc| segments(ipc.as_fd()).ok());
     let doors = match network {
         Some(network) => {
@@ -102,7 +104,7 @@ fn shares() -> Vec<(&'static str, u64)> {
         .collect()
 }
 
-/// Opens the kernel's list of segments. It shows those of the namespace where it was opened, to any reader.
+/// Opens the kernel's list of segments. It shows the segments of the namespace in which it was opened, to any reader.
 fn segments(ipc: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     move_into_link_name_space(ipc, Some(LinkNameSpaceType::InterProcessCommunication))?;
     Ok(File::open("/proc/sysvipc/shm")?.into())
@@ -115,6 +117,6 @@ impl Made {
         word.extend((!self.doors.is_empty()).then_some(DOORS));
         let made: Vec<BorrowedFd<'_>> =
             self.segments.iter().chain(&self.doors).map(AsFd::as_fd).collect();
-        hand_over(shim, &word, &made).map_err(failed("what was made cannot be handed out"))
+        hand_over(shim, &word, &made).map_err(failed("cannot pass the descriptors to the shim"))
     }
 }

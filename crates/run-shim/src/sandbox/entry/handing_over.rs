@@ -1,4 +1,4 @@
-//! Passes descriptors from one process of Caretaker to another, over a socket.
+//! Passes descriptors between Caretaker's own processes, over a socket.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -29,7 +29,7 @@ pub(super) fn hand_over(
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(io::Error::other("there is no room for them"));
+        return Err(io::Error::other("too many descriptors for one message"));
     }
     sendmsg(to, &[IoSlice::new(word)], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())

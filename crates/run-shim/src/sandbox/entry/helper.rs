@@ -17,7 +17,7 @@ use crate::sandbox::forked::Forked;
 /// The longest time for the helper. It usually takes a few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The reason why the helper could not prepare a sandbox.
+/// Why the helper could not prepare a sandbox.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EntryError {
     #[error("the sandbox's namespaces cannot be found")]

@@ -1,7 +1,7 @@
 //! Prepares the namespaces of a sandbox from inside, before the agent's release.
 //!
-//! A process with several threads cannot enter a user namespace, and the shim should not. So a helper does it, a process of a
-//! few milliseconds:
+//! A process with several threads cannot enter a user namespace, and the shim should not. So a helper process does it,
+//! within a few milliseconds:
 //!
 //! ```text
 //!   shim ──► helper's stdin, a socket: the sandbox's namespaces     end of file: the shim is dead, or needs nothing

@@ -1,7 +1,7 @@
 //! Finds the user namespace that owns another namespace.
 //!
-//! It needs `unsafe` for an ioctl that no safe crate offers. bubblewrap puts the agent into a user namespace below the one that
-//! owns the network, so no file in `/proc` leads there.
+//! This needs `unsafe` for an ioctl that no safe crate offers. bubblewrap puts the agent into a user namespace below
+//! the one that owns the network, so no file in `/proc` leads there.
 
 #![expect(unsafe_code, reason = "an ioctl that no safe crate offers")]
 
@@ -32,7 +32,7 @@ unsafe impl Ioctl for GetOwner {
         descriptor: IoctlOutput,
         _: *mut std::ffi::c_void,
     ) -> rustix::io::Result<OwnedFd> {
-        // SAFETY: as above; rustix has turned failures into errors already.
+        // SAFETY: as above; rustix has already turned failures into errors.
         Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
     }
 }

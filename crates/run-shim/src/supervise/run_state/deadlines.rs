@@ -1,10 +1,10 @@
-//! The deadlines of a running agent, and what follows when one passes.
+//! The deadlines of a running agent, and the effects when one passes.
 
 use run_protocol::{LimitKind, NoResult, RunEvent, RunLimits};
 
 use super::{Activity, Effect, Moment, Phase, RunState};
 
-/// A tool that declares its own limit gets this much more time before it counts as hanging.
+/// A tool that declares its own limit gets this much extra time before it counts as hanging.
 const TOOL_GRACE_MS: u64 = 60_000;
 /// Silence after which `ps` shows the run as slow.
 const SLOW_MS: u64 = 60_000;
@@ -46,7 +46,7 @@ impl RunState {
         .chain(tools)
     }
 
-    /// Moves all deadlines by this much, except the wall clock. The user set that one, and it goes on.
+    /// Moves all deadlines by this much, except the wall-clock limit, which the user set.
     pub(super) fn absent(&mut self, ms: u64) {
         let later = |at: &mut Moment| *at = at.saturating_add(ms);
         match &mut self.phase {

@@ -2,7 +2,7 @@
 
 use run_protocol::{BytesPath, LimitKind, RunEvent, RunOutcome, SignalName, StopManner};
 
-/// The meaning of one line of the agent.
+/// The meaning of one of the agent's lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AgentSign {
     Init {
@@ -18,7 +18,7 @@ pub(crate) enum AgentSign {
     },
     /// The last segment of the answer. Only the result is still missing.
     FinalText,
-    /// The result, with the tokens that the agent used, if it says so.
+    /// The result, with the tokens that the agent used, if it reports them.
     Result {
         is_error: bool,
         tokens: Option<u64>,
@@ -52,12 +52,12 @@ pub(crate) enum Input {
     HadExceeded(LimitKind),
     /// A file in the workspace lost its protection.
     ProtectionLost(BytesPath),
-    /// A batch could not be written to the journal.
+    /// The shim could not write a batch to the journal.
     JournalFailed,
     /// The run lost the session's lease.
     LeaseLost,
-    /// The shim did not run for this long: it was stopped, frozen or had no processor. It could not see the agent's output,
-    /// so this time does not count as silence.
+    /// The shim did not run for this long: it was stopped, frozen or had no processor. It could not see the agent's
+    /// output, so this time does not count as silence.
     Absent {
         ms: u64,
     },
