@@ -15,7 +15,7 @@ use super::*;
 
 const FIXTURE: &str = "../../fixtures/events/schema-v1.jsonl";
 
-/// One line of the agent's for each kind. A new kind does not compile without an example.
+/// One agent line of each kind. A new kind does not compile without an example.
 fn agent_example(name: EventName) -> &'static str {
     match name {
         EventName::Init => {
@@ -267,7 +267,7 @@ fn run_examples() -> Vec<RunEvent> {
     ]
 }
 
-/// Does not compile while an event has no place in [`run_examples`]; gives that place.
+/// Returns the event's index in [`run_examples`]. A new kind of event does not compile until it has one.
 fn place_of(event: &RunEvent) -> usize {
     match event {
         RunEvent::Created { .. } => 0,

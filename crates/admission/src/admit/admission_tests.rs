@@ -11,14 +11,14 @@ use tempfile::TempDir;
 use super::*;
 use crate::host::environment::tests::environment_of;
 
-/// The options of a run as they are typed.
+/// A run's options as the user types them.
 #[derive(Debug, Parser)]
 struct Typed {
     #[command(flatten)]
     request: RunRequest,
 }
 
-/// A host with a workspace, and variables beside the necessary ones.
+/// A host with a workspace, and some variables besides the necessary ones.
 pub struct Stage {
     root: TempDir,
     pub host: Host,
@@ -40,7 +40,7 @@ impl Stage {
         fs::canonicalize(self.root.path()).unwrap().join("home/work")
     }
 
-    /// Admits `run` with these arguments, as far as that goes without starting anything.
+    /// Prepares the admission of `run` with these arguments, without starting anything.
     fn with<T>(&self, config: &str, args: &[&str], then: impl FnOnce(Admission<'_, '_>) -> T) -> T {
         let workspace = self.workspace();
         let typed = Typed::try_parse_from(["run"].iter().chain(args)).unwrap();

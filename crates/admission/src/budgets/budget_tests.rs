@@ -28,7 +28,7 @@ fn a_budget_is_spent_when_it_is_reached_and_says_of_what() {
 #[test]
 fn what_nobody_said_is_not_zero() {
     let budget = Budget { tokens: Some(100), ..Budget::default() };
-    // Nothing to go by: nothing more is started.
+    // No run reported its usage, so the budget counts as spent.
     let blind = judge(&budget, &spending(&[spend(1, None)])).unwrap();
     assert_eq!((blind.spent, blind.n_unknown), (0, 1));
     assert_eq!(

@@ -32,7 +32,7 @@ fn a_run_that_goes_is_counted_once_whoever_is_killed_over_it() {
     let (first, second) = (RunId::generate(), RunId::generate());
     let spend = Spend { tool_calls: Some(3), time_ms: None, tokens: Some(10) };
     fs::create_dir_all(state.run_dir(&first)).unwrap();
-    // Counted, killed, counted again: the run is still there.
+    // A process counts the run and is killed, so the run still exists; the next process counts it again.
     for _ in 0..2 {
         let succeeded = Some(&RunOutcome::Succeeded);
         GroupRecord::count_gone(&state, "g", first, spend, succeeded).unwrap();

@@ -51,7 +51,7 @@ impl Host {
 fn an_installed_agent_is_pinned_to_its_version_without_being_asked() {
     let host = Host::new();
     let directory = "home/.local/share/cursor-agent/versions/2026.10.01-e373342";
-    // Asked, it would name another version.
+    // If Caretaker ran this program, it would print another version.
     let program = host.program(&format!("{directory}/cursor-agent"), "", "wrong", 0o755);
     symlink(&program, host.path("bin/agent")).unwrap();
     assert_eq!(
@@ -114,12 +114,12 @@ fn an_agent_inside_the_workspace_is_refused_and_not_executed() {
     }
     assert!(!witness.exists());
 
-    // A link in the workspace to a program elsewhere is the workspace's word too.
+    // A link in the workspace is refused too, even if its program is elsewhere.
     let outside = host.program("elsewhere/agent", "", "1.0", 0o755);
     symlink(&outside, workspace.join("link")).unwrap();
     let link = AgentChoice::Named(workspace.join("link"));
     assert!(find(&link, &host.environment, Path::new(OWN), &[&workspace]).is_err());
-    // A way through it that ends elsewhere is not.
+    // A path that only passes through the workspace is allowed.
     let around = AgentChoice::Named(workspace.join("../elsewhere/agent"));
     let found = find(&around, &host.environment, Path::new(OWN), &[&workspace]).unwrap();
     assert_eq!(found.program, BytesPath(outside));

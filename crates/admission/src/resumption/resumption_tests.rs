@@ -71,7 +71,7 @@ impl Stage {
         let whole = decided(question.decide());
         let glance = decided(question.decide_at_a_glance(&ListedChats::of(&self.host).unwrap()));
         match whole {
-            // A list has no session that is in no store.
+            // A list cannot contain a session that is in no store.
             Err(Reason::UnknownSession) => {
                 assert_eq!(glance, Err(Reason::Store(NotResumable::NoStore)));
             }
@@ -157,7 +157,7 @@ fn one_id_in_two_buckets_is_nobodys() {
         panic!("{:?}", stage.decide(Some(&other)))
     };
     assert_eq!(directories.len(), 2);
-    // Without a store there is no conversation: Cursor notes a session before it has one.
+    // Without a store there is no conversation: Cursor records a session before it creates the store.
     fs::remove_file(directory.join("store.db")).unwrap();
     assert_eq!(stage.decide(None), Ok(stage.workspace()));
 }

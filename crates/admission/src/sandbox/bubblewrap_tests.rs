@@ -5,7 +5,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::host::environment::tests::environment_of;
 
-/// A program that answers as a bubblewrap would. It is not root's to be found, but it can be asked.
+/// A script that answers like bubblewrap. Root does not own it, so `find` would refuse it, but a trial works.
 fn program(directory: &Path, script: &str) -> Bubblewrap {
     let path = directory.join("bwrap");
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();

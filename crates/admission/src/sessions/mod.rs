@@ -32,7 +32,7 @@ pub struct Listed {
     /// The conversation without its messages.
     #[serde(flatten)]
     pub head: Head,
-    /// Why it cannot be resumed, as `resume --check --json` says it: its `kind` and further fields.
+    /// Why it cannot be resumed, as in `resume --check --json`: a `kind` and further fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<BTreeMap<String, serde_json::Value>>)]
     refused: Option<Reason>,
@@ -88,7 +88,7 @@ impl OneSession {
     }
 }
 
-/// All conversations. Prints a note about what could not be read.
+/// Lists all conversations. Prints notes on unreadable stores.
 pub fn list(catalogue: &Catalogue) -> Vec<Head> {
     let listing = catalogue.list();
     report(&listing.damage);
