@@ -18,7 +18,7 @@ pub use resumable::tell_refused;
 /// A page of conversations, as `sessions ls --json` and the API print it.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Listing {
-    /// The version of this form.
+    /// The version of this format.
     v: u32,
     /// The number of all conversations.
     pub n_sessions: usize,
@@ -41,7 +41,7 @@ pub struct Listed {
 /// One conversation, as the API prints it.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct OneSession {
-    /// The version of this form.
+    /// The version of this format.
     v: u32,
     /// The conversation.
     session: Conversation,

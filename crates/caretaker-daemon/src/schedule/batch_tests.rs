@@ -53,7 +53,7 @@ fn a_higher_priority_goes_first() {
 }
 
 proptest! {
-    /// Never more than the caps, never two runs in one workspace, and every run that could start does.
+    /// A batch never exceeds a cap, never starts two runs in one workspace, and starts every run that can start.
     #[test]
     fn caps_hold_and_no_run_waits_without_a_reason(
         all in vec((proptest::option::of(0u8..3), proptest::option::of(0u8..4)), 0..20),

@@ -38,7 +38,7 @@ fn caps(total: u32) -> Caps {
     Caps { total, groups: BTreeMap::new(), models: BTreeMap::new(), accounts: BTreeMap::new() }
 }
 
-/// Decides with nothing in the way but what the test puts there.
+/// The input of a decision. No run is held back, unless the test adds a reason.
 struct Scene {
     now_ms: u64,
     gate: Gate,
@@ -94,7 +94,7 @@ fn a_higher_priority_goes_first_until_somebody_has_waited_long_enough() {
     let urgent = WaitingRun { priority: 10, since_ms: 500_000, ..waiting(2) };
     let decision = Scene::new().decide(&[waiting(1), urgent.clone()], &[], &caps(1));
     assert_eq!(decision.starts, [id(2)]);
-    // Ten points are worth ten minutes.
+    // Ten points of priority equal ten minutes of waiting.
     let late = WaitingRun { since_ms: 10 * 60_000 + 2, ..urgent };
     let decision = Scene::new().decide(&[waiting(1), late], &[], &caps(1));
     assert_eq!(decision.starts, [id(1)]);
@@ -377,7 +377,7 @@ proptest! {
         let mut scene = Scene::new();
         scene.now_ms = 0;
         let mut rivals: Vec<WaitingRun> = Vec::new();
-        // Enough for all the points between them, and one rival more.
+        // Long enough to make up for the difference in priority, plus one more rival.
         let worth = (rival - priority) as u64 * 60_000;
         for number in 2..(worth / every_ms + 4) {
             scene.now_ms = (number - 2) * every_ms;
@@ -390,6 +390,6 @@ proptest! {
             }
             rivals.retain(|run| run.run != decision.starts[0]);
         }
-        prop_assert!(false, "it never got its turn");
+        prop_assert!(false, "the waiting run never started");
     }
 }
