@@ -42,7 +42,7 @@ fn roots() -> Vec<String> {
 fn each_commit_has_what_was_done_since_the_one_before_it() {
     let messages = vec![
         said(Role::User, Some(10_000), vec![Part::text("first")]),
-        // One long answer, during which the agent committed.
+        // The agent committed during one long answer.
         said(
             Role::Assistant,
             Some(11_000),
@@ -114,7 +114,7 @@ proptest! {
         at_ms in 0_i64..210_000,
     ) {
         let commits: Vec<Commit> = seconds.iter().map(|s| commit(s * 1000, s * 1000)).collect();
-        // Each is the parent of the next.
+        // Each commit is the parent of the next.
         let window = |place: usize| {
             let parents: Vec<&Commit> = commits[..place].last().into_iter().collect();
             CommitWindow::of(&commits[place], &parents, u64::MAX)

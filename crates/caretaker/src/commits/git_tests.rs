@@ -124,7 +124,7 @@ fn what_is_no_commit_and_no_repository_is_said_so() {
     assert!(matches!(outcome, Err(GitError::NotARepository { .. })), "{outcome:?}");
 }
 
-/// A repository says in its own configuration which programs git should start.
+/// A repository's own configuration can name programs for git to start.
 #[test]
 fn a_repository_starts_no_program_of_its_own() {
     let scratch = Scratch::new();

@@ -19,7 +19,7 @@ fn commit(files: &[&str]) -> Commit {
     }
 }
 
-/// A conversation of the same workspace that changed files at minutes seen from the commit.
+/// A conversation in the same workspace that changed files. Times are in minutes relative to the commit.
 fn evidence(touches: &[(&str, i64)]) -> Evidence {
     let touches: Vec<Touch> = touches
         .iter()
@@ -65,7 +65,7 @@ fn the_window_ends_what_is_looked_at() {
     let commit = commit(&["a.rs"]);
     assert!(reason(&commit, &evidence(&[("a.rs", -31)])).is_none());
     assert!(reason(&commit, &evidence(&[("a.rs", -30)])).is_some());
-    // The file was changed long ago, but the conversation went on.
+    // The conversation changed the file long ago, but went on.
     let (_, words) = reason(&commit, &evidence(&[("a.rs", -120), ("b.rs", -2)])).unwrap();
     assert!(words.starts_with("changed its only file, the last change 2 h before it"), "{words}");
 }
@@ -79,7 +79,7 @@ fn what_was_changed_after_the_commit_did_not_lead_to_it() {
     late.activity.sort_unstable();
     let (_, words) = reason(&commit, &late).unwrap();
     assert!(words.starts_with("did not change its file, active 1 min before it"), "{words}");
-    // A conversation that began afterwards.
+    // This conversation began after the commit.
     let mut later = evidence(&[("a.rs", 5), ("a.rs", 6), ("a.rs", 7)]);
     later.activity.retain(|at| *at > NOON + 1000);
     later.span = Some((NOON + 5 * MINUTE, NOON + 7 * MINUTE));
@@ -110,7 +110,7 @@ fn without_times_the_files_have_to_speak() {
     let (_, words) = reason(&commit(&["a.rs"]), &timeless).unwrap();
     assert_eq!(words, "changed its only file, at an unknown time, in the same workspace");
     assert!(reason(&commit(&["b.rs"]), &timeless).is_none());
-    // Only its beginning and its end are known.
+    // Only the conversation's beginning and end are known.
     let mut open = timeless.clone();
     open.span = Some((NOON - 100 * MINUTE, NOON + 100 * MINUTE));
     let (_, words) = reason(&commit(&["b.rs"]), &open).unwrap();

@@ -1,14 +1,14 @@
-//! Finds what is new in a conversation since the last look.
+//! Finds the parts of a conversation that are new since the last look.
 //!
-//! Each look reads the whole store again, or a window at its end. Meanwhile files are rewritten, answers grow, and results
-//! join their calls. Each piece is reported once; of a piece that grew, only the new part.
+//! Each look reads the whole store again, or a window at its end. Between looks Cursor rewrites files, answers grow,
+//! and calls get their results. This reports each piece once, and only the new part of a piece that grew.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use cursor_stores::model::{Message, Part, ToolCall};
 
-/// Everything that was reported already.
+/// Everything that was already reported.
 #[derive(Debug, Default)]
 pub(crate) struct SessionNews {
     told: HashMap<PieceKey, Told>,
@@ -19,7 +19,7 @@ type PieceKey = (u64, usize, usize);
 
 #[derive(Debug)]
 struct Told {
-    /// The text, because texts grow.
+    /// The text so far, because texts grow.
     text: Option<String>,
     content: u64,
 }
@@ -73,7 +73,7 @@ impl SessionNews {
     }
 }
 
-/// The identity of a message when it is read again. Its place is not enough: the window moves.
+/// Recognises a message when it is read again. Its position is not enough, because the window moves.
 fn identity(message: &Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     match &message.id {
@@ -110,7 +110,7 @@ fn content_of(part: &Part) -> u64 {
     let mut hasher = DefaultHasher::new();
     match part {
         Part::Text { text } | Part::Reasoning { text, .. } => text.hash(&mut hasher),
-        // Start and duration may become known later, and are no news.
+        // Start and duration may become known later, but do not count as news.
         Part::ToolCall(ToolCall { id, name, input, result, state, .. }) => {
             (id, name, input.to_string()).hash(&mut hasher);
             format!("{result:?}{state:?}").hash(&mut hasher);
@@ -172,7 +172,7 @@ mod tests {
         let mut news = SessionNews::default();
         news.skip(&[said(Some("a"), "Hello")]);
         assert_eq!(texts(&news.tell(&[said(Some("a"), "Hello world")])), [" world"]);
-        // Rewritten, not grown.
+        // The text was rewritten; it did not grow.
         assert_eq!(texts(&news.tell(&[said(Some("a"), "Good bye")])), ["Good bye"]);
     }
 

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Returns the dangers that a viewer would find in a document with the text between two headings of the export.
+/// Returns the dangers that a viewer would find in a document that has the text between two of the export's headings.
 fn dangers(text: &str) -> Vec<String> {
     let document = format!("# Ours\n\n{text}\n\n## Next\n");
     let mut found = Vec::new();

@@ -9,7 +9,7 @@ fn page(conversation: &Conversation) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The page without what was said in it: the elements and attributes alone.
+/// The page without its text: only the elements and attributes.
 fn skeleton(page: &str) -> String {
     let body = page.split_once("<body>").unwrap().1;
     let mut skeleton = String::new();

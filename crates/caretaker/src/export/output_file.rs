@@ -7,7 +7,7 @@ use std::path::Path;
 use admission::command_error::CommandError;
 use run_protocol::ExitCode;
 
-/// The treatment of an existing file.
+/// What to do with an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
     Keep,
@@ -41,7 +41,7 @@ pub(crate) fn write_whole(
     existing: Existing,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), WriteFileError> {
-    // Look before the work. The rename at the end checks again.
+    // Check before the work. The rename at the end checks again.
     if existing == Existing::Keep && path.symlink_metadata().is_ok() {
         return Err(WriteFileError::Exists);
     }

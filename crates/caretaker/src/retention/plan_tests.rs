@@ -8,7 +8,7 @@ fn id(number: u64) -> RunId {
     format!("0191d0f6-0000-7000-8000-{number:012x}").parse().unwrap()
 }
 
-/// Run `number` was last heard of at `number` seconds and takes a hundred bytes.
+/// Run `number` had its last event at `number` seconds, and takes a hundred bytes.
 fn run(number: u64) -> Candidate {
     Candidate {
         run: id(number),
@@ -61,7 +61,7 @@ fn a_run_that_continued_one_that_stays_stays_too() {
 
 proptest! {
     /// For any criteria: the plan removes no needed run, removes a session's last run only after the earlier ones, and
-    /// the rest fits, unless no other run may go.
+    /// the remaining runs meet the criteria, unless no more runs may go.
     #[test]
     fn nothing_that_is_needed_goes(
         needed in vec(any::<bool>(), 1..25),
@@ -84,7 +84,7 @@ proptest! {
                 prop_assert!(run.need.is_none());
                 let earlier = all.iter().filter(|it| it.session == run.session && it.run < run.run);
                 for it in earlier {
-                    prop_assert!(going.contains(&it.run), "its predecessor stays");
+                    prop_assert!(going.contains(&it.run), "an earlier run of its session stays");
                 }
             }
         }
