@@ -20,8 +20,8 @@ pub(crate) enum PromptSource<'a> {
 }
 
 impl<'a> PromptSource<'a> {
-    /// Decides where to read the prompt. A pipe is read only if the user named nothing else: a program that inherited some
-    /// stdin must not hang on it.
+    /// Decides where to read the prompt. It reads a pipe only if the user named no other source: with an inherited
+    /// stdin that no process writes to, the command would hang.
     pub(crate) fn of(
         words: Option<&'a OsStr>,
         file: Option<&'a Path>,
@@ -38,7 +38,7 @@ impl<'a> PromptSource<'a> {
         }
     }
 
-    /// Reads a file of many prompts, unchecked.
+    /// Reads a file with many prompts, without checking them.
     pub(crate) fn read_lines(self) -> Result<Vec<u8>, CommandError> {
         let text = self.bytes()?;
         if text.len() as u64 > LONGEST_PROMPT {

@@ -1,4 +1,4 @@
-//! A patch for a person: coloured, and harmless.
+//! Prints a patch with colours, and without control characters.
 
 use std::io::{self, Write};
 
@@ -41,7 +41,7 @@ pub(crate) fn print_patch(out: &mut dyn Write, patch: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints hunks without file headers, each line after `margin`, and counts the lines that are left out.
+/// Prints hunks without file headers, each line after `margin`, and counts the omitted lines.
 pub(crate) fn print_hunks(
     out: &mut dyn Write,
     hunks: &str,
@@ -69,7 +69,7 @@ pub(crate) fn print_plain(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
     write!(out, "{}", on_lines(&String::from_utf8_lossy(text)))
 }
 
-/// `@@ -1,3 +1,4 @@`: the number of lines of each side.
+/// `@@ -1,3 +1,4 @@`: the number of lines on each side.
 fn hunk_lengths(header: &str) -> Option<(u64, u64)> {
     let mut words = header.split(' ').skip(1);
     let length = |word: &str| match word.split_once(',') {

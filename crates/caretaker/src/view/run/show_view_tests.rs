@@ -89,7 +89,7 @@ fn shown() -> ShownRun {
                 port: Some(443),
                 count: 12,
             }],
-            // By its name and by a proxy: one host.
+            // DNS and the proxy both refused the same host.
             denied: [(None, NetVia::Dns, 2), (Some(443), NetVia::Connect, 1)]
                 .into_iter()
                 .map(|(port, via, count)| Refused {

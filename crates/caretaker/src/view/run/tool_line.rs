@@ -48,7 +48,7 @@ pub(crate) fn subject(name: &str, args: Option<&RawValue>, description: Option<&
     }
 }
 
-/// The outcome, if it says more than that the call worked.
+/// Details of the outcome, if there is more to say than success.
 pub(crate) fn detail(name: &str, outcome: &Outcome<'_>) -> String {
     let detail = match (&outcome.kind, name) {
         (OutcomeKind::Success | OutcomeKind::Failure, "shell") => {
