@@ -56,8 +56,8 @@ pub(crate) struct BundleArgs {
 
 /// Import a session from a bundle of this or another machine.
 ///
-/// Checks the whole file first. If the session exists here, the bundle adds what is missing. A session that has gone
-/// another way is never overwritten.
+/// Checks the whole file first. If the session exists here, the bundle adds what is missing. A session that has
+/// diverged is never overwritten.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -84,7 +84,7 @@ struct BundleReport<'a> {
     session: &'a str,
     file: &'a Path,
     root: &'a str,
-    /// Counts of blobs that name the home directory or the workspace, by the place of the name.
+    /// Counts the blobs that name the home directory or the workspace, by the part that names it.
     naming_paths: NamingTally,
     left_out: LeftOutTally,
     #[serde(flatten)]

@@ -124,7 +124,7 @@ impl Export {
         }
     }
 
-    /// Many conversations need a directory, unless the format has one line per message.
+    /// Many conversations need a directory, except as JSON lines on stdout.
     fn target_for_many(&self) -> Result<Target, CommandError> {
         match &self.target {
             Target::Stdout if self.format == Format::Jsonl => Ok(Target::Stdout),

@@ -160,7 +160,7 @@ pub(crate) fn stores(head: &Head) -> String {
     kinds.join("+")
 }
 
-/// The conversation's activity, or whether it is archived or a draft.
+/// The conversation's activity, or its shelf: draft, empty or archived.
 pub(crate) fn state(head: &Head) -> &'static str {
     match (head.activity, head.shelf) {
         (Activity::Live, _) => "live",

@@ -45,7 +45,7 @@ struct UndoReport<'a> {
     /// The snapshot that replaces the one from the end of the run, if that does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<&'static str>,
-    /// HEAD before the run and now, if the run moved it; undo does not remove commits.
+    /// HEAD in the restored state and now, if the run moved it; undo does not remove commits.
     #[serde(skip_serializing_if = "Option::is_none")]
     head_then: Option<&'a Head>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -152,7 +152,7 @@ impl Task {
         }
     }
 
-    /// HEAD before the run, if the run moved it; undo does not remove commits.
+    /// HEAD in the state to restore, if the run moved it; undo does not remove commits.
     pub(super) fn head_then<'a>(&'a self, present: &'a Snapshot) -> Option<&'a Head> {
         let (from, to) = match self {
             Self::Undo(task) => (task.base(present), &task.goal),

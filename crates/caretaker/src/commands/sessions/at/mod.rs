@@ -41,7 +41,7 @@ struct Common {
     /// A directory of the repository. [default: the current directory]
     #[arg(long, short = 'C', value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// How long before the commit a conversation was active at most; `none` for any time.
+    /// Only conversations active at most this long before the commit; `none` for any time.
     #[arg(long, value_name = "DURATION", default_value = "30m")]
     window: HumanDuration,
     /// List at most N conversations; 0 lists all. [default: 10, and all with --json or --journal]
