@@ -112,7 +112,7 @@ pub fn queue_child(
     Ok(QueuedRun { run: made?.run_id(), credentials, warnings: Vec::new() })
 }
 
-/// The child's generation, counted from a run that a person started.
+/// The child's generation, counted from a run that a user started.
 fn depth_of(parent: &RunSpec, caps: &ChildrenConfig) -> Result<u32, NoChild> {
     let depth = parent.lineage.as_ref().map_or(0, |lineage| lineage.depth) + 1;
     if depth <= caps.depth {

@@ -1,4 +1,4 @@
-//! The error of a command: what is wrong, why, and one thing to try.
+//! A command's error: what is wrong, why, and one thing to try.
 
 mod conversions;
 
@@ -10,7 +10,7 @@ use run_protocol::ExitCode;
 
 use crate::words::safe_text::{on_lines, on_one_line};
 
-/// The error of a command, ready to be printed.
+/// A command's error, ready to print.
 #[derive(Debug)]
 pub struct CommandError {
     ending: Ending,

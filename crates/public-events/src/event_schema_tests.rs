@@ -367,7 +367,7 @@ fn every_kind_is_printed_as_the_published_examples_show() {
     }
     assert_eq!(
         examples, published,
-        "the public form of events changed: that is a new version, unless something was only added"
+        "the public form of events changed: this needs a new version, unless it only adds something"
     );
 }
 

@@ -34,7 +34,7 @@ pub(super) fn run_before(
     match earlier {
         Earlier::None => Ok(None),
         Earlier::Known(spec) => Ok(Some(spec)),
-        // The user chose a profile, so nothing needs to be inherited.
+        // The user chose a profile, so the run need not inherit one.
         Earlier::Lost if asked.profile.is_some() => Ok(None),
         Earlier::Lost => {
             let what = "the limits of this session's last run are lost";

@@ -40,7 +40,7 @@ impl ListedChats {
     }
 }
 
-/// Everything that is known about a session's place.
+/// The known facts about a session's place.
 pub(super) struct Whereabouts<'a> {
     host: &'a Host,
     session: Uuid,

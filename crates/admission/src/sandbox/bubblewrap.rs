@@ -158,7 +158,7 @@ pub enum Trial {
 }
 
 impl Trial {
-    /// Saves the result in the state directory, which exists by now. If that fails, the next run repeats the trial.
+    /// Saves the result in the state directory, which must exist. If that fails, the next run repeats the trial.
     pub fn remember(&self, state: &Path) {
         if let Self::Passed { fingerprint: Some(fingerprint) } = self {
             replace_file(&state.join(PASSED_FILE), fingerprint.as_bytes(), Durable::No).ok();

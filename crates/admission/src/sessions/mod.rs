@@ -64,7 +64,7 @@ impl Listing {
         Self { v: 1, n_sessions, sessions: listed.collect() }
     }
 
-    /// A page of the conversations that a list shows, the last changed first.
+    /// A page of the conversations that a list shows, the most recently changed first.
     pub fn of_host(host: &Host, skip: usize, limit: usize) -> Result<Self, CommandError> {
         let catalogue = Catalogue::open(&store_places(host)?, &[]);
         let mut heads = list(&catalogue);

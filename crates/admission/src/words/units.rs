@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Formats numbers for users.
 
 /// `1234567` → `1,234,567`.
 pub fn grouped(number: u64) -> String {

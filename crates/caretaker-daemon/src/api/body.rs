@@ -12,7 +12,7 @@ use super::{ApiError, ErrorCode};
 
 /// Nearly every prompt fits. A client sends a longer prompt as the whole body.
 const LARGEST_BODY: usize = 4 << 20;
-/// The memory for all bodies at the same time.
+/// The memory that all bodies share.
 const ALL_BODIES: usize = 4 * LARGEST_BODY;
 /// How long a client may take to send a body, and how long it waits for memory. Clients are local, so this is plenty.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);

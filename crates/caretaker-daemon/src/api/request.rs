@@ -52,7 +52,7 @@ pub(super) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
 /// The parameters in the path.
 pub(super) struct InPath<T>(pub(super) T);
 
-/// The path names a run.
+/// The path parameter that names a run.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct OfRun {
@@ -60,7 +60,7 @@ pub(super) struct OfRun {
     pub(super) run: String,
 }
 
-/// The path names a conversation.
+/// The path parameter that names a conversation.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct OfSession {
@@ -68,7 +68,7 @@ pub(super) struct OfSession {
     pub(super) session: String,
 }
 
-/// The path names a question.
+/// The path parameter that names a question.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct OfQuestion {
@@ -76,7 +76,7 @@ pub(super) struct OfQuestion {
     pub(super) question: String,
 }
 
-/// The path names a group.
+/// The path parameter that names a group.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct OfGroup {

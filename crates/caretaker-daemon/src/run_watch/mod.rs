@@ -38,7 +38,7 @@ use crate::run_watch::lock_holder::{open_process, wait_for_end};
 use crate::run_watch::subscriber::Subscriber;
 use crate::schedule::Share;
 
-/// How long a run outside the queue may be without a shim before the daemon looks at it again.
+/// How long a run outside the queue may lack a shim before the daemon checks it again.
 const START_EXPECTED_MS: u64 = 30_000;
 /// How often to check a lock holder that the daemon cannot watch, for example in another container.
 const FOREIGN_LOOK: Duration = Duration::from_secs(2);
@@ -140,7 +140,7 @@ impl RunWatch {
         checks: mpsc::UnboundedSender<DeliveryCheck>,
     ) -> Result<Self, WatchError> {
         let inotify = Inotify::new()?;
-        // First the watch, then the look: what appears in between is seen twice, not never.
+        // First the watch, then the look, so that a run that appears in between is not missed.
         let arrivals = Some(inotify.watch(&state.runs(), ARRIVALS)?);
         make_private_dir(state.inboxes())?;
         let inboxes = Some(inotify.watch(&state.inboxes(), WRITES_IN)?);

@@ -23,8 +23,8 @@ pub(crate) struct Lowered {
 
 impl Lowered {
     /// The state after a run of the account hit the limit. `full` is the cap without a rate limit. `started_ms` is the
-    /// start of the run: a limit hit by a run that was live when the cap was lowered is not news. `jitter`, 0 to 1000,
-    /// spreads the pauses.
+    /// start of the run: a run that was already live when the cap was lowered does not lower it again. `jitter`, 0 to
+    /// 1000, spreads the pauses.
     pub(crate) fn after_refusal(
         before: Option<Self>,
         full: u32,

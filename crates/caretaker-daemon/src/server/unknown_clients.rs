@@ -23,7 +23,7 @@ pub(crate) struct UnknownClients {
 #[derive(Debug, Default)]
 struct Waiting {
     next: u64,
-    /// In the order of their connections.
+    /// The oldest connection first.
     clients: VecDeque<(u64, AbortHandle)>,
 }
 
@@ -33,8 +33,8 @@ impl UnknownClients {
         Arc::new(Self { waiting: Mutex::default(), places })
     }
 
-    /// Serves a client that has not shown the token yet, in a task of its own. If no slot is free, it disconnects the
-    /// oldest such client.
+    /// Serves a client that has not shown the token yet, in its own task. If no slot is free, it disconnects the oldest
+    /// such client.
     pub(crate) fn serve<F>(self: &Arc<Self>, serve: impl FnOnce(Arc<LoopbackClient>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,

@@ -18,7 +18,7 @@ use crate::running::launching::Launch;
 
 pub(crate) struct Preparation<'a> {
     pub(crate) launch: Launch<'a>,
-    /// The workspace of runs that name none.
+    /// The workspace of runs that do not name one.
     pub(crate) workspace: Option<&'a Path>,
     pub(crate) in_place: bool,
 }

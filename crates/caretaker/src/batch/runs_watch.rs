@@ -13,13 +13,13 @@ use run_protocol::RunId;
 
 use crate::running::interruption::SignalPost;
 
-/// The shortest time between two looks at a run that writes a lot.
+/// The shortest time between two checks of a run that writes a lot.
 const BURST: Duration = Duration::from_millis(100);
 /// How often to check all runs even without news.
 const ROUND: Duration = Duration::from_secs(2);
 /// Like [`ROUND`], but if inotify is not available.
 const WITHOUT_WATCH: Duration = Duration::from_millis(250);
-/// How soon to look again at a run whose shim is cleaning up.
+/// How soon to check a run again while its shim is cleaning up.
 const CLEANING_UP: Duration = Duration::from_millis(30);
 
 /// Changes in a run's directory, without our own reads.
@@ -37,7 +37,7 @@ pub(crate) struct RunsWatch {
     news: Receiver<News>,
     runs: BTreeMap<RunId, RunDirectory>,
     watches: HashMap<Watch, RunId>,
-    /// Runs to look at, and signals that `wait` has not returned yet.
+    /// Runs to check, and signals that `wait` has not returned yet.
     changed: BTreeSet<RunId>,
     signals: VecDeque<Signal>,
     /// Runs that have ended, but whose shims are still alive.
@@ -101,7 +101,7 @@ impl RunsWatch {
         {
             self.watches.insert(watch, run.run_id());
         }
-        // First the watch, then the look, so that no change in between is missed.
+        // First the watch, then the check, so that no change in between is missed.
         self.changed.insert(run.run_id());
         self.runs.insert(run.run_id(), run);
     }
@@ -162,7 +162,7 @@ impl RunsWatch {
                 let runs = changes.iter().filter_map(|change| self.watches.get(&change.watch));
                 self.changed.extend(runs);
                 if changes.iter().any(Change::is_overflow) {
-                    // The kernel lost changes: look at all runs.
+                    // The kernel lost changes: check all runs.
                     self.next_round = Instant::now();
                 }
             }

@@ -43,7 +43,7 @@ pub(crate) struct DirectoryWatch {
     next_round: Instant,
 }
 
-/// The changes since the last look.
+/// The changes since the last `wait`.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Changes {
     /// Directories in which something changed.

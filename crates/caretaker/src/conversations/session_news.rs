@@ -1,7 +1,7 @@
-//! Finds the parts of a conversation that are new since the last look.
+//! Finds the parts of a conversation that are new since the last read.
 //!
-//! Each look reads the whole store again, or a window at its end. Between looks Cursor rewrites files, answers grow,
-//! and calls get their results. This reports each piece once, and only the new part of a piece that grew.
+//! Each read covers the whole store, or a window at its end. Between reads Cursor rewrites files, answers grow, and
+//! calls get their results. This reports each piece once, and only the new part of a piece that grew.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -25,7 +25,7 @@ struct Told {
 }
 
 impl SessionNews {
-    /// Counts everything as reported.
+    /// Marks everything as reported.
     pub(crate) fn skip(&mut self, messages: &[Message]) {
         drop(self.tell(messages));
     }

@@ -1,4 +1,4 @@
-//! The facts about a conversation in an export, in words.
+//! Words for the facts about a conversation in an export.
 
 use admission::words::units;
 use cursor_stores::model::{

@@ -68,7 +68,7 @@ pub(super) fn code(text: &str) -> String {
     format!("{ticks}{room}{text}{room}{ticks}")
 }
 
-/// Plain words without Markdown. Not for the beginning of a line.
+/// Plain text without Markdown. Not safe at the beginning of a line.
 pub(super) fn plain(text: &str) -> String {
     let text = on_one_line(text);
     let mut plain = String::with_capacity(text.len() + 8);

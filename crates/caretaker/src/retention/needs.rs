@@ -172,7 +172,7 @@ pub(crate) fn worktree(host: &Host, run: &RunOverview, others: &BTreeSet<&Path>)
     }
 }
 
-/// The size of a directory on disk, as far as it can be read. Does not follow links.
+/// The size of the readable files in a directory. Does not follow links.
 fn size_of(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut total = 0;

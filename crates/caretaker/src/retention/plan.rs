@@ -34,7 +34,7 @@ pub(crate) enum Need {
     /// It has not ended.
     Unfinished,
     Pinned,
-    /// Its session was cut off or suspended, and waits to be resumed.
+    /// Its session was cut off or suspended, and can still be resumed.
     Session,
     /// A queued run waits for it.
     Follower {
