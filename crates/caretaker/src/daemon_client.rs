@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_protocol_is_named_and_says_who_gives_way() {
+    fn another_protocol_is_named_with_the_program_to_replace() {
         let older = other_protocol(0, "0.0.9").text();
         assert!(older.contains("0.0.9") && older.contains("daemon restart"), "{older}");
         let newer = other_protocol(99, "9.0.0");

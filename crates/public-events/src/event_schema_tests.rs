@@ -372,7 +372,7 @@ fn every_kind_is_printed_as_the_published_examples_show() {
 }
 
 #[test]
-fn each_example_is_of_another_kind_and_says_what_all_events_say() {
+fn each_example_has_a_different_kind_and_the_common_fields() {
     let mut kinds = BTreeSet::new();
     for line in examples().lines() {
         let event: Value = serde_json::from_str(line).unwrap();

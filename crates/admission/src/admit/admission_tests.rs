@@ -107,7 +107,7 @@ fn without_flags_a_run_is_what_the_configuration_says() {
 }
 
 #[test]
-fn of_the_environment_only_what_the_profile_lets_in_is_written_down() {
+fn the_spec_records_only_variables_that_the_profile_lets_in() {
     let stage = Stage::new(&[
         ("TZ", "Europe/London"),
         ("LC_ALL", "en_GB.UTF-8"),
@@ -156,7 +156,7 @@ fn keys_reach_the_shim_and_the_simulated_agent_needs_none() {
 }
 
 #[test]
-fn what_is_to_be_shown_must_exist_unless_it_is_only_usual() {
+fn a_path_to_expose_must_exist_unless_the_configuration_names_it() {
     let stage = Stage::new(&[]);
     let config = "expose = ['/usr/share', '/no/such/thing']\n";
     let spec = stage.spec(config, &["--expose", "/usr/lib"]);

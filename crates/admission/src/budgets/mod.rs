@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_has_its_moments_in_it() {
+    fn a_day_contains_its_moments() {
         let now = 1_790_000_000_000;
         let (began, ends) = day(now);
         assert!(began <= now && now < ends);

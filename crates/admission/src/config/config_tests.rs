@@ -82,7 +82,7 @@ fn what_cannot_be_used_is_named_with_its_line() {
 }
 
 #[test]
-fn a_file_that_was_named_must_be_there_and_its_paths_are_its_own() {
+fn a_named_file_must_exist_and_its_paths_are_relative_to_it() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("mine.toml");
     let environment =

@@ -84,7 +84,7 @@ fn an_agent_of_another_vendor_is_passed_over() {
 }
 
 #[test]
-fn what_cannot_be_executed_has_its_own_exit_code() {
+fn a_program_that_cannot_be_executed_has_its_own_exit_code() {
     let host = Host::new();
     let path = host.program("bin/cursor-agent", "", "", 0o644);
     for choice in [AgentChoice::Installed, AgentChoice::Named(path), AgentChoice::Named("/".into())]
@@ -151,7 +151,7 @@ fn a_flag_wins_over_the_configuration() {
 }
 
 #[test]
-fn odd_answers_are_no_version() {
+fn odd_answers_do_not_count_as_a_version() {
     assert_eq!(version_in("2026.10.01-e373342\n"), Some("2026.10.01-e373342".to_owned()));
     assert_eq!(version_in("1.2.3\nmore"), Some("1.2.3".to_owned()));
     for text in ["", "two words", "\u{1b}[2J", &"x".repeat(65)] {

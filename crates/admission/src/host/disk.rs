@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_that_does_not_exist_has_the_room_of_what_is_around_it() {
+    fn a_missing_path_has_the_room_of_its_nearest_existing_parent() {
         let directory = tempfile::tempdir().unwrap();
         assert!(free_bytes(&directory.path().join("not/yet")).unwrap() > 0);
     }

@@ -231,7 +231,7 @@ proptest! {
 
     /// Holds for every first request, and for all present flags, configurations and profiles.
     #[test]
-    fn a_continued_run_is_never_wider_unless_it_is_named_in_what(
+    fn a_continued_run_is_never_wider_except_in_named_bounds(
         first in flags(),
         then in flags(),
         configs in (select(CONFIGS.to_vec()), select(CONFIGS.to_vec())),
@@ -291,7 +291,7 @@ fn more_names_of_servers_are_wider_and_fewer_are_not() {
 
 /// A server adds its host to the allow-list only if the user names the server.
 #[test]
-fn a_name_where_all_servers_were_taken_is_wider_if_its_host_may_be_new() {
+fn a_named_server_after_all_servers_is_wider_if_its_host_may_be_new() {
     use NetworkMode::{Allowlist, Host, None as NoNetwork};
     let spec = |only, network| RunSpec {
         user_mcp: Some(servers(only)),
@@ -402,7 +402,7 @@ fn the_page_on_resume_lists_what_can_be_widened() {
 }
 
 #[test]
-fn what_is_no_bound_is_taken_from_the_flags_or_from_before() {
+fn a_setting_that_is_not_a_bound_comes_from_the_flags_or_the_earlier_run() {
     let stage = stage();
     let first = stage
         .spec_after(
@@ -423,8 +423,7 @@ fn what_is_no_bound_is_taken_from_the_flags_or_from_before() {
 }
 
 #[test]
-fn a_limit_that_the_profile_lowered_is_lower_and_a_flag_of_the_earlier_run_wins_over_a_profile_as_it_was()
- {
+fn a_lowered_profile_limit_applies_and_an_earlier_flag_wins_over_an_unchanged_profile() {
     let stage = stage();
     write_profile(&stage, "extends = \"default\"\n[limits]\nmemory = \"1G\"\n");
     let first = stage.spec_after(None, "", &["--profile=mine", "--memory=8GiB"]).unwrap();

@@ -64,7 +64,7 @@ fn walk(value: &Value, place: &str, look: &mut dyn FnMut(&str, &serde_json::Map<
 }
 
 #[test]
-fn every_operation_has_an_id_of_its_own_a_summary_and_a_known_tag() {
+fn every_operation_has_a_unique_id_a_summary_and_a_known_tag() {
     let document = document();
     let tags = document["tags"].as_array().unwrap();
     let mut ids = BTreeSet::new();
@@ -77,7 +77,7 @@ fn every_operation_has_an_id_of_its_own_a_summary_and_a_known_tag() {
 }
 
 #[test]
-fn every_reference_leads_somewhere_and_every_path_says_what_stands_in_it() {
+fn every_reference_resolves_and_every_path_declares_its_parameters() {
     let document = document();
     walk(&document, "", &mut |place, members| {
         if let Some(Value::String(reference)) = members.get("$ref") {
@@ -234,7 +234,7 @@ fn fit(value: &Value, schema: &Value, document: &Value) -> Result<(), String> {
 }
 
 #[test]
-fn every_published_event_is_as_the_document_has_it() {
+fn every_published_event_matches_the_document() {
     let document = document();
     let events = std::fs::read_to_string(fixtures().join("events/schema-v1.jsonl")).unwrap();
     for line in events.lines() {
@@ -339,7 +339,7 @@ fn waitings() -> Vec<Waiting> {
 }
 
 #[test]
-fn every_answer_is_as_the_document_has_it() {
+fn every_answer_matches_the_document() {
     for state in states() {
         assert_described("RunState", &state);
         assert_described("RunOverview", &overview(state.clone()));
@@ -371,7 +371,7 @@ fn every_answer_is_as_the_document_has_it() {
 }
 
 #[test]
-fn a_request_that_says_everything_is_as_the_document_has_it() {
+fn a_request_with_every_field_matches_the_document() {
     let everything = RunRequest::from_json(
         br#"{"prompt": "x", "workspace": "/w", "mode": "plan", "labels": {"a": "b"}, "priority": -3, "cpus": 1.5,
             "timeout": "20m", "max_tokens": 7, "widen": ["memory"], "network": "none", "group_budget": "time=8h"}"#,

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_read_back_and_nonsense_is_none() {
+    fn a_cursor_is_read_back_and_nonsense_is_rejected() {
         let places = [
             Place::Start,
             Place::Done,

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_that_the_request_caused_is_not_the_daemons() {
+    fn a_failure_that_the_request_caused_is_not_blamed_on_the_daemon() {
         let failed = || CommandError::new(ExitCode::Failed, "the secret cannot be read");
         assert_eq!(ApiError::from(failed()).code, ErrorCode::Internal);
         assert_eq!(ApiError::from(failed().caused_by_request()).code, ErrorCode::InvalidRequest);

@@ -5,7 +5,7 @@ use super::*;
 use crate::server::instance::{Claim, DaemonNote};
 
 #[test]
-fn what_happened_is_claimed_once_and_what_came_of_it_is_kept() {
+fn an_occasion_is_claimed_once_and_its_results_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let state = StateRoot::new(directory.path().to_owned());
     let run = RunId::generate();

@@ -9,7 +9,7 @@ fn queue() -> (tempfile::TempDir, Queue) {
 }
 
 #[test]
-fn a_new_run_waits_a_moment_for_its_credentials_and_not_longer() {
+fn a_new_run_waits_only_a_moment_for_its_credentials() {
     let (_state, queue) = queue();
     let run = RunId::generate();
     let hold = |since_ms| queue.hold(&queue.inner(), run, since_ms);

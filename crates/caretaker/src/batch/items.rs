@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_told_of_by_their_line() {
+    fn bad_values_are_reported_with_their_line() {
         let text = "ok\n{\"prompt\":\"a\",\"mode\":\"think\"}\n{\"prompt\":\"a\",\"name\":\"a b\"}\n\
             {\"prompt\":\"a\",\"timeout\":\"soon\"}\n{\"prompt\":\"a\",\"max_tokens\":-5}\n\
             {\"prompt\":\"a\",\"max_tool_calls\":[1]}\n{\"prompt\":\"a\",\"memory\":\"1MiB\"}\n";
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_the_whole_batch_is_refused_in_a_line() {
+    fn batch_wide_options_are_refused_in_a_line() {
         let session = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
         let text = format!(
             "{{\"prompt\":\"a\",\"profile\":\"off\"}}\n{{\"prompt\":\"a\",\"name\":\"twin\"}}\n\
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_names_no_program_and_shows_its_run_no_more_than_the_flags_do() {
+    fn a_line_cannot_name_a_program_or_show_its_run_more_than_the_flags_do() {
         let base = RunRequest { mode: Some(Mode::Ask), ..RunRequest::default() };
         for more in [
             "\"agent\":\"/opt/agent\"",
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_anybody_means_is_refused() {
+    fn a_batch_with_too_many_runs_is_refused() {
         let error = made(&"x\n".repeat(6000), &["model=a,b"], &RunRequest::default()).unwrap_err();
         assert_eq!(error, ItemsError::TooMany(12_000));
     }

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_sets_what_is_varied_is_refused_by_its_number() {
+    fn a_line_that_sets_a_varied_option_is_refused_with_its_number() {
         let axes = ["model=a,b".parse().unwrap()];
         let request = RunRequest { model: Some("c".to_owned()), ..RunRequest::default() };
         let error = vary(3, &request, &combinations(&axes).unwrap()[0]).unwrap_err();

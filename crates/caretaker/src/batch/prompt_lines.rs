@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_line_is_told_of_by_its_number() {
+    fn every_bad_line_is_reported_with_its_number() {
         let text =
             b"{\"prompt\":\"fine\"}\n{\"prompt\":\"x\",\"modell\":\"m\"}\n{\"model\":\"m\"}\n\
             {\"prompt\":\nnull\n[1,\n\"open\n{\"prompt\":\" \"}\ncaf\xe9\n";
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_bad_lines_some_are_told_of() {
+    fn only_some_of_very_many_bad_lines_are_reported() {
         let bad = parse("42\n".repeat(50).as_bytes()).unwrap_err();
         assert!(bad.to_string().ends_with("; and 40 more"), "{bad}");
     }

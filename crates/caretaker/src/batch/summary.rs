@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_exit_code_has_a_place_of_its_own_and_success_is_the_best() {
+    fn every_exit_code_has_its_own_rank_and_success_is_the_best() {
         let mut places: Vec<u8> = ExitCode::ALL.into_iter().map(badness).collect();
         places.sort_unstable();
         places.dedup();

@@ -39,7 +39,7 @@ fn roots() -> Vec<String> {
 }
 
 #[test]
-fn each_commit_has_what_was_done_since_the_one_before_it() {
+fn each_commit_has_the_work_since_the_previous_one() {
     let messages = vec![
         said(Role::User, Some(10_000), vec![Part::text("first")]),
         // The agent committed during one long answer.
@@ -79,7 +79,7 @@ fn a_rebased_commit_has_the_time_in_which_it_was_written() {
 }
 
 #[test]
-fn without_times_all_of_it_is_told_and_context_never_is() {
+fn without_times_the_episode_is_the_whole_conversation_without_context() {
     let context =
         Message { kind: MessageKind::Context, ..said(Role::User, None, vec![Part::text("x")]) };
     let attached =

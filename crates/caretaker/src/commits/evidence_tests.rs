@@ -48,7 +48,7 @@ fn every_way_of_naming_a_file_is_known() {
 }
 
 #[test]
-fn reading_a_file_is_no_change() {
+fn reading_a_file_does_not_count_as_a_change() {
     let mut conversation = rich();
     conversation.files.clear();
     let call = |name: &str, state| ToolCall { state, ..ToolCall::new(name, json!({"path": "a"})) };

@@ -40,7 +40,7 @@ fn reason(commit: &Commit, evidence: &Evidence) -> Option<(u32, String)> {
 }
 
 #[test]
-fn what_changed_all_files_just_before_ranks_highest() {
+fn a_conversation_that_changed_all_files_just_before_ranks_highest() {
     let commit = commit(&["a.rs", "b.rs"]);
     let whole = evidence(&[("a.rs", -5), ("b.rs", -1)]);
     let (best, words) = reason(&commit, &whole).unwrap();
@@ -71,7 +71,7 @@ fn the_window_ends_what_is_looked_at() {
 }
 
 #[test]
-fn what_was_changed_after_the_commit_did_not_lead_to_it() {
+fn a_change_after_the_commit_did_not_lead_to_it() {
     let commit = commit(&["a.rs"]);
     let mut late = evidence(&[("a.rs", 5)]);
     assert!(reason(&commit, &late).is_none());
@@ -95,7 +95,7 @@ fn git_cuts_off_parts_of_a_second() {
 }
 
 #[test]
-fn a_commit_that_was_made_again_later_keeps_the_time_of_its_change() {
+fn a_rewritten_commit_keeps_the_time_of_its_change() {
     let mut commit = commit(&["a.rs"]);
     commit.commit_ms += 3 * 24 * 60 * MINUTE;
     let found = rank(&commit, &evidence(&[("a.rs", -2)]), HALF_AN_HOUR).unwrap();
@@ -103,7 +103,7 @@ fn a_commit_that_was_made_again_later_keeps_the_time_of_its_change() {
 }
 
 #[test]
-fn without_times_the_files_have_to_speak() {
+fn without_times_the_files_decide() {
     let mut timeless = evidence(&[("a.rs", -1)]);
     timeless.touches[0].at = None;
     (timeless.activity, timeless.span) = (Vec::new(), None);

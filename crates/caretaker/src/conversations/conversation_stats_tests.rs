@@ -68,7 +68,7 @@ fn tokens_are_those_of_the_conversation_else_of_its_turns_else_unknown() {
 }
 
 #[test]
-fn pauses_and_guessed_times_are_no_active_time() {
+fn pauses_and_guessed_times_do_not_count_as_active_time() {
     let mut conversation = rich();
     conversation.turns.clear();
     conversation.messages.clear();

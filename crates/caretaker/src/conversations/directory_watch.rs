@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn those_beyond_the_kernels_room_are_noticed_too() {
+    fn directories_beyond_the_kernels_limit_are_noticed_too() {
         let (_root, all) = directories(5);
         let mut watch = DirectoryWatch::with_watches(2).unwrap();
         watch.cover(&all);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_a_change_and_no_news_and_reading_is_nothing() {
+    fn a_log_is_a_change_but_not_a_new_entry_and_a_read_is_neither() {
         let (_root, all) = directories(1);
         fs::write(all[0].join("store.db"), "").unwrap();
         let mut watch = DirectoryWatch::with_watches(10).unwrap();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_was_deleted_and_came_again_is_covered_again() {
+    fn a_deleted_and_recreated_directory_is_covered_again() {
         let (root, all) = directories(1);
         let mut watch = DirectoryWatch::with_watches(10).unwrap();
         watch.cover([&root.path().to_owned(), &all[0]]);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_comes_again_is_covered_though_the_old_one_is_still_open() {
+    fn a_recreated_directory_is_covered_even_if_the_old_one_is_still_open() {
         let (root, all) = directories(1);
         let below = all[0].join("below");
         fs::create_dir(&below).unwrap();

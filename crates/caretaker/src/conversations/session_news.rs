@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_not_told_again_though_the_store_was_rewritten() {
+    fn a_reported_message_is_not_reported_again_after_a_rewrite_of_the_store() {
         let mut news = SessionNews::default();
         let first = [said(None, "one"), said(None, "two")];
         assert_eq!(texts(&news.tell(&first)), ["one", "two"]);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_moves_tells_only_what_came_into_it() {
+    fn a_moving_window_reports_only_new_messages() {
         let mut news = SessionNews::default();
         news.skip(&[said(Some("a"), "one"), said(Some("b"), "two")]);
         assert_eq!(
@@ -161,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn the_same_words_said_twice_are_told_twice() {
+    fn the_same_message_sent_twice_is_reported_twice() {
         let mut news = SessionNews::default();
         news.skip(&[said(Some("a"), "ok")]);
         assert_eq!(texts(&news.tell(&[said(Some("a"), "ok"), said(Some("a"), "ok")])), ["ok"]);
     }
 
     #[test]
-    fn of_a_text_that_grew_only_the_rest_is_told() {
+    fn only_the_new_part_of_a_grown_text_is_reported() {
         let mut news = SessionNews::default();
         news.skip(&[said(Some("a"), "Hello")]);
         assert_eq!(texts(&news.tell(&[said(Some("a"), "Hello world")])), [" world"]);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_told_when_it_comes() {
+    fn a_result_is_reported_when_it_arrives() {
         let mut call = ToolCall::new("Shell", json!({"command": "ls"}));
         let message = |call: &ToolCall| Message {
             id: Some("a".to_owned()),
@@ -194,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_it_grows_everything_is_told_once_and_in_order(
+        fn however_it_grows_everything_is_reported_once_and_in_order(
             texts in prop::collection::vec("[a-c]{1,3}", 0..12), cuts in prop::collection::vec(0usize..12, 0..4),
         ) {
             let messages: Vec<Message> = texts.iter().enumerate()

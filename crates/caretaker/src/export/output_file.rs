@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_whole_and_is_not_replaced_unless_that_was_said() {
+    fn a_file_appears_whole_and_replaces_another_only_on_request() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.md");
         let write = |text: &'static str, existing| {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_half_way_leaves_nothing() {
+    fn a_failure_half_way_leaves_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.md");
         let outcome = write_whole(&path, Existing::Keep, |out| {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_its_place_is_not_followed() {
+    fn a_link_in_place_of_the_file_is_not_followed() {
         let directory = tempfile::tempdir().unwrap();
         let (target, path) = (directory.path().join("target"), directory.path().join("a.md"));
         fs::write(&target, "untouched").unwrap();

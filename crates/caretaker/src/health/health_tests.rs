@@ -63,7 +63,7 @@ fn a_directory_of_sockets_that_others_can_enter_is_a_failure() {
 }
 
 #[test]
-fn a_disk_with_less_room_than_wanted_is_a_failure() {
+fn a_disk_with_too_little_room_is_a_failure() {
     let (_root, host) = host();
     let greedy = Config::parse("min_free = '4000000TiB'").unwrap();
     assert_eq!(disk_space(&host, &greedy).status, Status::Failure);
@@ -72,7 +72,7 @@ fn a_disk_with_less_room_than_wanted_is_a_failure() {
 }
 
 #[test]
-fn a_clock_that_went_back_or_never_went_is_told() {
+fn a_clock_that_went_back_or_was_never_set_is_reported() {
     let (_root, host) = host();
     assert_eq!(clock(&host, 1000).status, Status::Failure);
     assert_eq!(clock(&host, now_ms()).status, Status::Ok);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_read_only_where_nothing_else_was_named() {
+    fn a_pipe_is_read_only_if_no_other_source_is_named() {
         use Audience::{Person, Program};
         assert_eq!(source(Some("hi"), None, Program), Ok(PromptSource::Words(OsStr::new("hi"))));
         assert_eq!(source(Some("-"), None, Person), Ok(PromptSource::Stdin));

@@ -167,7 +167,7 @@ mod tests {
     use crate::surroundings::tests::environment_of;
 
     #[test]
-    fn an_owner_that_nobody_knows_has_a_group_that_is_not_roots() {
+    fn an_unknown_owner_gets_a_group_that_is_not_roots() {
         let unknown = Uid::from_raw(3_000_000_123);
         assert_eq!(Owner::of(unknown, Gid::from_raw(0)).gid.as_raw(), 3_000_000_123);
         let owner = Owner::of(unknown, Gid::from_raw(77));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_callers_own_directories_do_not_come_along() {
+    fn the_callers_own_directories_are_not_passed_on() {
         let environment = environment_of(&[
             ("HOME", Path::new("/root")),
             ("USER", Path::new("root")),

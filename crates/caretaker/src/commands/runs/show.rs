@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_stderr_the_end_is_shown() {
+    fn a_long_stderr_shows_its_end() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("stderr.log");
         std::fs::write(&path, format!("{}the end", "x".repeat(10_000))).unwrap();

@@ -123,7 +123,7 @@ fn on_a_narrow_terminal_a_call_is_cut_but_not_its_outcome() {
 }
 
 #[test]
-fn of_a_long_prompt_a_screenful_is_shown() {
+fn a_long_prompt_shows_a_screenful() {
     let prompt = "line\\n".repeat(23);
     let stream = format!("{{\"type\":\"user\",\"message\":\"{prompt}\"}}\n");
     let shown = shown(&stream);

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_described_by_what_matters_of_its_arguments() {
+    fn a_call_is_described_by_its_important_arguments() {
         for (name, args, expected) in [
             ("shell", r#"{"command":"sleep 6\nls"}"#, "sleep 6…"),
             ("read", r#"{"path":"/w/notes.txt"}"#, "/w/notes.txt"),
