@@ -129,10 +129,10 @@ pub(crate) struct Envelope {
     epoch: u32,
     /// When it was journalled, in milliseconds since 1970.
     at: u64,
-    /// A known secret was replaced.
+    /// True if Caretaker replaced a known secret.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     redacted: bool,
-    /// The agent's output ended in the middle of the line.
+    /// True if the agent's output ended in the middle of the line.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unterminated: bool,
 }

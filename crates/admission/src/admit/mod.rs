@@ -36,7 +36,7 @@ use crate::sandbox::workspace;
 use crate::words::talk::Remark;
 use crate::words::units;
 
-/// Variables of the host that steer the simulated agent.
+/// Host variables that control the simulated agent.
 pub(crate) const SIMULATION: [&str; 2] = ["SIMULATED_AGENT_SCRIPT", "SIMULATED_AGENT_MISBEHAVE"];
 
 /// A request, and everything that admission checks it against.

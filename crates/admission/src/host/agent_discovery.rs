@@ -1,4 +1,4 @@
-//! Finds the agent's program, checks it and fixes its path.
+//! Finds the agent's program, checks it and pins its path.
 
 use std::ffi::OsString;
 use std::fs;
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum AgentChoice {
     /// The installed cursor-agent.
     Installed,
-    /// This program.
+    /// The program at this path.
     Named(PathBuf),
     Simulated,
 }

@@ -89,7 +89,7 @@ pub(super) fn moment(moment: Moment) -> String {
     }
 }
 
-/// The speaker, and the kind of the message if it is special.
+/// The speaker, or the kind of a special message.
 pub(super) fn speaker(message: &Message) -> &'static str {
     match (message.kind, message.role) {
         (MessageKind::Said, Role::User) => "User",

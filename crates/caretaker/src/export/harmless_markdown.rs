@@ -129,7 +129,7 @@ enum End {
     Closed,
     /// Inside a code block, which this line would close.
     InFence(String),
-    /// Inside something that would swallow the text that follows.
+    /// Inside an element that would swallow the text that follows.
     Open,
 }
 

@@ -21,7 +21,7 @@ use run_protocol::ExitCode;
 
 use crate::command_helper::CommandHelper;
 
-/// Homes for owners that have none, as in containers.
+/// Home directories for owners without one, for example in containers.
 const HOMES: &str = "/var/lib/caretaker/homes";
 
 /// The user that a workspace belongs to.

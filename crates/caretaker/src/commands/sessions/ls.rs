@@ -131,7 +131,7 @@ fn sessions_table(heads: &[Head], now_ms: u64, width: Width) -> String {
     table(&header, rows, width)
 }
 
-/// The shortest unique beginnings of the ids. Commands accept them.
+/// The shortest unique prefixes of the ids. Commands accept them.
 fn short_ids(heads: &[Head]) -> HashMap<String, String> {
     const SHORTEST: usize = 8;
     let mut ids: Vec<&str> = heads.iter().map(|head| head.id.as_str()).collect();

@@ -237,7 +237,7 @@ fn find_among(
     match heads.len() {
         1 => Ok(heads.swap_remove(0)),
         0 => {
-            // An unreadable store may have it.
+            // An unreadable store may have the conversation.
             report(&damage);
             Err(CommandError::new(ExitCode::NotFound, format!("no conversation `{text}`"))
                 .hint("see all conversations: caretaker sessions ls --all"))

@@ -171,7 +171,7 @@ struct Page<'a> {
 impl Page<'_> {
     fn fact(&mut self, name: &str, text: &str) -> io::Result<()> {
         let name = format!("{name:<NAMES$}");
-        // Not cut: a long fact continues on the next line of the terminal.
+        // Do not cut it: a long fact continues on the terminal's next line.
         write_line(self.out, &[(DIM, &name), (PLAIN, text)], Width::Unlimited)
     }
 
