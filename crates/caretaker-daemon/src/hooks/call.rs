@@ -13,7 +13,7 @@ use super::{Hook, HookAction, HookOutcome, HookUrl};
 
 /// Reads at most this many bytes from a hook.
 const LONGEST_ANSWER: u64 = 64 * 1024;
-/// Shows at most this many bytes of them.
+/// Shows at most this many characters of its last line.
 const SHOWN: usize = 300;
 
 /// Calls a hook with the JSON.

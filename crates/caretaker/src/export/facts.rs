@@ -89,7 +89,7 @@ pub(super) fn moment(moment: Moment) -> String {
     }
 }
 
-/// The speaker, or the kind of a special message.
+/// A label for the message: its speaker, its kind, or both.
 pub(super) fn speaker(message: &Message) -> &'static str {
     match (message.kind, message.role) {
         (MessageKind::Said, Role::User) => "User",
