@@ -93,7 +93,7 @@ pub(super) fn serve_here(
     }
 }
 
-/// Reports once to the process that started the daemon, then points stdout at `/dev/null`: no process reads it any more.
+/// Reports once to the process that started the daemon, then points stdout at `/dev/null`, because its reader leaves.
 fn report(report: &StartReport) {
     let Ok(mut line) = serde_json::to_vec(report) else { return };
     line.push(b'\n');
