@@ -1,7 +1,8 @@
-//! Child runs. A child may do what its parent may do, or less. A request for more is refused, and the refusal names it.
+//! Child runs. A child may do at most what its parent may do. Caretaker refuses a request for more, and says what it
+//! asked for.
 //!
 //! A child's spec is its parent's spec, narrowed. So mounts, secrets, variables, the agent and everything else come from
-//! the parent, and not from the present configuration.
+//! the parent, not from the present configuration.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -32,7 +33,7 @@ const MEBIBYTE: u64 = 1024 * 1024;
 /// Why no child was created.
 #[derive(Debug)]
 pub enum NoChild {
-    /// The child would do more than its parent may, or there are too many children.
+    /// The child could do more than its parent may, or there are too many children.
     Forbidden(String),
     Failed(CommandError),
 }
@@ -111,7 +112,7 @@ pub fn queue_child(
     Ok(QueuedRun { run: made?.run_id(), credentials, warnings: Vec::new() })
 }
 
-/// The child's generation, counted from a run that a person started.
+/// The child's generation, counted from a run that a user started.
 fn depth_of(parent: &RunSpec, caps: &ChildrenConfig) -> Result<u32, NoChild> {
     let depth = parent.lineage.as_ref().map_or(0, |lineage| lineage.depth) + 1;
     if depth <= caps.depth {
@@ -154,7 +155,7 @@ fn exceeds(what: &str, asked: impl Display, has: impl Display) -> NoChild {
     forbidden(format!("a child may not have the {what} `{asked}`: its parent has `{has}`"))
 }
 
-/// The parent's spec, narrowed by the request. Refuses whatever the request would add.
+/// The parent's spec, narrowed by the request. Refuses everything that the request would add.
 fn narrow(
     parent: &RunSpec,
     request: &ChildRequest,

@@ -7,7 +7,7 @@ fn builtin(name: &str) -> &'static str {
     builtin_profiles().iter().find(|(builtin, _)| *builtin == name).unwrap().1
 }
 
-/// The spec of a parent, with what is to be otherwise.
+/// The spec of a parent, with the fields in `otherwise` replaced.
 fn parent(otherwise: Value) -> RunSpec {
     let mut spec = json!({
         "run": "01941f29-7c00-7000-8000-000000000001", "created_ms": 1,
@@ -42,14 +42,14 @@ fn child(parent: &RunSpec, request: Value) -> Result<RunSpec, String> {
 }
 
 #[test]
-fn who_asks_for_nothing_has_what_the_parent_has_and_its_time_that_is_left() {
+fn a_child_without_wishes_gets_its_parents_rights_and_remaining_time() {
     let parent = parent(json!({}));
     let limits = RunLimits { wall_ms: 500_000, ..parent.limits.clone() };
     assert_eq!(child(&parent, json!({})).unwrap(), RunSpec { limits, ..parent });
 }
 
 #[test]
-fn who_asks_for_less_has_less() {
+fn a_child_that_asks_for_less_gets_less() {
     let child = child(
         &parent(json!({})),
         json!({
@@ -71,7 +71,7 @@ fn who_asks_for_less_has_less() {
 }
 
 #[test]
-fn whatever_would_be_more_is_refused_by_its_name() {
+fn every_request_for_more_is_refused_by_name() {
     let parent = parent(json!({}));
     for (request, name) in [
         (json!({"profile": "off"}), "profile `off`"),
@@ -93,7 +93,7 @@ fn whatever_would_be_more_is_refused_by_its_name() {
 }
 
 #[test]
-fn a_profile_of_the_users_own_is_not_thought_weaker_than_any_other() {
+fn strict_does_not_count_as_narrower_than_a_users_own_profile() {
     let text = format!("extends = \"default\"\n# {}", "mine");
     let parent = parent(json!({"profile_text": text}));
     assert!(child(&parent, json!({"profile": "strict"})).is_err());
@@ -101,7 +101,7 @@ fn a_profile_of_the_users_own_is_not_thought_weaker_than_any_other() {
 }
 
 #[test]
-fn a_parent_without_a_sandbox_or_without_time_has_no_children_and_one_that_reads_has_readers() {
+fn a_parent_without_a_sandbox_or_time_has_no_children_and_a_reading_parent_has_reading_children() {
     let off = parent(json!({"profile": "off", "profile_text": builtin("off")}));
     assert!(child(&off, json!({})).unwrap_err().contains("without a sandbox"));
     let request = ChildRequest { prompt: "x".to_owned(), ..ChildRequest::default() };
@@ -125,7 +125,7 @@ fn generations_end_somewhere() {
     assert!(matches!(depth_of(&parent(lineage(2)), &caps), Err(NoChild::Forbidden(_))));
 }
 
-/// A field that is added to what people may ask for is none that an agent may ask for.
+/// A new field of a user's request must not become available to agents by accident.
 #[test]
 fn a_child_knows_only_the_fields_that_can_be_narrowed() {
     let all = serde_json::to_value(run_protocol::RunRequest::default()).unwrap();

@@ -1,4 +1,4 @@
-//! The error of a command: what is wrong, because of what, and one thing to try.
+//! A command's error: what is wrong, why, and one thing to try.
 
 mod conversions;
 
@@ -10,7 +10,7 @@ use run_protocol::ExitCode;
 
 use crate::words::safe_text::{on_lines, on_one_line};
 
-/// The error of a command, ready to be printed.
+/// A command's error, ready to print.
 #[derive(Debug)]
 pub struct CommandError {
     ending: Ending,
@@ -23,7 +23,7 @@ pub struct CommandError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Failure(ExitCode),
-    /// The reader of stdout went away. There is nothing to report: exit 0.
+    /// The reader of stdout went away. Nothing to report: exit 0.
     ReaderGone,
 }
 
@@ -50,7 +50,7 @@ impl CommandError {
         }
     }
 
-    /// Marks a failure that the user can repair by another request, although its exit code does not say so.
+    /// Marks a failure that the user can avoid with a different request, although its exit code does not say so.
     pub fn caused_by_request(mut self) -> Self {
         self.is_caused_by_request = true;
         self
@@ -124,7 +124,7 @@ impl CommandError {
     }
 }
 
-/// Turns the error of a step into the error of a command, with the step's error as its cause.
+/// Turns a step's error into a command error, with the step's error as its cause.
 pub trait OrFail<T> {
     /// With the exit code `Failed`.
     fn or_fail<What: Into<String>>(self, what: impl FnOnce() -> What) -> Result<T, CommandError>;

@@ -12,7 +12,7 @@ fn a_failure_says_what_why_and_what_to_try_without_control_characters() {
 }
 
 #[test]
-fn a_failed_step_is_the_reason_of_the_failure() {
+fn a_failed_step_is_the_cause_of_the_failure() {
     let step = || Err::<(), _>(io::Error::other("no such file"));
     let failed = step().or_fail(|| "the log cannot be read").unwrap_err();
     assert_eq!(failed.text(), "error: the log cannot be read\n  because no such file\n");

@@ -25,7 +25,7 @@ use crate::resumption::{Question, WhenHeld};
 /// The runs to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CutOff {
-    /// Runs whose agent, shim or machine died, or whose shim was told to end.
+    /// Runs whose agent, shim or machine died, or whose shim got a signal to end.
     pub interrupted: bool,
     /// Runs that a user suspended.
     pub suspended: bool,
@@ -46,7 +46,7 @@ pub fn cut_off_runs(host: &Host, which: CutOff) -> Result<Vec<RunOverview>, Comm
     Ok(last_of_each_session(all).into_iter().filter(is_wanted).collect())
 }
 
-/// Each session's last run: a session that was continued is not cut off any more. Run ids are in order of creation.
+/// Each session's last run: a continued session is no longer cut off. Run ids sort by creation time.
 pub fn last_of_each_session(runs: Vec<RunOverview>) -> Vec<RunOverview> {
     let mut last: HashMap<String, RunOverview> = HashMap::new();
     for run in runs {
@@ -78,7 +78,7 @@ pub struct Continuation<'a> {
 /// A run that can be continued.
 pub struct Continuable<'a> {
     pub admitted: Admitted<'a>,
-    /// The tool calls that were interrupted. Cursor tells the agent.
+    /// The interrupted tool calls. Cursor tells the agent about them.
     pub pending: Vec<PendingTool>,
 }
 

@@ -1,4 +1,4 @@
-//! The credentials of a queued run, which no disk may hold: keys, named secrets, the proxy.
+//! The credentials of a queued run, which must never be on disk: keys, named secrets, the proxy.
 
 use run_protocol::{AgentKind, Credentials, NetworkMode, RunId, RunSpec};
 use run_shim::ShimEnvironment;
@@ -7,7 +7,7 @@ use crate::admit::{SIMULATED_KEY, host_proxy};
 use crate::host::Host;
 use crate::request::named_secret::LOGIN_KEYS;
 
-/// A run that was created and waits in the queue.
+/// A new run that waits in the queue.
 #[derive(Debug)]
 pub struct QueuedRun {
     pub run: RunId,
@@ -16,7 +16,7 @@ pub struct QueuedRun {
     pub warnings: Vec<String>,
 }
 
-/// The environment for the shim of a queued run: from the run's credentials, else from the daemon's own environment.
+/// The environment for the shim of a queued run: from the run's credentials, or else from the daemon's own environment.
 /// `None` if a key that the run needs is in neither.
 pub fn shim_environment(
     host: &Host,
@@ -28,7 +28,7 @@ pub fn shim_environment(
     let names = spec.queue.iter().flat_map(|terms| &terms.keys);
     let value = |name: &String| {
         let credentials = credentials.and_then(|credentials| credentials.keys.get(name).cloned());
-        // Only login keys have the same meaning in both environments. The user chose the names of other secrets.
+        // Only login keys mean the same in both environments. The user chose the names of all other secrets.
         let of_ours = || text(name).filter(|_| LOGIN_KEYS.contains(&name.as_str()));
         credentials.or_else(|| of_ours().map(ToOwned::to_owned))
     };

@@ -4,20 +4,20 @@
 //!   a RunRequest, config, profiles ────┐
 //!   inheritance (the earlier run) ─────┼─► admit ─► Admitted: a RunSpec, and the shim's environment
 //!   resumption (the session) ──────────┘     │
-//!   host, sandbox: what this machine has ────┘
+//!   host, sandbox: this machine's programs ──┘
 //!
 //!   Admitted::create_run ─► a run directory + credentials (keys and proxy, never on disk)
 //!     ├── the binary starts the shim, or gives the run to the daemon's queue
-//!     └── queue_run: the runs that the daemon makes (API, messages, continuation)
-//!   children: the request of an agent, narrowed to its parent's rights ─► worktrees ─► a queued run
+//!     └── queue_run: the runs that the daemon creates (API, messages, continuation)
+//!   children: an agent's request, narrowed to its parent's rights ─► worktrees ─► a queued run
 //!   sessions: all conversations, each with the verdict of resumption
 //! ```
 //!
 //! **Invariant:** nothing here reads the process's environment, working directory or terminal. The binary reads them once
-//! and passes a [`host::Host`]. The exception is the time zone of a day's budget, which jiff asks the system for.
+//! and passes a [`host::Host`]. The exception is the time zone of a day's budget: jiff gets it from the system.
 //!
 //! **Invariant:** a refused run leaves nothing behind: `admit` and `resumption` only read. Only
-//! [`admit::Admitted::create_run`] makes a run directory, and for a child [`children::queue_child`].
+//! [`admit::Admitted::create_run`], and [`children::queue_child`] for a child, make a run directory.
 //!
 //! **Invariant:** text from an agent, a workspace or a store passes [`words::safe_text`] before it reaches an error or a note.
 

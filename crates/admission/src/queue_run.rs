@@ -1,8 +1,8 @@
-//! Creates queued runs: from a request of the API, from messages for a session, and from an interrupted run. `children`
-//! creates the children of runs.
+//! Creates queued runs: from an API request, from messages for a session, and from an interrupted run. `children`
+//! creates child runs.
 //!
-//! Each run passes the same checks as on the command line, and is a queued directory afterwards. The caller gets its id and
-//! its credentials.
+//! Each run passes the same checks as on the command line, and then exists as a queued run directory. The caller gets
+//! its id and its credentials.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ pub fn queue_request(
     submitted
 }
 
-/// Creates a queued run that continues the session of `latest` with the same settings. Its prompt are these messages.
+/// Creates a queued run that continues the session of `latest` with the same settings. The messages are its prompt.
 pub fn queue_turn(
     host: &Host,
     program: &Path,
@@ -105,8 +105,8 @@ fn queue<'p>(
     Ok(QueuedRun { run: run.run_id(), credentials, warnings })
 }
 
-/// Creates the run, queued, and sets the budget of its group. The budget comes last, so that a refused request changes
-/// nothing. The run does not start before: the daemon waits for its credentials.
+/// Creates the run, queued, and sets the budget of its group. Sets the budget last, so that a refused request changes
+/// nothing. The run cannot start earlier, because the daemon waits for its credentials.
 fn queue_with_budget(
     admitted: Admitted<'_>,
     request: &RunRequest,
@@ -127,7 +127,7 @@ fn queue_with_budget(
     saved.map(|_| queued)
 }
 
-/// The session to resume. Another run may hold it: the queue waits.
+/// The session to resume. Another run may hold it; then the queue waits.
 fn resumed(
     host: &Host,
     session: Uuid,

@@ -12,7 +12,7 @@ fn a_refused_request_leaves_the_budget_of_its_group_alone() {
     let host = &stage.host;
     let old = Budget { tokens: Some(5), ..Budget::default() };
     GroupRecord::update(&host.state, "night", |record| record.budget = Some(old)).unwrap();
-    // No run can be created: its directory would be filled here.
+    // A file blocks the directory in which Caretaker prepares new runs, so it cannot create a run.
     fs::create_dir_all(host.state.runs()).unwrap();
     fs::write(host.state.runs().join(".creating"), "").unwrap();
     let request = RunRequest {

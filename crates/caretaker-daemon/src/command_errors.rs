@@ -1,4 +1,4 @@
-//! The daemon's errors as errors of a command.
+//! Converts the daemon's errors into command errors.
 
 use std::error::Error;
 

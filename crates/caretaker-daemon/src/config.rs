@@ -1,4 +1,4 @@
-//! The settings that the binary passes to the daemon, beside the host.
+//! The settings that the binary passes to the daemon, besides the host.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -8,18 +8,18 @@ use admission::config::caps::Caps;
 use admission::config::hooks::Hook;
 use run_protocol::Budget;
 
-/// The version of the protocol on the socket. The daemon refuses a client of another version. Raise it when an older client
-/// would misunderstand the daemon.
+/// The version of the protocol on the socket. The daemon refuses clients with another version. Raise it when an older
+/// client would misunderstand the daemon.
 pub const PROTOCOL: u32 = 1;
 
-/// The settings that the binary passes to a daemon at its start.
+/// The settings that the binary passes to the daemon when it starts.
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
     /// A loopback address to listen on as well.
     pub listen: Option<SocketAddr>,
     /// Caretaker's own program, which is also the shim of each run.
     pub program: PathBuf,
-    /// The caps of the configuration; caps that were set at run time win.
+    /// The caps of the configuration; caps that a user set at run time win.
     pub caps: Caps,
     /// The budget of all runs of a day.
     pub day_budget: Budget,
@@ -29,14 +29,14 @@ pub struct DaemonConfig {
     pub hooks: Vec<Hook>,
     /// How long a run must wait to make up for one point of priority.
     pub ageing_ms: u64,
-    /// The daemon starts no run if the disk of the state directory has less room. Zero: it does not check.
+    /// The daemon starts no run if the disk of the state directory has less free space. Zero turns the check off.
     pub min_free_bytes: u64,
     /// [`PROTOCOL`], except in tests.
     pub protocol: u32,
-    /// The version of the program, for people.
+    /// The version of the program, for users to read.
     pub version: String,
     /// The number of sockets inherited from systemd, from descriptor 3 on.
     pub n_inherited: u32,
-    /// The socket on which systemd waits for the news that the daemon is ready.
+    /// The socket on which systemd waits until the daemon is ready.
     pub notify_socket: Option<OsString>,
 }

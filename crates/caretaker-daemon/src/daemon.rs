@@ -35,8 +35,8 @@ impl Daemon {
         &self.host.state
     }
 
-    /// Takes over a run that was just created. Call it where the run is made: a client that hangs up ends its handler, and a
-    /// run whose keys are lost can never start.
+    /// Takes over a new run. Call it in the same place that creates the run: if a client hangs up, its handler ends,
+    /// and a run whose keys are lost can never start.
     pub(crate) fn take_over(&self, run: RunId, credentials: Credentials) {
         self.queue.keep_credentials(run, credentials);
         self.watch.look(run);

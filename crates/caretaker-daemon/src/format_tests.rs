@@ -1,4 +1,5 @@
-//! The files of version 1 that this crate writes, as a binary of version 0.1.0 wrote them. They stay readable for ever.
+//! The files of version 1 that this crate writes, as a binary of version 0.1.0 wrote them. They must stay readable
+//! forever.
 
 use format_fixtures::{Layout, check};
 

@@ -8,10 +8,10 @@
 //!                              └──► subscribers ─► event streams, each reads the journal from its own position
 //! ```
 //!
-//! **Invariant:** the daemon owns no pipe and no journal. A queued run is a directory whose journal says so. Everything in
-//! memory can be read again from the files, except keys, which no disk may hold.
+//! **Invariant:** the daemon owns no pipe and no journal. A queued run is a directory whose journal says so. The daemon
+//! can rebuild its memory from files, except for keys, which are never on disk.
 //!
-//! **Invariant:** the daemon polls nothing. It wakes when something happens, or when a deadline passes.
+//! **Invariant:** the daemon does not poll. It wakes when something happens, or when a deadline passes.
 //!
 //! **Invariant:** no run starts twice. The shim claims a run under the run's lock; the daemon only starts the shim.
 //!

@@ -72,7 +72,7 @@ impl Cli {
     }
 }
 
-/// A refused `NAME=VALUE` may hold a secret in the wrong place, so the error names only NAME.
+/// A refused `NAME=VALUE` may contain a secret that the user put in the wrong place, so the error names only NAME.
 fn without_value(mut error: clap::Error) -> clap::Error {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -89,7 +89,7 @@ fn without_value(mut error: clap::Error) -> clap::Error {
 
 impl Command {
     pub(crate) fn run(&self) -> Result<ExitCode, CommandError> {
-        // A command that needs no home and no working directory gets no helper.
+        // A command that needs neither a home nor a working directory gets no helper.
         let helper = CommandHelper::of_process;
         match self {
             Self::Run(args) => commands::run::run(&helper()?, args),

@@ -1,4 +1,4 @@
-//! The things that every command needs: the host, the user's configuration, the path of this program.
+//! Gives every command the host, the user's configuration and the path of this program.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -9,8 +9,8 @@ use admission::host::Host;
 
 use crate::surroundings;
 
-/// The entry point makes it once per process. It looks up the configuration and the program only when a command asks, so a
-/// command that needs neither works even if they are broken.
+/// The entry point creates it once per process. It looks up the configuration and the program only when a command asks,
+/// so a command that needs neither works even if they are broken.
 #[derive(Debug)]
 pub(crate) struct CommandHelper {
     pub(crate) host: Host,

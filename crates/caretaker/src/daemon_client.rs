@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 /// A live daemon answers within this time.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a daemon with its lock may take until it listens.
+/// How long a daemon that holds its lock may take until it listens.
 const COMING_UP: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -57,7 +57,7 @@ impl DaemonClient {
                     return Ok(Some(Self { socket }));
                 }
             }
-            // The daemon is starting or has just ended: its lock will tell.
+            // The daemon is starting or has just ended: check its lock again.
             if Instant::now() > deadline {
                 let what = "the daemon is running but does not answer";
                 return Err(CommandError::new(ExitCode::DaemonUnavailable, what)
@@ -139,7 +139,7 @@ impl DaemonClient {
     }
 }
 
-/// Looks if a daemon is running.
+/// Checks whether a daemon is running.
 pub(crate) fn daemon_presence(host: &Host) -> Result<Presence, CommandError> {
     presence(&host.state).or_fail(|| "cannot find out if a daemon is running")
 }
@@ -148,7 +148,7 @@ fn broke_off(error: io::Error) -> CommandError {
     CommandError::new(ExitCode::DaemonUnavailable, "the daemon does not answer").because(error)
 }
 
-/// The user decides which of the two programs to replace.
+/// The error for a daemon with another protocol. Its hint says which of the two programs to replace.
 pub(crate) fn other_protocol(theirs: u32, version: &str) -> CommandError {
     let what = format!(
         "the running daemon is caretaker {version} with protocol {theirs}, but this caretaker speaks protocol {PROTOCOL}"
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_protocol_is_named_and_says_who_gives_way() {
+    fn another_protocol_is_named_with_the_program_to_replace() {
         let older = other_protocol(0, "0.0.9").text();
         assert!(older.contains("0.0.9") && older.contains("daemon restart"), "{older}");
         let newer = other_protocol(99, "9.0.0");

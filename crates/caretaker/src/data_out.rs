@@ -1,4 +1,5 @@
-//! stdout for data: JSON and text. Most commands end with a print, so each print returns the exit code of success.
+//! Prints data to stdout: JSON and text. Most commands end with a print, so each print function returns the success
+//! code.
 
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
@@ -24,7 +25,7 @@ impl Data {
         Self { out: io::BufWriter::with_capacity(64 * 1024, stdout), is_terminal }
     }
 
-    /// One JSON value on a line of its own.
+    /// Writes one JSON value on its own line.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         if self.is_terminal {
             let json = serde_json::to_string(value)?;
@@ -35,7 +36,7 @@ impl Data {
         self.out.write_all(b"\n")
     }
 
-    /// JSON of many lines.
+    /// Writes JSON that spans many lines.
     pub(crate) fn json_lines(
         &mut self,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -76,7 +77,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<ExitCode, CommandErro
     printed(out.json(value).and_then(|()| out.flush()))
 }
 
-/// Prints for a person, with colours if the terminal wants them.
+/// Prints a view for users, with colours if the terminal supports them.
 pub(crate) fn print_view(
     print: impl FnOnce(&mut AutoStream<StdoutLock<'static>>) -> io::Result<()>,
 ) -> Result<ExitCode, CommandError> {

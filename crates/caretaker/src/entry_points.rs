@@ -1,5 +1,5 @@
-//! The other processes of this program: the shim of a run, the relay inside a sandbox, the simulated agent. Caretaker starts
-//! them, not the user, so they are handled before the command line.
+//! The other processes of this program: a run's shim, the relay inside a sandbox, the simulated agent. Caretaker starts
+//! them, not the user, so it handles them before it parses the command line.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -24,7 +24,10 @@ pub(crate) fn enter(arguments: &[OsString]) -> Option<ExitCode> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the agent hands its servers nothing but variables")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the agent passes settings to its servers only in variables"
+)]
 fn relay() -> ExitCode {
     let Some(socket) = std::env::var_os(SOCKET_VARIABLE) else {
         return complain(&format!("`{SOCKET_VARIABLE}` is not set"));

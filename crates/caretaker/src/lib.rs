@@ -7,13 +7,14 @@
 //!                                   └──► running: launching (run-journal, run-shim) ──► following
 //! ```
 //!
-//! `cli` defines the command line, `commands` has one module per command, `view` turns typed values into text for people.
-//! stdout is data, stderr is talk.
+//! `cli` defines the command line, `commands` has one module per command, `view` turns typed values into text for
+//! users. Data goes to stdout, messages go to stderr.
 //!
-//! **Invariant:** text of an agent, a workspace or a store passes `admission::words::safe_text` before a terminal gets it.
+//! **Invariant:** text from an agent, a workspace or a store passes `admission::words::safe_text` before it reaches a
+//! terminal.
 //!
-//! **Invariant:** only this crate and the simulated agent read environment, home directory and terminal. In this crate only
-//! `surroundings` does, and the entry points that are processes of their own.
+//! **Invariant:** only this crate and the simulated agent read the environment, home directory and terminal. In this
+//! crate, only `surroundings` and the entry points of separate processes do so.
 
 mod batch;
 mod cli;

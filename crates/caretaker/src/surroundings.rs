@@ -32,7 +32,7 @@ pub(crate) fn own_program() -> Result<PathBuf, CommandError> {
         .or_fail_as(ExitCode::SupervisorFailed, || "cannot find the caretaker program")
 }
 
-/// Who reads or writes the other end of a stream.
+/// What is on the other end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Audience {
     Person,

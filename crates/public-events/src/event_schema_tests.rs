@@ -15,7 +15,7 @@ use super::*;
 
 const FIXTURE: &str = "../../fixtures/events/schema-v1.jsonl";
 
-/// One line of the agent's for each kind. A new kind does not compile without an example.
+/// One agent line of each kind. A new kind does not compile without an example.
 fn agent_example(name: EventName) -> &'static str {
     match name {
         EventName::Init => {
@@ -267,7 +267,7 @@ fn run_examples() -> Vec<RunEvent> {
     ]
 }
 
-/// Does not compile while an event has no place in [`run_examples`]; gives that place.
+/// Returns the event's index in [`run_examples`]. A new kind of event does not compile until it has one.
 fn place_of(event: &RunEvent) -> usize {
     match event {
         RunEvent::Created { .. } => 0,
@@ -367,12 +367,12 @@ fn every_kind_is_printed_as_the_published_examples_show() {
     }
     assert_eq!(
         examples, published,
-        "the public form of events changed: that is a new version, unless something was only added"
+        "the public form of events changed: this needs a new version, unless it only adds something"
     );
 }
 
 #[test]
-fn each_example_is_of_another_kind_and_says_what_all_events_say() {
+fn each_example_has_a_different_kind_and_the_common_fields() {
     let mut kinds = BTreeSet::new();
     for line in examples().lines() {
         let event: Value = serde_json::from_str(line).unwrap();

@@ -1,4 +1,4 @@
-//! The public form of events: what `tail --json` and `run --json` print, one JSON object a line.
+//! The public form of events: `tail --json` and `run --json` print one JSON object per line.
 //!
 //! ```text
 //!   {"v":1,"seq":17,"epoch":1,"at":1790000000123,"kind":"agent.tool_completed", …}
@@ -6,18 +6,18 @@
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `v` | version of this form; a field may be added within a version, none is renamed, removed or changed in meaning |
+//! | `v` | version of this format; a version may gain fields, but none is renamed, removed or changed in meaning |
 //! | `seq`, `epoch` | the event's number; `tail --since EPOCH:SEQ` goes on after it |
 //! | `at` | when it was journalled, in milliseconds since 1970 |
-//! | `kind` | `agent.…` for a line of the agent, `run.…` for an event of the run, `net.…` for an attempt to use the network, `journal.unreadable` for damage |
+//! | `kind` | `agent.…` for a line of the agent, `run.…` for a run event, `net.…` for an attempt to use the network, `journal.unreadable` for damage |
 //! | `unterminated` | `true` if the agent's output ended in the middle of the line |
 //! | `redacted` | `true` if a known secret was replaced |
 //!
 //! The other fields belong to the kind; `fixtures/events/schema-v1.jsonl` has an example of each. A reader must expect
-//! unknown kinds and fields. An event looks the same wherever the reading began: nothing in it depends on the events
-//! before it.
+//! unknown kinds and fields. An event does not depend on the events before it, so it looks the same wherever a reader
+//! begins.
 //!
-//! **Invariant:** one entry gives one line.
+//! **Invariant:** each journal entry becomes one line.
 
 mod schema;
 
@@ -47,7 +47,7 @@ pub struct EventWriter {
 impl EventWriter {
     pub fn write(&mut self, out: &mut dyn Write, entry: &JournalEntry<'_>) -> io::Result<()> {
         match entry {
-            // Every event has its facts.
+            // Each event already carries the header's facts.
             JournalEntry::Header(_) => Ok(()),
             JournalEntry::Agent { number, at, line, ending, redaction } => {
                 self.body.clear();
@@ -121,18 +121,18 @@ impl EventWriter {
 #[derive(Serialize, ToSchema)]
 #[schema(as = EventEnvelope)]
 pub(crate) struct Envelope {
-    /// The version of this form. A field may be added within a version; none is renamed, removed or changed in meaning.
+    /// The version of this format. A version may gain fields, but none is renamed, removed or changed in meaning.
     v: u32,
     /// The event's number within its epoch.
     seq: u64,
-    /// Counted from one; a new one begins when a journal is opened again after its writer died.
+    /// The epoch, counted from one. A new epoch begins when a journal is reopened after its writer died.
     epoch: u32,
     /// When it was journalled, in milliseconds since 1970.
     at: u64,
-    /// A known secret was replaced.
+    /// True if Caretaker replaced a known secret.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     redacted: bool,
-    /// The agent's output ended in the middle of the line.
+    /// True if the agent's output ended in the middle of the line.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unterminated: bool,
 }
@@ -148,20 +148,20 @@ impl Envelope {
 #[derive(Serialize, ToSchema)]
 #[schema(as = UnreadableEvent)]
 pub(crate) struct Unreadable<'a> {
-    /// The version of this form.
+    /// The version of this format.
     v: u32,
     /// `journal.unreadable`.
     #[schema(pattern = r"^journal\.unreadable$")]
     kind: &'static str,
-    /// Where it begins in the journal.
+    /// Its byte offset in the journal.
     offset: u64,
     /// Its length in bytes.
     length: u64,
-    /// Its content, as far as that is text.
+    /// Its content as text; bytes that are not UTF-8 are replaced.
     text: &'a str,
 }
 
-/// A line of the journal, in the form that the parser of the agent's stream takes.
+/// Converts a journal line into the input of the stream parser.
 pub fn as_raw_line<'a>(line: &AgentLine<'a>, ending: LineEnding) -> RawLine<'a> {
     let bytes = match *line {
         AgentLine::Json(bytes) | AgentLine::Bytes(bytes) => bytes,
@@ -176,7 +176,7 @@ pub fn as_raw_line<'a>(line: &AgentLine<'a>, ending: LineEnding) -> RawLine<'a> 
     }
 }
 
-/// Writes a line as the agent wrote it; of a cut line, the part that was kept.
+/// Writes a line as the agent wrote it. For a cut line, writes the part that the journal kept.
 pub fn write_raw(out: &mut dyn Write, line: &AgentLine<'_>, ending: LineEnding) -> io::Result<()> {
     out.write_all(as_raw_line(line, ending).bytes())?;
     match ending {

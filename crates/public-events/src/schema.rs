@@ -1,4 +1,4 @@
-//! The public form as JSON Schema, for the API's document. It comes from the types that are written.
+//! The public form as JSON Schema, for the API's document. It is derived from the types that the writer serialises.
 
 use agent_stream::{AgentEvent, EventKind};
 use run_protocol::RunEvent;
@@ -12,10 +12,10 @@ use crate::{Envelope, Unreadable};
 #[derive(Debug)]
 pub struct PublicEvent;
 
-/// An event that is a line of the agent's.
+/// An event that is a line of the agent.
 struct PublicAgentEvent;
 
-/// An event that caretaker reports of the run.
+/// An event that Caretaker reports about the run.
 struct PublicRunEvent;
 
 impl PartialSchema for PublicEvent {
@@ -74,7 +74,7 @@ impl ToSchema for PublicAgentEvent {
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         let mut of_event = Vec::new();
         AgentEvent::schemas(&mut of_event);
-        // Its kinds are listed here with their family.
+        // This schema lists the kinds with their family.
         of_event.retain(|(name, _)| *name != <EventKind<'_> as ToSchema>::name());
         schemas.append(&mut of_event);
         with_parts::<Envelope>(schemas);

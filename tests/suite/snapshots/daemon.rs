@@ -27,9 +27,9 @@ fn stage() -> DaemonStage {
 
 /// The log of a daemon in 2020. A live daemon cleans up while it becomes ready, so the order of its lines varies.
 const LOG: &str = "\
-2020-09-13T12:26:40.000001Z  INFO caretaker_daemon::serve: cleaned up after the dead n_dead=0
+2020-09-13T12:26:40.000001Z  INFO caretaker_daemon::serve: cleaned up after dead runs n_dead=0
 2020-09-13T12:26:40.000002Z  INFO caretaker_daemon::serve: ready pid=7 socket=/run/caretaker/daemon.sock n_adopted=2 n_lost=1
-2020-09-13T12:26:50.000003Z  INFO caretaker_daemon::serve: stops; the runs go on
+2020-09-13T12:26:50.000003Z  INFO caretaker_daemon::serve: stopping; live runs continue
 ";
 
 #[test]

@@ -11,14 +11,14 @@ use tempfile::TempDir;
 use super::*;
 use crate::host::environment::tests::environment_of;
 
-/// The options of a run as they are typed.
+/// A run's options as the user types them.
 #[derive(Debug, Parser)]
 struct Typed {
     #[command(flatten)]
     request: RunRequest,
 }
 
-/// A host with a workspace, and variables beside the necessary ones.
+/// A host with a workspace, and some variables besides the necessary ones.
 pub struct Stage {
     root: TempDir,
     pub host: Host,
@@ -40,7 +40,7 @@ impl Stage {
         fs::canonicalize(self.root.path()).unwrap().join("home/work")
     }
 
-    /// Admits `run` with these arguments, as far as that goes without starting anything.
+    /// Prepares the admission of `run` with these arguments, without starting anything.
     fn with<T>(&self, config: &str, args: &[&str], then: impl FnOnce(Admission<'_, '_>) -> T) -> T {
         let workspace = self.workspace();
         let typed = Typed::try_parse_from(["run"].iter().chain(args)).unwrap();
@@ -107,7 +107,7 @@ fn without_flags_a_run_is_what_the_configuration_says() {
 }
 
 #[test]
-fn of_the_environment_only_what_the_profile_lets_in_is_written_down() {
+fn the_spec_records_only_variables_that_the_profile_lets_in() {
     let stage = Stage::new(&[
         ("TZ", "Europe/London"),
         ("LC_ALL", "en_GB.UTF-8"),
@@ -156,7 +156,7 @@ fn keys_reach_the_shim_and_the_simulated_agent_needs_none() {
 }
 
 #[test]
-fn what_is_to_be_shown_must_exist_unless_it_is_only_usual() {
+fn a_path_to_expose_must_exist_unless_the_configuration_names_it() {
     let stage = Stage::new(&[]);
     let config = "expose = ['/usr/share', '/no/such/thing']\n";
     let spec = stage.spec(config, &["--expose", "/usr/lib"]);

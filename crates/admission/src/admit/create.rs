@@ -1,4 +1,4 @@
-//! Creates the directory of an admitted run. No other code creates a run that a person asked for.
+//! Creates the directory of an admitted run. No other code creates a run that a user asked for.
 
 use ground::now_ms;
 use run_journal::{Prompt, RunDirectory};
@@ -34,7 +34,7 @@ pub struct CreatedRun {
     pub run: RunDirectory,
     /// For the caller, if it starts the shim now.
     pub shim_environment: ShimEnvironment,
-    /// For the daemon, which starts the shim later. No disk has them.
+    /// For the daemon, which starts the shim later. They are never on disk.
     pub credentials: Credentials,
 }
 
@@ -63,8 +63,7 @@ pub fn create_run_directory<'p>(
     Ok(RunDirectory::create(&host.state, spec, prompt)?)
 }
 
-/// The conditions of the queue that the request names. Priority and account may also come from the earlier run, and the
-/// keys are known later.
+/// The queue conditions that the request names. Priority and account may also come from the earlier run.
 pub(super) fn terms(host: &Host, request: &RunRequest) -> Result<QueueTerms, CommandError> {
     let runs = |texts: &[String]| -> Result<Vec<RunId>, CommandError> {
         Ok(host.find_runs(texts)?.iter().map(RunDirectory::run_id).collect())
@@ -78,8 +77,8 @@ pub(super) fn terms(host: &Host, request: &RunRequest) -> Result<QueueTerms, Com
     })
 }
 
-/// The conditions of the queue, and true if the shim waits for a locked session or workspace. For a queued run the daemon
-/// waits, without a shim.
+/// The queue conditions, and true if the shim waits for a locked session or workspace. For a queued run the daemon
+/// waits before it starts a shim.
 pub(super) fn queueing(start_mode: &StartMode, request: &RunRequest) -> (Option<QueueTerms>, bool) {
     match start_mode {
         StartMode::Direct { waits } => (None, *waits),

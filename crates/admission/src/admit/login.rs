@@ -1,4 +1,4 @@
-//! The agent's login, keys and named secrets. No disk gets any of them.
+//! The agent's login, keys and named secrets. None of them is ever written to disk.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! All checks of a run before anything of it exists, and the spec that they result in.
+//! Checks a run before any part of it exists, and makes its spec.
 
 mod create;
 mod host_proxy;
@@ -36,10 +36,10 @@ use crate::sandbox::workspace;
 use crate::words::talk::Remark;
 use crate::words::units;
 
-/// Variables of the host that steer the simulated agent.
+/// Host variables that control the simulated agent.
 pub(crate) const SIMULATION: [&str; 2] = ["SIMULATED_AGENT_SCRIPT", "SIMULATED_AGENT_MISBEHAVE"];
 
-/// A request, and everything that it is checked against.
+/// A request, and everything that admission checks it against.
 pub struct Admission<'a, 'r> {
     pub host: &'a Host,
     pub config: &'a Config,
@@ -65,7 +65,7 @@ pub struct RunContext {
     pub continues: Option<RunId>,
     /// The ids of the inbox messages that are the prompt.
     pub delivers: Vec<String>,
-    /// True if the run only counts the tools of MCP servers. It reports their number itself.
+    /// True if the run only counts the tools of MCP servers; then the caller prints the count.
     pub counts_tools: bool,
 }
 
@@ -133,7 +133,7 @@ impl Conversation {
     }
 }
 
-/// The parts of a run that were found on the host.
+/// The parts of a run that admission found on the host.
 struct Chosen {
     run: RunId,
     session: Uuid,
@@ -146,7 +146,7 @@ struct Chosen {
 }
 
 impl<'a, 'r> Admission<'a, 'r> {
-    /// Finds the run to inherit from here, so that no caller can forget it.
+    /// Looks up the run to inherit from itself, so that no caller can forget to.
     pub fn new(
         host: &'a Host,
         config: &'a Config,
@@ -159,14 +159,14 @@ impl<'a, 'r> Admission<'a, 'r> {
         Ok(Self { host, config, program, asked, context, before, secrets })
     }
 
-    /// As [`Self::admit_silently`], and prints the remarks.
+    /// Like [`Self::admit_silently`], but prints the remarks.
     pub fn admit(&self) -> Result<Admitted<'a>, CommandError> {
         let admitted = self.admit_silently()?;
         admitted.remarks.iter().for_each(Remark::print);
         Ok(admitted)
     }
 
-    /// Makes every check, those that the user can repair easily first. Creates nothing.
+    /// Makes every check, but creates nothing. Problems that the user can easily fix come first.
     pub fn admit_silently(&self) -> Result<Admitted<'a>, CommandError> {
         let Self { host, config, program, asked, .. } = *self;
         let run = RunId::generate();
@@ -198,7 +198,7 @@ impl<'a, 'r> Admission<'a, 'r> {
         if let Some(name) = &asked.name {
             name_claim::check_free(&host.state, name)?;
         }
-        // Last, because only this check takes time.
+        // Last, because this is the only slow check.
         let trial = match &chosen.bubblewrap {
             Some(bubblewrap) => bubblewrap.try_out_once(host.state.path())?,
             None => Trial::NotNeeded,
@@ -249,7 +249,7 @@ impl Admission<'_, '_> {
         }
         let state = self.host.state.path();
         let needed = self.config.min_free.0;
-        // If the free space is unknown, the first write will tell.
+        // If the free space is unknown, the first write fails when the disk is full.
         let free = disk::free_bytes(state).unwrap_or(u64::MAX);
         if free >= needed {
             return Ok(());

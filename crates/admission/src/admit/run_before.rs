@@ -20,7 +20,7 @@ use crate::words::safe_text::on_one_line;
 use crate::words::talk::Remark;
 use crate::worktrees;
 
-/// The run to inherit from: the run that is repeated, or the session's last run.
+/// The run to inherit from: the run to repeat, or the session's last run.
 pub(super) fn run_before(
     host: &Host,
     context: &RunContext,
@@ -34,7 +34,7 @@ pub(super) fn run_before(
     match earlier {
         Earlier::None => Ok(None),
         Earlier::Known(spec) => Ok(Some(spec)),
-        // The user chose a profile, so nothing needs to be inherited.
+        // The user chose a profile, so the run need not inherit one.
         Earlier::Lost if asked.profile.is_some() => Ok(None),
         Earlier::Lost => {
             let what = "the limits of this session's last run are lost";
@@ -70,7 +70,8 @@ impl Admission<'_, '_> {
         });
         let flag = self.asked.agent.as_deref();
         let choice = AgentChoice::of(flag.or(of_before), self.config.agent.as_deref(), environment);
-        // Neither the workspace nor the repository that it is a worktree of: agents write to both.
+        // The agent's program may be neither in the workspace nor in the repository of a worktree: agents write to
+        // both.
         let repository = worktrees::origin_of(self.host, workspace.as_path());
         let repository = repository.map(|origin| origin.repository.0);
         let forbidden: Vec<&Path> =
@@ -92,9 +93,9 @@ impl Admission<'_, '_> {
         }
     }
 
-    /// In a sandbox all tools run without a question, because the sandbox protects the host. Without a sandbox they do only if
-    /// the user says so. A continued run keeps the earlier setting, if the profile is the same: the user allowed it for that
-    /// profile.
+    /// In a sandbox all tools run without a question, because the sandbox protects the host. Without a sandbox they do
+    /// so only if the user allows it. A continued run keeps the earlier setting, if the profile is the same: the user
+    /// allowed it for that profile.
     pub(super) fn tool_approval(&self, profile: &Profile) -> Result<ToolApproval, CommandError> {
         let RunRequest { force, no_force, .. } = self.asked;
         let before = self.before.as_deref();
@@ -118,7 +119,7 @@ impl Admission<'_, '_> {
         })
     }
 
-    /// The user's changes to the MCP servers of the session that is continued, copied or replaced.
+    /// The user's changes to the MCP servers of the session that this run continues, copies or replaces.
     pub(super) fn mcp_choice(&self) -> McpChoice {
         let before = self.before.as_deref();
         let session = self.context.conversation.continues().or(before.map(|before| before.session));

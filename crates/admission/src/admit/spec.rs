@@ -22,7 +22,8 @@ use crate::sandbox::profiles::{self, NamedBy};
 use crate::sandbox::user_mcp;
 use crate::worktrees;
 
-/// The most time for saving a workspace if the configuration sets no limit. No user waits longer for an agent to begin.
+/// The most time for saving a workspace if the configuration sets no limit. No user would wait longer for an agent to
+/// begin.
 const LONGEST_SAVING: Duration = Duration::from_secs(3600);
 
 impl Admission<'_, '_> {
@@ -93,7 +94,7 @@ impl Admission<'_, '_> {
         let Some(before) = before else { return Ok(spec) };
         let widened = inheritance::wider_than(&spec, before);
         inheritance::check(&widened, &asked.widen)?;
-        // After the check, because this only takes away.
+        // After the check, because this only removes paths.
         spec.expose.retain(|path| path.0.exists());
         spec.widened = widened;
         Ok(spec)
@@ -147,7 +148,7 @@ impl Admission<'_, '_> {
                 Err(CommandError::new(ExitCode::NotFound, what))
             }
             (Some(before), _) if !*user_mcp => Ok(before.user_mcp.clone()),
-            // Another machine with the same configuration may have no such file.
+            // The configuration may ask for servers on a machine that has none: the user may share it between machines.
             (_, files) => Ok(files.filter(|_| *user_mcp || self.config.user_mcp)),
         }
     }
@@ -184,7 +185,7 @@ impl Admission<'_, '_> {
         let plays = |name: &str| agent.kind == AgentKind::Simulated && SIMULATION.contains(&name);
         let is_let_in = |name: &str| match &self.before {
             None => name == "PATH" || profile.passes_variable(name.as_ref()) || plays(name),
-            // A continued run keeps its variables. The variables of the simulated agent come from this command, and the
+            // A continued run keeps its variables. But the simulated agent's variables come from this command, and the
             // proxy depends on the network mode.
             Some(before) => {
                 let is_other_way = inheritance::mode_of(before) != Some(mode);
@@ -258,7 +259,7 @@ fn extra_flags(words: &[String]) -> Result<Vec<String>, CommandError> {
     Ok(words.to_vec())
 }
 
-/// In the sandbox the home directory has its physical path, because a link to it would lead nowhere.
+/// The home directory's physical path, which it also has in the sandbox: a link to it would dangle there.
 fn physical_home(host: &Host) -> Result<BytesPath, CommandError> {
     let home = &host.environment.home;
     std::fs::canonicalize(home).map(BytesPath::from).or_fail_as(ExitCode::Usage, || {

@@ -1,4 +1,4 @@
-//! Judges if the runs of a group or a day have exhausted their budget. A pure function.
+//! Judges whether the runs of a group or a day have exhausted their budget. A pure function.
 //!
 //! A budget does not stop live runs; their own limits do. Unknown usage is not zero: a run with unknown usage counts as much
 //! as the run with the highest known usage. If no usage is known, no more runs start.
@@ -104,7 +104,7 @@ impl Spending {
         self.tokens.merge(other.tokens);
     }
 
-    /// Adds the time of a live run. The rest of its usage is known when it ends.
+    /// Adds the time of a live run. The rest of its usage is unknown until it ends.
     pub fn add_under_way(&mut self, time_ms: u64) {
         self.time_ms.known = self.time_ms.known.saturating_add(time_ms);
     }

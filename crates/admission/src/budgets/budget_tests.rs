@@ -15,7 +15,7 @@ fn spending(spends: &[Spend]) -> Spending {
 }
 
 #[test]
-fn a_budget_is_spent_when_it_is_reached_and_says_of_what() {
+fn a_budget_is_spent_when_it_is_reached_and_names_the_quantity() {
     let budget = Budget { tool_calls: Some(10), ..Budget::default() };
     assert_eq!(judge(&budget, &spending(&[spend(4, None), spend(5, None)])), None);
     let spent = judge(&budget, &spending(&[spend(4, None), spend(6, None)])).unwrap();
@@ -26,9 +26,9 @@ fn a_budget_is_spent_when_it_is_reached_and_says_of_what() {
 }
 
 #[test]
-fn what_nobody_said_is_not_zero() {
+fn an_unreported_amount_is_not_zero() {
     let budget = Budget { tokens: Some(100), ..Budget::default() };
-    // Nothing to go by: nothing more is started.
+    // No run reported its usage, so the budget counts as spent.
     let blind = judge(&budget, &spending(&[spend(1, None)])).unwrap();
     assert_eq!((blind.spent, blind.n_unknown), (0, 1));
     assert_eq!(
@@ -53,7 +53,7 @@ fn what_nobody_said_is_not_zero() {
 }
 
 #[test]
-fn the_time_of_those_under_way_counts() {
+fn the_time_of_live_runs_counts() {
     let budget = Budget { time_ms: Some(5000), ..Budget::default() };
     let mut sum = spending(&[spend(0, None)]);
     sum.add_under_way(3000);

@@ -1,8 +1,8 @@
-//! The record of a group, beside its runs: one small file.
+//! The record of a group: one small file, separate from its runs.
 //!
-//! The usage and the outcome of each run is in its journal. When a run is removed, both are added up here, so that a budget
-//! and a group's history outlive the runs. A run is counted before its removal, by its id, so that a process that is killed
-//! in between counts no run twice.
+//! A run's journal has its usage and outcome. When Caretaker removes a run, it adds both to this record, so that a
+//! budget and a group's history outlive the runs. It counts the run by its id before the removal, so that a process
+//! that is killed in between counts no run twice.
 
 use std::path::PathBuf;
 use std::{fs, io};
@@ -21,7 +21,7 @@ pub struct GroupRecord {
     /// The version of the file.
     #[serde(default)]
     pub v: u32,
-    /// When a user last stopped the group. A batch that began before starts no more runs.
+    /// When a user last stopped the group. A batch that began earlier starts no more runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_ms: Option<u64>,
     /// The group's budget. `None`: the configuration's budget for every group.
@@ -42,13 +42,13 @@ pub struct GoneRuns {
     /// How many of them succeeded.
     #[serde(default)]
     pub n_succeeded: u64,
-    /// How many of them ended with another outcome. Older versions kept neither number.
+    /// How many of them ended with another outcome. Older versions kept neither count.
     #[serde(default)]
     pub n_failed: u64,
     /// When the first of them was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_ms: Option<u64>,
-    /// The runs that were counted just before their removal, and may still exist.
+    /// Runs that the record counted just before their removal. They may still exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     counted: Vec<RunId>,
 }
@@ -121,8 +121,8 @@ impl GroupRecord {
         self.gone.as_ref().is_some_and(|gone| gone.counted.contains(&run))
     }
 
-    /// The usage of the group: of the removed runs and of those of `runs` that belong to it. Read the record after the list of
-    /// runs, so that no run that is removed in between is missed.
+    /// The usage of the group: its removed runs and its runs in `runs`. Read the record after listing the runs, so that
+    /// a run that is removed in between still counts.
     pub fn spending<'a>(
         &self,
         group: &str,
@@ -136,8 +136,7 @@ impl GroupRecord {
         spending
     }
 
-    /// The group's runs by state: the removed runs and those of `runs` that belong to it. Read the record after the list of
-    /// runs.
+    /// The group's runs by state: its removed runs and its runs in `runs`. Read the record after listing the runs.
     pub fn tally<'a>(&self, group: &str, runs: impl IntoIterator<Item = &'a RunOverview>) -> Tally {
         let mut tally = Tally::of(
             runs.into_iter()

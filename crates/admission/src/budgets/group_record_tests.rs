@@ -27,12 +27,12 @@ fn what_is_written_is_read_and_what_is_damaged_says_nothing_and_is_not_written_o
 }
 
 #[test]
-fn a_run_that_goes_is_counted_once_whoever_is_killed_over_it() {
+fn a_removed_run_is_counted_once_even_if_the_removal_is_killed() {
     let (_directory, state) = place();
     let (first, second) = (RunId::generate(), RunId::generate());
     let spend = Spend { tool_calls: Some(3), time_ms: None, tokens: Some(10) };
     fs::create_dir_all(state.run_dir(&first)).unwrap();
-    // Counted, killed, counted again: the run is still there.
+    // A process counts the run and is killed, so the run still exists; the next process counts it again.
     for _ in 0..2 {
         let succeeded = Some(&RunOutcome::Succeeded);
         GroupRecord::count_gone(&state, "g", first, spend, succeeded).unwrap();

@@ -1,4 +1,4 @@
-//! Budgets in the configuration, and the check of budgets without a daemon.
+//! Budgets in the configuration, and the budget check without a daemon.
 
 pub mod budget;
 pub mod group_record;
@@ -53,7 +53,7 @@ impl BudgetConfig {
     }
 }
 
-/// The begin and the end of the day of a moment, in the user's time zone.
+/// The beginning and end of the day that contains `now_ms`, in the user's time zone.
 pub fn day(now_ms: u64) -> (u64, u64) {
     let bounds = || {
         let now = Timestamp::from_millisecond(i64::try_from(now_ms).ok()?).ok()?;
@@ -62,7 +62,7 @@ pub fn day(now_ms: u64) -> (u64, u64) {
         let ms = |at: Timestamp| u64::try_from(at.as_millisecond()).ok();
         Some((ms(began.timestamp())?, ms(ends.timestamp())?))
     };
-    // A wrong clock has days too.
+    // If the clock is so wrong that jiff fails, count days in UTC.
     bounds().unwrap_or((now_ms - now_ms % DAY_MS, now_ms - now_ms % DAY_MS + DAY_MS))
 }
 
@@ -72,7 +72,7 @@ pub fn of_group(host: &Host, config: &Config, group: &str) -> Budget {
     own.unwrap_or_else(|| config.budgets.group.budget())
 }
 
-/// The usage of these runs since then.
+/// The usage of these runs since `since_ms`.
 pub fn spending<'a>(runs: impl IntoIterator<Item = &'a RunOverview>, since_ms: u64) -> Spending {
     let now = now_ms();
     let mut spending = Spending::default();
@@ -80,7 +80,7 @@ pub fn spending<'a>(runs: impl IntoIterator<Item = &'a RunOverview>, since_ms: u
     spending
 }
 
-/// The usage of a group, including removed runs. `runs` are all runs; list them before.
+/// The usage of a group, including removed runs. `runs` are all runs; list them before this call.
 pub fn spending_of_group<'a>(
     host: &Host,
     group: &str,
@@ -101,7 +101,7 @@ struct SpentBudget {
     hint: String,
 }
 
-/// The sentence about an exhausted budget of `the day`, or of a group.
+/// The sentence about an exhausted budget; `whose` is `the day` or a group.
 pub fn spent_line(whose: &str, spent: &Overspent) -> String {
     go_on(&what_is_spent(whose, spent))
 }
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_has_its_moments_in_it() {
+    fn a_day_contains_its_moments() {
         let now = 1_790_000_000_000;
         let (began, ends) = day(now);
         assert!(began <= now && now < ends);

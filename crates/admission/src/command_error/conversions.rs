@@ -1,7 +1,7 @@
-//! The errors of other crates as errors of a command, so that a command can write `?`.
+//! Converts the errors of other crates into command errors, so that a command can use `?`.
 //!
-//! Only errors that mean the same everywhere are here. A command that knows more, such as the file or the run, says so
-//! itself: see `OrFail`. `io::Error` is not here: it does not say which file.
+//! Only errors that mean the same everywhere are here. A command that knows more, such as the file or the run, adds
+//! that with `OrFail`. `io::Error` is not here: it does not say which file.
 
 use std::fs;
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Caps {
     /// All runs together.
     pub total: u32,
-    /// By the name of the group.
+    /// By group name.
     #[serde(default)]
     pub groups: BTreeMap<String, u32>,
     /// By the requested model.
@@ -31,7 +31,7 @@ pub enum CapKind {
     Total,
     /// The runs of a group.
     Group,
-    /// The runs of a model.
+    /// The runs with a model.
     Model,
     /// The runs of an account.
     Account,

@@ -15,12 +15,12 @@ fn the_default_file_says_what_the_defaults_are() {
     assert_eq!(Config { limits, stop, ..parsed }, Config::default());
 }
 
-/// The keys of a table, as the parser itself lists them when it meets one that it does not know.
+/// The keys of a table, as the parser lists them in its error about an unknown key.
 fn keys_of(table: &str) -> Vec<String> {
     let text = if table.is_empty() { "?".to_owned() } else { format!("[{table}]\n?") };
     let error = Config::parse(&text.replace('?', "no_such_key = 1")).unwrap_err();
     let (_, list) = error.message.split_once("expected ").unwrap();
-    // "`a` or `b`", "one of `a`, `b`, `c`": what stands between the ticks.
+    // "`a` or `b`", "one of `a`, `b`, `c`": take the text between the backticks.
     list.split('`').skip(1).step_by(2).map(ToOwned::to_owned).collect()
 }
 
@@ -82,7 +82,7 @@ fn what_cannot_be_used_is_named_with_its_line() {
 }
 
 #[test]
-fn a_file_that_was_named_must_be_there_and_its_paths_are_its_own() {
+fn a_named_file_must_exist_and_its_paths_are_relative_to_it() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("mine.toml");
     let environment =

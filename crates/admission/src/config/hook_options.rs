@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 #[serde(try_from = "Written")]
 pub struct HookConfig(Hook);
 
-/// The hook as the file has it.
+/// The hook as written in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -56,7 +56,7 @@ impl TryFrom<Written> for HookConfig {
 }
 
 impl HookConfig {
-    /// The hook, with `~/` of its program replaced by the user's home.
+    /// The hook, with a leading `~/` of its program replaced by the user's home.
     pub fn hook(&self, home: &Path) -> Hook {
         let mut hook = self.0.clone();
         if let HookAction::Command(words) = &mut hook.action

@@ -1,16 +1,16 @@
-//! The user's commands and webhooks, which the daemon calls when a run starts, needs a person, or ends.
+//! The user's commands and webhooks, which the daemon calls when a run starts, needs the user, or ends.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The occasions on which hooks are called.
+/// The events that hooks can listen to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transition {
     /// The agent started.
     Started,
-    /// The agent asks a person a question.
+    /// The agent asks the user a question.
     NeedsHuman,
     /// The run ended, with any outcome.
     Ended,
@@ -48,10 +48,10 @@ pub enum HookAction {
 /// The parts of `http://host[:port]/path`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookUrl {
-    /// The `Host` header: with the port, if the URL has one.
+    /// The `Host` header, with the port if the URL has one.
     pub authority: String,
     pub host: String,
-    /// 80 if the URL has none.
+    /// 80 if the URL names no port.
     pub port: u16,
     /// Including the query.
     pub path: String,
@@ -60,7 +60,7 @@ pub struct HookUrl {
 /// Why a URL cannot be a webhook.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAHookUrl {
-    /// Caretaker contains no TLS.
+    /// Caretaker has no TLS client.
     #[error("`{0}` is https, which webhooks do not support; call curl as a command instead")]
     Tls(String),
     #[error("`{0}` is not the URL of a webhook; write `http://host:port/path`")]

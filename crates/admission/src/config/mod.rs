@@ -236,7 +236,7 @@ impl Config {
         limits
     }
 
-    /// The configuration's layer of every new session, below the flags.
+    /// The configuration as a request layer of every new session, below the flags.
     pub fn request(&self) -> Result<RunRequest, CommandError> {
         let labels = self.labels.iter().map(|(name, value)| Label::new(name, value));
         let labels = labels.collect::<Result<_, _>>();
@@ -245,7 +245,7 @@ impl Config {
             model: self.model.clone(),
             profile: Some(self.profile.clone()),
             labels: labels.or_fail_as(ExitCode::Usage, || "a label cannot be used")?,
-            // Another machine with the same configuration may not have the path.
+            // A configuration that the user shares between machines may name paths that this machine lacks.
             expose: self.expose.iter().filter(|path| path.exists()).cloned().collect(),
             allow_host: self.allow_hosts.clone(),
             user_mcp: self.user_mcp,
@@ -265,7 +265,7 @@ impl Config {
             Err(_) => directory.join(path),
         };
         let agent = self.agent.map(|agent| {
-            // The only value that is not a path.
+            // `simulated` is the only value that is not a path.
             if agent == Path::new("simulated") { agent } else { absolute(agent) }
         });
         Self { agent, expose: self.expose.into_iter().map(absolute).collect(), ..self }

@@ -7,15 +7,15 @@ use serde::{Deserialize, Deserializer, de};
 
 use run_protocol::{CountLimit, HumanDuration, SizeLimit};
 
-/// An age in milliseconds, written in days, weeks or as any duration. `None`: the age does not matter.
+/// An age in milliseconds, written in days, weeks or as any duration. `None`: no age limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Age(pub Option<u64>);
 
-/// How many runs to keep. `None`: any number.
+/// How many runs to keep. `None`: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Keep(pub Option<u64>);
 
-/// How many bytes all runs may take together. `None`: any number.
+/// How many bytes all runs may take together. `None`: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MaxSize(pub Option<u64>);
 

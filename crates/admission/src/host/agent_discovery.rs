@@ -1,4 +1,4 @@
-//! Finds the agent's program, checks it and fixes its path.
+//! Finds the agent's program, checks it and pins its path.
 
 use std::ffi::OsString;
 use std::fs;
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum AgentChoice {
     /// The installed cursor-agent.
     Installed,
-    /// This program.
+    /// The program at this path.
     Named(PathBuf),
     Simulated,
 }
@@ -73,9 +73,11 @@ impl From<AgentError> for CommandError {
     }
 }
 
-/// Finds the program, follows its links to one version of it, and asks for that version where its path does not say it.
+/// Finds the program and follows its links to one version of it. If the path does not name the version, asks the
+/// program.
 ///
-/// The simulated agent is part of our own program. `forbidden` is the workspace: nothing below it is ever executed, not even to ask for its version.
+/// The simulated agent is part of our own program. `forbidden` is the workspace: Caretaker never executes anything
+/// below it, not even to ask for a version.
 pub fn find(
     choice: &AgentChoice,
     environment: &Environment,
@@ -159,7 +161,7 @@ impl Search<'_> {
     fn passes(&self, candidate: &Candidate, canonical: &Path) -> bool {
         match candidate.check {
             AgentCheck::Executable => true,
-            // A path in Cursor's own tree is proof enough, and asking node takes time.
+            // A path in Cursor's own tree is proof enough, and starting node takes time.
             AgentCheck::ExecutableThatSaysCursor => {
                 PinnedAgent::from_canonical(canonical).is_ok_and(|agent| agent.version.is_some())
                     || self.answer(canonical, "--help").is_some_and(|help| says_it_is_cursor(&help))
@@ -195,7 +197,7 @@ impl Search<'_> {
     }
 }
 
-/// The agent as an ordinary program of the host, for calls that start no turn.
+/// The agent as an ordinary host process, for calls that start no turn.
 pub fn agent_command(program: &Path, environment: &Environment) -> Command {
     let mut command = Command::new(program);
     command.env_clear().current_dir("/").env("HOME", &environment.home).env("NO_OPEN_BROWSER", "1");
@@ -206,7 +208,7 @@ pub fn agent_command(program: &Path, environment: &Environment) -> Command {
     command
 }
 
-/// The version in the text, or else the text itself if it is one short word.
+/// The version in the text, or the text itself if it is one short word.
 fn version_in(text: &str) -> Option<String> {
     let first = text.lines().next().unwrap_or_default().trim();
     match parse_version(first) {

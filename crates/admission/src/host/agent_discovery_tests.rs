@@ -51,7 +51,7 @@ impl Host {
 fn an_installed_agent_is_pinned_to_its_version_without_being_asked() {
     let host = Host::new();
     let directory = "home/.local/share/cursor-agent/versions/2026.10.01-e373342";
-    // Asked, it would name another version.
+    // If Caretaker ran this program, it would print another version.
     let program = host.program(&format!("{directory}/cursor-agent"), "", "wrong", 0o755);
     symlink(&program, host.path("bin/agent")).unwrap();
     assert_eq!(
@@ -84,7 +84,7 @@ fn an_agent_of_another_vendor_is_passed_over() {
 }
 
 #[test]
-fn what_cannot_be_executed_has_its_own_exit_code() {
+fn a_program_that_cannot_be_executed_has_its_own_exit_code() {
     let host = Host::new();
     let path = host.program("bin/cursor-agent", "", "", 0o644);
     for choice in [AgentChoice::Installed, AgentChoice::Named(path), AgentChoice::Named("/".into())]
@@ -114,12 +114,12 @@ fn an_agent_inside_the_workspace_is_refused_and_not_executed() {
     }
     assert!(!witness.exists());
 
-    // A link in the workspace to a program elsewhere is the workspace's word too.
+    // A link in the workspace is refused too, even if its program is elsewhere.
     let outside = host.program("elsewhere/agent", "", "1.0", 0o755);
     symlink(&outside, workspace.join("link")).unwrap();
     let link = AgentChoice::Named(workspace.join("link"));
     assert!(find(&link, &host.environment, Path::new(OWN), &[&workspace]).is_err());
-    // A way through it that ends elsewhere is not.
+    // A path that only passes through the workspace is allowed.
     let around = AgentChoice::Named(workspace.join("../elsewhere/agent"));
     let found = find(&around, &host.environment, Path::new(OWN), &[&workspace]).unwrap();
     assert_eq!(found.program, BytesPath(outside));
@@ -151,7 +151,7 @@ fn a_flag_wins_over_the_configuration() {
 }
 
 #[test]
-fn odd_answers_are_no_version() {
+fn odd_answers_do_not_count_as_a_version() {
     assert_eq!(version_in("2026.10.01-e373342\n"), Some("2026.10.01-e373342".to_owned()));
     assert_eq!(version_in("1.2.3\nmore"), Some("1.2.3".to_owned()));
     for text in ["", "two words", "\u{1b}[2J", &"x".repeat(65)] {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nix::sys::statvfs::statvfs;
 
-/// The free bytes for an ordinary user on the file system of a path, which need not exist yet.
+/// The bytes that an ordinary user can still write to the file system of `path`. The path need not exist yet.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for existing in path.ancestors() {
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_that_does_not_exist_has_the_room_of_what_is_around_it() {
+    fn a_missing_path_has_the_room_of_its_nearest_existing_parent() {
         let directory = tempfile::tempdir().unwrap();
         assert!(free_bytes(&directory.path().join("not/yet")).unwrap() > 0);
     }

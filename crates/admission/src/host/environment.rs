@@ -1,4 +1,4 @@
-//! A process's variables, home and working directory. The binary reads them once; here they are values.
+//! A process's variables, home and working directory. The binary reads them once and passes them on as values.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub struct Environment {
     pub home: PathBuf,
     pub working_directory: PathBuf,
     pub uid: Uid,
-    /// The variables that are not empty, in their order.
+    /// The variables that are not empty, in their original order.
     variables: Vec<(OsString, OsString)>,
 }
 
@@ -30,7 +30,7 @@ impl Environment {
         let named = variables.iter().find(|(name, _)| name == "HOME").map(|(_, value)| value);
         let home = match named {
             Some(home) => PathBuf::from(home),
-            // Daemons and `env -i` have no HOME, but the user has a home.
+            // Daemons and `env -i` have no HOME, but the user database has one.
             None => User::from_uid(uid).ok().flatten().map(|user| user.dir).unwrap_or_default(),
         };
         if !home.is_absolute() {
@@ -55,7 +55,7 @@ impl Environment {
         self.variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
     }
 
-    /// A directory from a variable. A relative path counts as unset, as the XDG specification says.
+    /// A directory from a variable. A relative path counts as unset, as the XDG specification demands.
     pub(crate) fn absolute_path(&self, name: &str) -> Option<&Path> {
         self.variable(name).map(Path::new).filter(|path| path.is_absolute())
     }

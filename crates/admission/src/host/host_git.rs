@@ -1,4 +1,4 @@
-//! The git of this host, and the histories of workspaces that it stores.
+//! The host's git, and the workspace histories that it stores.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ pub fn history(host: &Host, workspace: &Path) -> Result<History, CommandError> {
     Ok(History::of(&host.state.checkpoints(), workspace, git))
 }
 
-/// The error of a failed git command, with a hint if the repository itself is the reason.
+/// The error of a failed git command, with a hint if the repository itself is the cause.
 pub fn refused(what: impl Into<String>, error: GitError) -> CommandError {
     let hint = match &error {
         GitError::Repository(RepositoryError::Unsound { path, .. }) => {

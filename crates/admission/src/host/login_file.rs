@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use cursor_home::{CursorRoots, Login};
 
-/// A real login has a few hundred bytes.
+/// A real login file has a few hundred bytes.
 const LARGEST: u64 = 256 * 1024;
 
-/// The first possible file that has a token in it.
+/// The first login file that contains a token.
 pub fn find(roots: &CursorRoots) -> Option<PathBuf> {
     roots.auth_files().into_iter().find(|file| has_token(file))
 }

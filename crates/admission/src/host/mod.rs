@@ -35,12 +35,12 @@ impl Host {
         Self { environment, places, state }
     }
 
-    /// Reads the user's configuration. A command asks its `CommandHelper` instead, which reads it once.
+    /// Reads the user's configuration. Commands use their `CommandHelper` instead, which reads it once.
     pub fn load_config(&self) -> Result<Config, CommandError> {
         Config::load(&self.environment, &self.places)
     }
 
-    /// Removes what dead runs left behind: in workspaces, logins and sockets.
+    /// Removes the leftovers of dead runs: files in workspaces, copies of logins, and sockets.
     pub fn clean_up_after_the_dead(&self) {
         run_shim::clean_up_after_the_dead(&self.state, &self.places.sockets);
         for directory in [self.state.path(), &self.state.groups(), &self.state.worktrees()] {
@@ -55,7 +55,8 @@ impl Host {
 
     fn find_among(&self, all: &RunFinder<'_>, text: &str) -> Result<RunDirectory, CommandError> {
         let run = match all.find(text) {
-            // A name is free again when its run has ended, and means the last run that had it. No id looks like a name.
+            // A name is free again once its run has ended, so several runs may have had it. It means the last of them.
+            // No id looks like a name.
             Err(ResolveError::Ambiguous { candidates, .. })
                 if text.parse::<RunName>().is_ok() && !candidates.is_empty() =>
             {
@@ -72,7 +73,7 @@ impl Host {
         })
     }
 
-    /// The socket of a run's shim. If the spec cannot be read, the path that a new run would use.
+    /// The socket of a run's shim. If the spec is unreadable, returns the path that a new run would use.
     pub fn control_socket(&self, run: &RunDirectory) -> PathBuf {
         let root =
             run.spec().map_or_else(|_| self.places.sockets.clone(), |spec| spec.socket_dir.0);
@@ -105,7 +106,7 @@ pub fn overview(run: &RunDirectory) -> Result<RunOverview, CommandError> {
     })
 }
 
-/// A short id to tell runs apart: ids of the same minute begin alike and end differently.
+/// A short id to tell runs apart. It is the end of the id, because ids from the same minute begin alike.
 pub fn short_id(run: RunId) -> String {
     let id = run.to_string();
     id.rsplit('-').next().unwrap_or(&id).to_owned()

@@ -23,7 +23,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// The daemon's socket. A daemon with an unusual state directory has another socket.
+    /// The daemon's socket. A daemon with an unusual state directory has a different socket.
     pub fn daemon_socket(&self) -> PathBuf {
         match &self.daemon_mark {
             None => self.sockets.join("daemon.sock"),
@@ -43,7 +43,7 @@ impl Places {
             .variable("CARETAKER_HOME")
             .map(|path| environment.absolute(Path::new(path)))
             .unwrap_or_else(|| xdg("XDG_STATE_HOME", ".local/state"));
-        // `su` and `sudo` keep the variable of the other user, and its directory may be gone.
+        // `su` and `sudo` keep the other user's variable, and its directory may be gone.
         let runtime = environment
             .absolute_path("XDG_RUNTIME_DIR")
             .filter(|path| is_directory_of(path, environment.uid));

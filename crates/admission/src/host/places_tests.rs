@@ -36,7 +36,7 @@ fn caretaker_home_moves_the_state_and_may_be_relative() {
 }
 
 #[test]
-fn a_runtime_directory_that_is_not_there_is_not_used() {
+fn a_missing_runtime_directory_is_not_used() {
     let places = Places::of(&environment_of(&[("XDG_RUNTIME_DIR", Path::new("/no/such"))]));
     assert!(places.sockets.starts_with("/tmp"));
 }

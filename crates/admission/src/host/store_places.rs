@@ -29,7 +29,7 @@ pub fn store_places(host: &Host) -> Result<StorePlaces, CommandError> {
     Ok(places)
 }
 
-/// Files that look like a store and are not.
+/// Files that look like a store but are not.
 fn other_places(dot_cursor: &Path) -> Vec<(PathBuf, String)> {
     [
         (
@@ -63,7 +63,7 @@ fn cursor_user_dirs(host: &Host) -> Vec<PathBuf> {
         config.join("Cursor/User"),
         home.join(".config/Cursor/User"),
         home.join("Library/Application Support/Cursor/User"),
-        // The IDE runs on another machine, and its server here.
+        // The IDE runs on another machine, but its server runs here.
         home.join(".cursor-server/data/User"),
     ];
     // In WSL the IDE is a Windows program.

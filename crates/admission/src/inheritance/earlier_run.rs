@@ -26,14 +26,14 @@ pub enum Earlier {
     Lost,
 }
 
-/// Finds the last run of a session, also if it still waits in the queue.
+/// Finds the last run of a session, even if it still waits in the queue.
 pub fn of_session(state: &StateRoot, session: Uuid) -> Result<Earlier, CommandError> {
     for run in runs_of(state, session)? {
         let spec = match RunDirectory::open(state, run) {
             Ok(directory) => directory.spec().ok(),
             Err(_) => None,
         };
-        // The shim may have refused the run and removed it since it was listed.
+        // The shim may have refused the run and removed it since it was listed here.
         if spec.is_some() || state.run_dir(&run).exists() {
             return Ok(known(spec));
         }
@@ -50,7 +50,7 @@ pub fn of_session(state: &StateRoot, session: Uuid) -> Result<Earlier, CommandEr
     }
 }
 
-/// The spec of a run that is repeated.
+/// The spec of the run to repeat.
 pub(crate) fn of_run(state: &StateRoot, run: RunId) -> Earlier {
     known(RunDirectory::open(state, run).ok().and_then(|run| run.spec().ok()))
 }
@@ -67,7 +67,7 @@ fn runs_of(state: &StateRoot, session: Uuid) -> Result<Vec<RunId>, CommandError>
     Ok(runs)
 }
 
-/// Keeps the spec of a run for the session's next run, because the run is about to be removed.
+/// Keeps the spec of a run that is about to be removed, for the session's next run.
 pub fn keep_of_run(state: &StateRoot, run: &RunDirectory) -> io::Result<()> {
     // An unreadable spec cannot be inherited later either.
     let Ok(spec) = run.spec() else { return Ok(()) };
@@ -92,13 +92,13 @@ pub fn keep_for_copy(state: &StateRoot, original: Uuid, copy: Uuid) -> Result<()
     write(state, copy, kept.as_deref()).or_fail(|| "the limits of the copy could not be saved")
 }
 
-/// Removes the spec that was kept for a copy, if the copy failed.
+/// Removes the spec that [`keep_for_copy`] wrote, because the copy failed.
 pub fn forget_copy(state: &StateRoot, copy: Uuid) {
     fs::remove_file(state.session_terms(&copy)).ok();
     fs::remove_dir(state.session_dir(&copy)).ok();
 }
 
-/// The user's changes to a session's MCP servers. A copy without a run has those of the original.
+/// The user's changes to a session's MCP servers. A copy without a run has the original's changes.
 pub(crate) fn mcp_choice(state: &StateRoot, session: Uuid, last: Option<&RunSpec>) -> McpChoice {
     match read_session_record(state, &session) {
         Some(record) => record.mcp,
@@ -106,7 +106,7 @@ pub(crate) fn mcp_choice(state: &StateRoot, session: Uuid, last: Option<&RunSpec
     }
 }
 
-/// Replaces the file. `None` means: the session had a run, and its spec is lost.
+/// Replaces the file. `None` means that the session had a run, but its spec is lost.
 fn write(state: &StateRoot, session: Uuid, spec: Option<&RunSpec>) -> io::Result<()> {
     let path = state.session_terms(&session);
     make_private_dir(state.session_dir(&session))?;

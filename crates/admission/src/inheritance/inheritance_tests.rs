@@ -55,7 +55,7 @@ const CONFIGS: [&str; 4] = [
     "profile = \"strict\"\n[limits]\nwall = \"1m\"\ntool_calls = \"7\"\nmemory = \"100MiB\"\n",
 ];
 
-/// One value of each flag, or several where several may be given.
+/// One value of each flag, or several if the flag may be repeated.
 const FLAGS: &[&[&str]] = &[
     &["--network=none", "--network=allowlist", "--network=host"],
     &["--allow-host=a.example.org"],
@@ -74,7 +74,7 @@ const FLAGS: &[&[&str]] = &[
     &["--mode=plan", "--mode=ask", "--mode=agent"],
     &["--profile=default", "--profile=strict", "--profile=mine", "--profile=off"],
     &["--no-force", "--force"],
-    // One of them: `--mcp` and `--user-mcp` exclude each other.
+    // At most one of these: `--mcp` and `--user-mcp` exclude each other.
     &["--user-mcp", "--no-user-mcp", "--mcp=notes", "--mcp=linear"],
     &["--mcp-from-repo=tools"],
     &["--journal=1MiB", "--journal=64GiB", "--journal=none"],
@@ -88,7 +88,7 @@ const FLAGS: &[&[&str]] = &[
     &["--restart"],
 ];
 
-/// Some flags. `--force` in a sandbox and the like are refused, which is no widening.
+/// A random set of flags. Admission refuses some sets, such as `--force` in a sandbox; that is not a widening.
 fn flags() -> impl Strategy<Value = Vec<&'static str>> {
     subsequence(FLAGS.to_vec(), 0..9).prop_flat_map(|flags| {
         flags.into_iter().map(|values| select(values.to_vec())).collect::<Vec<_>>()
@@ -103,7 +103,7 @@ fn bounds() -> impl Strategy<Value = Vec<Bound>> {
     ]
 }
 
-/// The rights of a run, derived from the plan of its sandbox and by arithmetic, without [`wider_than`].
+/// The rights of a run, computed from its sandbox plan and its limits, without [`wider_than`].
 #[derive(Debug)]
 struct Power {
     is_confined: bool,
@@ -112,13 +112,13 @@ struct Power {
     shown: BTreeSet<std::path::PathBuf>,
     reached: BTreeSet<(&'static str, u16)>,
     filters: usize,
-    /// The higher the more; none is the most.
+    /// Limits: a higher one allows more, and no limit allows the most.
     amounts: Vec<u64>,
     /// Further rights, by name.
     rights: BTreeSet<String>,
 }
 
-/// `None` where the sandbox is refused: `strict` is not for root.
+/// `None` if the sandbox is refused: `strict` does not work for root.
 fn power(stage: &Stage, spec: &RunSpec) -> Option<Power> {
     let profile = Profile::parse(&spec.profile, &spec.profile_text).unwrap();
     let is_confined = profile.confinement() == Confinement::Bubblewrap;
@@ -229,9 +229,9 @@ impl Power {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// For every first request, and for all flags, configurations and profiles of now.
+    /// Holds for every first request, and for all present flags, configurations and profiles.
     #[test]
-    fn a_continued_run_is_never_wider_unless_it_is_named_in_what(
+    fn a_continued_run_is_never_wider_except_in_named_bounds(
         first in flags(),
         then in flags(),
         configs in (select(CONFIGS.to_vec()), select(CONFIGS.to_vec())),
@@ -257,13 +257,13 @@ proptest! {
         }
         prop_assert_eq!(&second.widened, &wider);
         if named.is_empty() {
-            // A session has a directory of its own to write to.
+            // Each session has its own writable directory, so compare within one session.
             let second = RunSpec { session: first.session, ..second.clone() };
             if let (Some(now), Some(before)) = (power(&stage, &second), power(&stage, &first)) {
                 prop_assert!(!now.exceeds(&before), "{:#?}\n{:#?}", now, before);
             }
         }
-        // It keeps what it has.
+        // A third run without flags keeps the rights of the second.
         let third = stage.spec_after(Some(&second), configs.0, &[]);
         if let Ok(third) = third {
             prop_assert_eq!(wider_than(&third, &second), []);
@@ -289,9 +289,9 @@ fn more_names_of_servers_are_wider_and_fewer_are_not() {
     }
 }
 
-/// A server brings its host along if the user names it, and only then.
+/// A server adds its host to the allow-list only if the user names the server.
 #[test]
-fn a_name_where_all_servers_were_taken_is_wider_if_its_host_may_be_new() {
+fn a_named_server_after_all_servers_is_wider_if_its_host_may_be_new() {
     use NetworkMode::{Allowlist, Host, None as NoNetwork};
     let spec = |only, network| RunSpec {
         user_mcp: Some(servers(only)),
@@ -402,7 +402,7 @@ fn the_page_on_resume_lists_what_can_be_widened() {
 }
 
 #[test]
-fn what_is_no_bound_is_taken_from_the_flags_or_from_before() {
+fn a_setting_that_is_not_a_bound_comes_from_the_flags_or_the_earlier_run() {
     let stage = stage();
     let first = stage
         .spec_after(
@@ -423,8 +423,7 @@ fn what_is_no_bound_is_taken_from_the_flags_or_from_before() {
 }
 
 #[test]
-fn a_limit_that_the_profile_lowered_is_lower_and_a_flag_of_the_earlier_run_wins_over_a_profile_as_it_was()
- {
+fn a_lowered_profile_limit_applies_and_an_earlier_flag_wins_over_an_unchanged_profile() {
     let stage = stage();
     write_profile(&stage, "extends = \"default\"\n[limits]\nmemory = \"1G\"\n");
     let first = stage.spec_after(None, "", &["--profile=mine", "--memory=8GiB"]).unwrap();

@@ -11,7 +11,7 @@
 //! | fields of the spec | where they come from |
 //! |---|---|
 //! | run, created_ms, name, session, session_start, workspace, worktree, retry_of, continues, wait_for_locks, delivers | this run |
-//! | bwrap, home, host_config_root, login_file, socket_dir | this host, as it is now |
+//! | bwrap, home, host_config_root, login_file, socket_dir | this host's present state |
 //! | profile | the flag, else the earlier run; its present text, unless that allows more than before |
 //! | network | the flag, else the earlier run; a profile that is narrower now wins over both |
 //! | resources | the flags, else the earlier run; lower where the profile was lowered since |
@@ -20,14 +20,14 @@
 //! | tool_approval | the flags, else the earlier run; never `force` because of another profile |
 //! | extra_flags | the flags, if there are any, else the earlier run |
 //! | user_mcp, repository_mcp | the flags, else the earlier run |
-//! | mcp_choice | the session's record, or the record of the session that it is a copy of or replaces |
+//! | mcp_choice | the session's record, or that of the session that it copies or replaces |
 //! | restart, partial_output | the earlier run, or the flag |
-//! | labels, env, expose, allow_hosts, secrets (names) | the earlier run, and the flags in addition; proxies and the variables of the simulated agent are those of now |
+//! | labels, env, expose, allow_hosts, secrets (names) | the earlier run, and the flags in addition; proxies and the simulated agent's variables come from the present environment |
 //! | saving | the earlier run, unless the flag says not to |
 //! | queue (priority, account) | the flags, else the earlier run |
 //! | lineage | the earlier run |
 //!
-//! The configuration decides nothing here: it is for new sessions.
+//! The configuration has no influence here: it is for new sessions.
 
 pub mod earlier_run;
 mod widening;
@@ -40,8 +40,8 @@ pub use widening::{check, sentence};
 
 use crate::admit::{SIMULATION, is_proxy_variable};
 
-/// The lowest layer of a run that continues `before` in the profile `now`. If the profile now forbids more, that
-/// applies; if it now allows more, the run does not get it.
+/// The lowest request layer of a run that continues `before` in the profile `now`. New restrictions of the profile
+/// apply; new permissions do not.
 pub(crate) fn layer(before: &RunSpec, now: &Profile, asked: &RunRequest) -> RunRequest {
     let network = network(before, now, asked);
     let mut layer = RunRequest {
@@ -57,7 +57,7 @@ pub(crate) fn layer(before: &RunSpec, now: &Profile, asked: &RunRequest) -> RunR
 }
 
 /// True if a run that continues `before` keeps the old text of its profile: the profile allows more now, and nothing less.
-/// If it also allows less in something, the user must choose.
+/// If it also allows less in some respect, the user must choose.
 pub(crate) fn keeps_profile(before: &RunSpec, now: &Profile, asked: &RunRequest) -> bool {
     if asked.profile.is_some() || asked.widen.contains(&Bound::Profile) {
         return false;
@@ -66,7 +66,7 @@ pub(crate) fn keeps_profile(before: &RunSpec, now: &Profile, asked: &RunRequest)
     !now.wider_than(&before).is_empty() && before.wider_than(now).is_empty()
 }
 
-/// The network mode of a run that continues `before` in the profile `now`; `None`: as the profile says.
+/// The network mode of a run that continues `before` in the profile `now`; `None`: the profile's mode.
 pub(crate) fn network(before: &RunSpec, now: &Profile, asked: &RunRequest) -> Option<NetworkMode> {
     if asked.network.is_some() {
         return asked.network;
@@ -74,11 +74,11 @@ pub(crate) fn network(before: &RunSpec, now: &Profile, asked: &RunRequest) -> Op
     let was = Profile::parse(&before.profile, &before.profile_text).ok();
     let was = was.map(|was| was.network_mode());
     let now = now.network_mode();
-    // If the profile was narrowed since, or another profile is narrower, it wins.
+    // If the profile has become narrower, or the run uses a narrower profile, the profile wins.
     before.network.filter(|mode| was == Some(now) || now.width() >= mode.width())
 }
 
-/// The limits on the machine of a run that continues `before` in the profile `now`, without flags.
+/// The resource limits of a run that continues `before` in the profile `now`, without flags.
 pub(crate) fn resources(before: &RunSpec, now: &Profile) -> ResourceLimits {
     let was = Profile::parse(&before.profile, &before.profile_text).ok();
     lowered(before.resources, of_profile(was.as_ref()), of_profile(Some(now)))
@@ -105,7 +105,7 @@ pub(crate) fn mode_of(spec: &RunSpec) -> Option<NetworkMode> {
     spec.network.or_else(|| profile().map(|profile| profile.network_mode()))
 }
 
-/// The limits of the earlier run, lowered to the profile's present limits if the profile changed since. A flag of the
+/// The limits of the earlier run, lowered to the profile's present limits if the profile has changed. A flag of the
 /// earlier run wins over an unchanged profile.
 fn lowered(had: ResourceLimits, was: ResourceLimits, now: ResourceLimits) -> ResourceLimits {
     let lower = |had: u64, was: u64, now: u64| match (now == was, had, now) {

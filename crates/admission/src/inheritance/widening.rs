@@ -1,4 +1,4 @@
-//! Compares two specs: the bounds in which one run may do more than another.
+//! Compares two specs: finds the bounds that are wider in one than in the other.
 
 use std::fmt::Display;
 
@@ -42,7 +42,7 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
         login_file: _,
         user_mcp,
         repository_mcp,
-        // It belongs to the session, not to the run.
+        // The choice belongs to the session, not to the run.
         mcp_choice: _,
         env: _,
         secrets,
@@ -87,7 +87,7 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
     found.0
 }
 
-/// Refuses a run that is wider in a bound that the user did not name.
+/// Refuses a run that widens a bound that the user did not name.
 pub fn check(found: &[Widening], named: &[Bound]) -> Result<(), CommandError> {
     let unnamed: Vec<Widening> =
         found.iter().filter(|widening| !named.contains(&widening.bound)).cloned().collect();
@@ -133,7 +133,7 @@ impl Found {
     }
 }
 
-/// Says if the allow-list of the later run matters.
+/// Whether the allow-list of the later run matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HostsCount {
     /// The later run uses its list, and the earlier run could not reach everything.

@@ -9,7 +9,7 @@ use run_protocol::{ExitCode, RunName};
 use crate::command_error::{CommandError, OrFail};
 use crate::host::list_runs;
 
-/// No other run gets a name while this lives. Drop it when the run's directory has the name.
+/// Keeps a name from all other runs until it is dropped. Drop it once the run's directory has the name.
 #[derive(Debug)]
 pub struct NameClaim {
     _lock: KernelLock,

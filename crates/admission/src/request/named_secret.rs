@@ -1,6 +1,7 @@
-//! `--secret NAME=env:VARIABLE` and `--secret NAME=file:PATH`: a value for the agent that no disk gets.
+//! `--secret NAME=env:VARIABLE` and `--secret NAME=file:PATH`: a value for the agent that is never written to disk.
 //!
-//! **Invariant:** no error of this module, and no `Debug` output, contains a value or what the user typed instead of one.
+//! **Invariant:** no error of this module, and no `Debug` output, contains a value, or text that the user typed instead
+//! of a source.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,7 +22,7 @@ const LONGEST: u64 = 64 * 1024;
 /// The limit for all secrets together; the kernel allows a few times more.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// Further names whose values are not secret: redaction would replace them everywhere.
+/// More variables that cannot be secrets: redaction would replace their values everywhere.
 const NO_SECRETS: [&str; 3] = ["LANG", "TERM", "TMPDIR"];
 const NO_SECRET_BEGINNINGS: [&str; 4] = ["GIT_", "CURSOR_", "AGENT_CLI_", "LC_"];
 /// The variables that an agent logs in with. A user may also give them with `--secret`.
@@ -64,7 +65,7 @@ pub fn read_all(
     Ok(secrets)
 }
 
-/// A note for each secret of the earlier run that the user did not give again. No disk has its value.
+/// A note for each secret of the earlier run that the user did not give again. Its value is not on disk.
 pub(crate) fn reminders(before: &RunSpec, given: &[NamedSecret]) -> impl Iterator<Item = Remark> {
     let is_given = |name: &str| given.iter().any(|secret| secret.name == name);
     before.secrets.iter().filter(move |name| !is_given(name)).map(|name| {

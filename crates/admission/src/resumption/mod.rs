@@ -1,12 +1,12 @@
-//! Decides if a session can be resumed, before anything is started and without changing anything.
+//! Decides whether a session can be resumed, without starting or changing anything.
 //!
 //! ```text
 //!   target: the user's text ─► a session ─► whereabouts: its directory and workspace ─► its store ─► Resumption
 //!                                 └──────────────── Refusal: typed, with a hint ─────────────────┘
 //! ```
 //!
-//! Cursor itself does not fail: with an unknown id, another directory or a damaged store it begins an empty conversation. The
-//! shim decides again under the session's lease; this decision is for the user, beforehand.
+//! Cursor itself does not fail: given an unknown id, another directory or a damaged store, it begins an empty
+//! conversation. The shim decides again under the session's lease; this decision tells the user early.
 
 pub mod refusal;
 pub mod target;
@@ -34,15 +34,16 @@ pub use whereabouts::ListedChats;
 pub struct Resumption {
     pub session: Uuid,
     pub workspace: WorkspacePath,
-    /// The point to resume from. `None` if another run holds the session: it is known when that run has ended.
+    /// The point to resume from. `None` if another run holds the session: the point is unknown until that run has
+    /// ended.
     pub point: Option<ResumePoint>,
-    /// The store, if it was read.
+    /// The store, if this decision read it.
     pub store_db: Option<PathBuf>,
     /// `New` if the session has an id but no prompt yet.
     pub start: SessionStart,
 }
 
-/// The reaction if another run holds the session.
+/// What to do if another run holds the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenHeld {
     Refuse,
@@ -81,7 +82,8 @@ impl Question<'_> {
         Refusal { session: self.session, reason }
     }
 
-    /// A session whose id Caretaker made and that no agent has begun. Any other id without a store is refused.
+    /// Handles a session whose id Caretaker created and that no agent has begun. Any other id without a store is
+    /// refused.
     fn minted(&self, whereabouts: &Whereabouts<'_>) -> Option<Result<Resumption, Reason>> {
         let minted = minted_session(&self.host.state, &self.session)?;
         if whereabouts.has_begun() || self.holder().is_some() {
@@ -122,7 +124,7 @@ impl Question<'_> {
             return Err(held);
         }
         let store_db = place.store_db();
-        // Read early if only the store knows the workspace.
+        // Read the store early if only the store knows the workspace.
         let looked =
             LazyCell::new(|| look_at_session(whereabouts.record(), &store_db, whereabouts.depth()));
         let workspace = whereabouts.workspace(&place, self.workspace, &looked)?;
@@ -132,7 +134,7 @@ impl Question<'_> {
         }
         let point = match &*looked {
             Ok(point) => point.clone(),
-            // A run may have taken the session meanwhile.
+            // A run may have taken the session in the meantime.
             Err(refused) if refused.reason.is_passing() => {
                 let passing = Reason::Store(refused.reason.clone());
                 return Err(self.holder().unwrap_or(passing));
@@ -168,10 +170,10 @@ pub struct ResumptionReport {
     root: Option<String>,
     messages: Option<usize>,
     turns: Option<usize>,
-    /// The number of oldest messages whose content was not checked.
+    /// How many of the oldest messages were not checked for content.
     unchecked: Option<usize>,
     pending: Vec<PendingTool>,
-    /// Problems of the store that do not prevent a resume, as `sessions verify` reports them.
+    /// Store problems that do not prevent a resume, as `sessions verify` reports them.
     warnings: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Why a session is not resumed: a kind for programs, and a sentence and a hint for people.
+//! Why a session cannot be resumed: a kind for programs, and a sentence and a hint for users.
 
 use cursor_stores::chat::NotResumable;
 use cursor_stores::model::StoreKind;
@@ -73,8 +73,8 @@ impl Reason {
 }
 
 impl Reason {
-    /// True if the session can never be resumed in its present state. A run may release it, and a workspace or a configuration
-    /// root may come back.
+    /// True if the session can never be resumed in its present state. Other reasons may pass: a run may release the
+    /// session, and a workspace or a configuration root may come back.
     pub fn is_final(&self) -> bool {
         match self {
             Self::HeldByRun { .. }

@@ -71,7 +71,7 @@ impl Stage {
         let whole = decided(question.decide());
         let glance = decided(question.decide_at_a_glance(&ListedChats::of(&self.host).unwrap()));
         match whole {
-            // A list has no session that is in no store.
+            // A list cannot contain a session that is in no store.
             Err(Reason::UnknownSession) => {
                 assert_eq!(glance, Err(Reason::Store(NotResumable::NoStore)));
             }
@@ -86,7 +86,7 @@ fn text(path: &Path) -> String {
 }
 
 #[test]
-fn a_session_is_resumed_in_its_own_workspace_wherever_one_is() {
+fn a_session_is_resumed_in_its_own_workspace_from_any_directory() {
     let stage = Stage::new(&[]);
     assert_eq!(stage.decide(None), Err(Reason::UnknownSession));
     stage.converse(&stage.workspace(), Generation::V2026_09);
@@ -101,7 +101,7 @@ fn a_session_is_resumed_in_its_own_workspace_wherever_one_is() {
 }
 
 #[test]
-fn a_store_of_an_early_build_says_its_workspace_itself_or_it_must_be_named() {
+fn a_store_of_an_early_build_names_its_workspace_or_the_user_must() {
     let stage = Stage::new(&[]);
     let directory = stage.converse(&stage.workspace(), Generation::V2026_01);
     assert!(!directory.join("meta.json").exists());
@@ -113,7 +113,7 @@ fn a_store_of_an_early_build_says_its_workspace_itself_or_it_must_be_named() {
 }
 
 #[test]
-fn a_workspace_that_moved_is_told_from_one_that_is_gone_and_one_that_is_a_link_now() {
+fn moved_missing_and_linked_workspaces_are_told_apart() {
     let stage = Stage::new(&[]);
     stage.converse(&stage.workspace(), Generation::V2026_09);
     let moved = stage.path.join("home/moved");
@@ -130,7 +130,7 @@ fn a_workspace_that_moved_is_told_from_one_that_is_gone_and_one_that_is_a_link_n
 }
 
 #[test]
-fn another_root_of_configuration_is_named_with_the_one_that_has_the_session() {
+fn another_configuration_root_is_named_with_the_one_that_has_the_session() {
     let before = Stage::new(&[]);
     before.converse(&before.workspace(), Generation::V2026_09);
     let environment = environment_of(&[
@@ -147,7 +147,7 @@ fn another_root_of_configuration_is_named_with_the_one_that_has_the_session() {
 }
 
 #[test]
-fn one_id_in_two_buckets_is_nobodys() {
+fn one_id_in_two_buckets_is_ambiguous() {
     let stage = Stage::new(&[]);
     stage.converse(&stage.workspace(), Generation::V2026_09);
     let other = stage.path.join("home/other");
@@ -157,13 +157,13 @@ fn one_id_in_two_buckets_is_nobodys() {
         panic!("{:?}", stage.decide(Some(&other)))
     };
     assert_eq!(directories.len(), 2);
-    // Without a store there is no conversation: Cursor notes a session before it has one.
+    // Without a store there is no conversation: Cursor records a session before it creates the store.
     fs::remove_file(directory.join("store.db")).unwrap();
     assert_eq!(stage.decide(None), Ok(stage.workspace()));
 }
 
 #[test]
-fn what_the_command_line_agent_cannot_continue_is_named_for_what_it_is() {
+fn a_session_that_the_command_line_agent_cannot_continue_is_named_by_its_kind() {
     let stage = Stage::new(&[]);
     let acp = stage.path.join("home/.cursor/acp-sessions").join(SESSION.to_string());
     fs::create_dir_all(&acp).unwrap();

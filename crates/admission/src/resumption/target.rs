@@ -1,4 +1,5 @@
-//! Finds the session that a user means: by its id, a prefix of it, a run of it, a run's name, or the latest of the workspace.
+//! Finds the session that a user means: by its id or a prefix of it, by one of its runs, or the workspace's latest
+//! session.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +16,7 @@ use crate::command_error::{CommandError, OrFail};
 use crate::host::store_places::store_places;
 use crate::host::{Host, list_runs};
 
-/// A shorter prefix is more likely a typing error than a choice.
+/// A shorter prefix is more likely a typo than a choice.
 const SHORTEST_PREFIX: usize = 4;
 
 /// Finds the session that `text` means. It need not be resumable.
@@ -69,7 +70,8 @@ fn session_of_run(host: &Host, text: &str) -> Result<Uuid, CommandError> {
         .or_fail(|| format!("the session of run {} is not known", run.run_id()))
 }
 
-/// Sessions of the command line agent, of ACP and of Caretaker. If none matches, sessions of all other stores.
+/// Searches the sessions of the command line agent, of ACP and of Caretaker. If none matches, searches all other
+/// stores.
 fn sessions_with_prefix(host: &Host, text: &str) -> Result<BTreeSet<Uuid>, CommandError> {
     let text = text.to_ascii_lowercase();
     if text.len() < SHORTEST_PREFIX {
@@ -102,7 +104,7 @@ fn session_directories(root: &Path) -> impl Iterator<Item = Uuid> + use<> {
         .filter_map(|entry| Uuid::parse_str(entry.file_name().to_str()?).ok())
 }
 
-/// The session of this workspace with the latest activity: a run, or a chat of the user.
+/// The session of this workspace with the latest activity: a run, or one of the user's own chats.
 fn latest_here(host: &Host) -> Result<Uuid, CommandError> {
     let here = fs::canonicalize(&host.environment.working_directory)
         .unwrap_or_else(|_| host.environment.working_directory.clone());

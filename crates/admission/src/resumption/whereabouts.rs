@@ -27,7 +27,7 @@ pub(super) type Looked<'a> = dyn Deref<Target = Result<ResumePoint, Box<Unresuma
 #[derive(Debug, Default)]
 pub struct ListedChats {
     places: StorePlaces,
-    /// By the directory that contains the buckets.
+    /// The key is the directory that contains the buckets.
     chats: HashMap<PathBuf, HashMap<Uuid, Vec<Place>>>,
 }
 
@@ -40,7 +40,7 @@ impl ListedChats {
     }
 }
 
-/// Everything that is known about a session's place.
+/// The known facts about a session's place.
 pub(super) struct Whereabouts<'a> {
     host: &'a Host,
     session: Uuid,
@@ -48,7 +48,7 @@ pub(super) struct Whereabouts<'a> {
     listed: Option<&'a ListedChats>,
     roots: CursorRoots,
     record: Option<SessionRecord>,
-    /// Its directories in the chats that a run would use.
+    /// Its directories below the `chats` directory that a run would use.
     places: Vec<Place>,
 }
 
@@ -64,12 +64,12 @@ impl Place {
         self.directory.join("store.db")
     }
 
-    /// True if there is something with the name of a store.
+    /// True if the directory contains a file with a store's name.
     fn has_store(&self) -> bool {
         fs::symlink_metadata(self.store_db()).is_ok()
     }
 
-    /// The workspace that Cursor noted beside the store.
+    /// The workspace that Cursor recorded next to the store.
     fn noted_workspace(&self) -> Option<String> {
         SessionMetaFile::read(&self.directory.join("meta.json")).ok()?.cwd
     }
@@ -114,21 +114,21 @@ impl<'a> Whereabouts<'a> {
         }
     }
 
-    /// The workspaces that Cursor noted beside its stores and that Caretaker recorded.
+    /// The workspaces that Cursor recorded next to its stores, and the one that Caretaker recorded.
     pub(super) fn noted_workspaces(&self) -> Vec<PathBuf> {
         let noted = self.places.iter().filter_map(Place::noted_workspace);
         let ours = self.record.iter().map(|record| record.workspace.clone());
         noted.chain(ours).map(PathBuf::from).collect()
     }
 
-    /// True if an agent has written something of the session, as far as is known.
+    /// True if there are signs that an agent has begun the session.
     pub(super) fn has_begun(&self) -> bool {
         let root =
             self.record.as_ref().and_then(|record| record.checkpoint.as_ref()?.root.as_ref());
         root.is_some() || self.places.iter().any(Place::has_store)
     }
 
-    /// The workspace that a session was made for. Refuses a different workspace of the user.
+    /// The workspace that Caretaker created the session for. Refuses if the user names a different one.
     pub(super) fn workspace_of_minted(
         &self,
         minted: &MintedSession,
@@ -181,7 +181,7 @@ impl<'a> Whereabouts<'a> {
         if is_known || self.depth() == Depth::Glance {
             return Reason::Store(NotResumable::NoStore);
         }
-        // The slow stores last. Transcripts at the very end: a session that is only there has lost its store.
+        // The slow stores come last, and transcripts after them: a session that is only there has lost its store.
         let others = [StoreKind::Ide, StoreKind::IdeOld, StoreKind::Sdk, StoreKind::Transcript];
         for store in others {
             let heads = Catalogue::open(&places, &[store]).list().heads;
@@ -219,7 +219,7 @@ impl<'a> Whereabouts<'a> {
                     }
                     None => {}
                 },
-                // It is certainly gone only if the bucket has its name.
+                // Only a bucket with the workspace's name proves that this workspace is gone, not another.
                 Err(_) if in_bucket(candidate, place).is_some() => {
                     return Err(self.gone(candidate));
                 }

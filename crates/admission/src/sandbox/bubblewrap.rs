@@ -1,4 +1,4 @@
-//! The bubblewrap of this host: finds it, and checks that it can be trusted and can make a sandbox.
+//! Finds this host's bubblewrap, and checks that it is trustworthy and can make a sandbox.
 
 use std::fs::{self};
 use std::io::{self};
@@ -18,7 +18,7 @@ use sandbox_plan::{
 use crate::command_error::CommandError;
 use crate::host::environment::Environment;
 
-/// A trial takes about 10 ms, and longer on a busy machine.
+/// A trial takes about 10 ms, or longer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// In the state directory: the bubblewrap that passed a trial since the last boot.
 const PASSED_FILE: &str = "bubblewrap-passed";
@@ -40,7 +40,7 @@ pub enum BubblewrapError {
 }
 
 impl BubblewrapError {
-    /// Returns a hint for the user. It is exact if the host shows the cause.
+    /// Returns a hint for the user, with the exact remedy if the kernel settings show the cause.
     pub fn hint(&self) -> String {
         match self {
             Self::Missing => "install it: `sudo apt-get install bubblewrap` (Debian, Ubuntu), \
@@ -108,7 +108,7 @@ impl Bubblewrap {
         Err(BubblewrapError::Trial { problem: BwrapProblem::classify(&complaint), complaint })
     }
 
-    /// As [`Self::try_out`], but only once per boot.
+    /// Like [`Self::try_out`], but only once per boot.
     pub(crate) fn try_out_once(&self, state: &Path) -> Result<Trial, BubblewrapError> {
         let fingerprint = self.fingerprint();
         let passed = fs::read_to_string(state.join(PASSED_FILE)).ok();
@@ -158,7 +158,7 @@ pub enum Trial {
 }
 
 impl Trial {
-    /// Saves the result in the state directory, which exists by now. If that fails, the next run repeats the trial.
+    /// Saves the result in the state directory, which must exist. If that fails, the next run repeats the trial.
     pub fn remember(&self, state: &Path) {
         if let Self::Passed { fingerprint: Some(fingerprint) } = self {
             replace_file(&state.join(PASSED_FILE), fingerprint.as_bytes(), Durable::No).ok();

@@ -5,7 +5,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::host::environment::tests::environment_of;
 
-/// A program that answers as a bubblewrap would. It is not root's to be found, but it can be asked.
+/// A script that answers like bubblewrap. Root does not own it, so `find` would refuse it, but a trial works.
 fn program(directory: &Path, script: &str) -> Bubblewrap {
     let path = directory.join("bwrap");
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -17,7 +17,7 @@ const HELP: &str = "--args --add-seccomp-fd --block-fd --chmod --clearenv --die-
     --disable-userns --json-status-fd --new-session --perms --size --unshare-cgroup-try";
 
 #[test]
-fn a_refused_namespace_is_told_with_bubblewraps_own_words() {
+fn a_refused_namespace_is_reported_in_bubblewraps_own_words() {
     let directory = tempfile::tempdir().unwrap();
     let complaint = "bwrap: No permissions to create new namespace, likely because the kernel does not allow it";
     let script =
@@ -32,7 +32,7 @@ fn a_refused_namespace_is_told_with_bubblewraps_own_words() {
 }
 
 #[test]
-fn an_old_one_is_told_by_what_it_lacks() {
+fn an_old_bubblewrap_is_recognised_by_missing_options() {
     let directory = tempfile::tempdir().unwrap();
     let bubblewrap = program(directory.path(), "echo '--args --size'");
     let error = CommandError::from(bubblewrap.try_out().unwrap_err());
@@ -61,7 +61,7 @@ fn a_trial_that_passed_is_not_made_again_until_something_changes() {
 }
 
 #[test]
-fn a_program_of_somebody_elses_on_the_path_is_not_trusted() {
+fn another_users_program_on_the_path_is_not_trusted() {
     let directory = tempfile::tempdir().unwrap();
     let bubblewrap = program(directory.path(), "");
     fs::set_permissions(&bubblewrap.path, fs::Permissions::from_mode(0o777)).unwrap();

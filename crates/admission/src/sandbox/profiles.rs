@@ -31,7 +31,7 @@ pub enum NamedBy {
     /// The user, for this run.
     CommandLine,
     Configuration,
-    /// The run that is continued.
+    /// The run that this run continues.
     EarlierRun,
 }
 
@@ -48,7 +48,7 @@ fn parsed(name: &str, text: &str) -> Result<Profile, CommandError> {
 }
 
 /// Finds a profile. Only the command line can choose the profile without a sandbox, by its name `off`: neither the
-/// configuration nor a profile of the user's own can remove the sandbox.
+/// configuration nor a user's profile can remove the sandbox.
 pub fn find(places: &Places, name: &str, named_by: NamedBy) -> Result<FoundProfile, CommandError> {
     let Some((text, file)) = text_of(places, name)? else {
         return Err(unknown(places, name, named_by));

@@ -8,7 +8,7 @@ fn places(config: &Path) -> Places {
 }
 
 #[test]
-fn a_profile_of_the_users_own_wins_over_one_that_is_built_in() {
+fn a_users_own_profile_wins_over_a_built_in_one() {
     let directory = tempfile::tempdir().unwrap();
     let places = places(directory.path());
     let find = |name: &str| find(&places, name, NamedBy::Configuration);
@@ -23,7 +23,7 @@ fn a_profile_of_the_users_own_wins_over_one_that_is_built_in() {
 }
 
 #[test]
-fn a_profile_with_the_name_of_one_that_is_built_in_must_extend_it() {
+fn a_profile_with_a_built_in_name_must_extend_the_built_in_one() {
     let directory = tempfile::tempdir().unwrap();
     let places = places(directory.path());
     let file = places.config.join("profiles/strict.toml");

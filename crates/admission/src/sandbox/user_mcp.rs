@@ -110,8 +110,8 @@ pub fn check(
     Ok(user_mcp(&host.state, spec)?)
 }
 
-/// Notes on the user's and the repository's servers: which of them the run gets. None for a run that asked for none. A run
-/// that counts the tools reports their number itself.
+/// Notes on which of the user's and the repository's servers the run gets, if it asked for any. `counts_tools` omits
+/// the note on the number of tools: the caller prints the real count.
 pub(crate) fn notes(report: Option<&UserMcpReport>, counts_tools: bool) -> Vec<Remark> {
     let Some(report) = report else { return Vec::new() };
     let on_tools = tool_remark(&report.budget).filter(|_| counts_tools);

@@ -18,7 +18,7 @@ pub use resumable::tell_refused;
 /// A page of conversations, as `sessions ls --json` and the API print it.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Listing {
-    /// The version of this form.
+    /// The version of this format.
     v: u32,
     /// The number of all conversations.
     pub n_sessions: usize,
@@ -32,7 +32,7 @@ pub struct Listed {
     /// The conversation without its messages.
     #[serde(flatten)]
     pub head: Head,
-    /// Why it cannot be resumed, as `resume --check --json` says it: its `kind` and further fields.
+    /// Why it cannot be resumed, as in `resume --check --json`: a `kind` and further fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<BTreeMap<String, serde_json::Value>>)]
     refused: Option<Reason>,
@@ -41,7 +41,7 @@ pub struct Listed {
 /// One conversation, as the API prints it.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct OneSession {
-    /// The version of this form.
+    /// The version of this format.
     v: u32,
     /// The conversation.
     session: Conversation,
@@ -64,7 +64,7 @@ impl Listing {
         Self { v: 1, n_sessions, sessions: listed.collect() }
     }
 
-    /// A page of the conversations that a list shows, the last changed first.
+    /// A page of the conversations that a list shows, the most recently changed first.
     pub fn of_host(host: &Host, skip: usize, limit: usize) -> Result<Self, CommandError> {
         let catalogue = Catalogue::open(&store_places(host)?, &[]);
         let mut heads = list(&catalogue);
@@ -88,7 +88,7 @@ impl OneSession {
     }
 }
 
-/// All conversations. Prints a note about what could not be read.
+/// Lists all conversations. Prints notes on unreadable stores.
 pub fn list(catalogue: &Catalogue) -> Vec<Head> {
     let listing = catalogue.list();
     report(&listing.damage);

@@ -12,7 +12,7 @@ use crate::resumption::{ListedChats, Question, WhenHeld};
 /// Checks quickly which idle-looking sessions a resume would refuse, and updates their activity. Returns why each is
 /// refused, in the order of the heads.
 pub fn tell_refused(host: &Host, heads: &mut [Head]) -> Vec<Option<Reason>> {
-    // Where the stores cannot be located, no session is said to be refused.
+    // If the stores cannot be located, do not mark any session as refused.
     let Ok(chats) = ListedChats::of(host) else { return heads.iter().map(|_| None).collect() };
     let reasons = parallel::map(heads, |head| refused(host, &chats, head));
     for (head, reason) in heads.iter_mut().zip(&reasons) {

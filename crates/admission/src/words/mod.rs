@@ -1,4 +1,4 @@
-//! Text for people: safe text, sizes, durations, notes on stderr.
+//! Text for users: safe text, sizes, durations, notes on stderr.
 
 pub mod safe_text;
 pub mod talk;

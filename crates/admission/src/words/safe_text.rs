@@ -1,7 +1,7 @@
 //! Makes untrusted text harmless to a terminal and honest to a reader.
 //!
-//! Escape sequences could change or control the terminal, and bidirectional controls could show another command than the one
-//! that ran. This replaces each such character with a visible one.
+//! Escape sequences could change or control the terminal, and bidirectional controls could disguise the command that
+//! ran. This module replaces each such character with a visible one.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ pub fn on_one_line(text: &str) -> Cow<'_, str> {
     neutralise(text, |_| false)
 }
 
-/// For a line of JSON: writes control characters as JSON escapes, which mean the same.
+/// For a line of JSON: writes control characters as equivalent JSON escapes.
 pub fn in_json(json: &str) -> Cow<'_, str> {
     if !json.contains(is_control) {
         return json.into();
@@ -58,7 +58,7 @@ fn is_control(character: char) -> bool {
 
 fn stand_in(character: char, into: &mut String) {
     match character as u32 {
-        // Unicode has a picture for each of these.
+        // Unicode has a visible symbol for each of these.
         code @ 0..=0x1F => into.extend(char::from_u32(0x2400 + code)),
         0x7F => into.push('\u{2421}'),
         code => into.push_str(&format!("<U+{code:04X}>")),

@@ -8,7 +8,7 @@ fn escape_sequences_and_direction_overrides_become_visible() {
 }
 
 #[test]
-fn json_keeps_its_meaning_and_loses_its_teeth() {
+fn json_keeps_its_meaning_without_control_characters() {
     let json = serde_json::to_string("a\u{9b}1m\u{7f}\u{202e}b\n").unwrap();
     let safe = in_json(&json);
     assert_eq!(safe, r#""a\u009b1m\u007f\u202eb\n""#);

@@ -1,10 +1,10 @@
-//! Sentences for the user beside the data.
+//! Messages for the user, on stderr, separate from the data on stdout.
 
 use std::io::Write;
 
 use crate::words::safe_text::{on_lines, on_one_line};
 
-/// A sentence that admission has for the user. A command prints it on stderr; the API returns it to its client.
+/// A message from admission to the user. A command prints it on stderr; the API returns it to its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remark {
     Note(String),
@@ -33,7 +33,7 @@ pub fn note(text: &str) {
     writeln!(anstream::stderr(), "note: {}", on_one_line(text)).ok();
 }
 
-/// Prints what just happened or can be done now, on any number of lines.
+/// Prints a message about what just happened or what the user can do now. It may have several lines.
 pub fn say(text: &str) {
     writeln!(anstream::stderr(), "{}", on_lines(text)).ok();
 }

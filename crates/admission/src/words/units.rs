@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Formats numbers for users.
 
 /// `1234567` → `1,234,567`.
 pub fn grouped(number: u64) -> String {
@@ -24,7 +24,7 @@ pub fn duration(milliseconds: u64) -> String {
     }
 }
 
-/// `90 s`, `3 min`, `2 h 7 min`: roughly how long, rounded up.
+/// `90 s`, `3 min`, `2 h 7 min`: an approximate duration, rounded up.
 pub fn span(milliseconds: u64) -> String {
     match milliseconds.div_ceil(1000) {
         seconds @ 0..120 => format!("{seconds} s"),
@@ -33,7 +33,7 @@ pub fn span(milliseconds: u64) -> String {
     }
 }
 
-/// `5 s`, `3 min`, `2 h`, `4 d`: how long ago, at a glance.
+/// `5 s`, `3 min`, `2 h`, `4 d`: a rough age.
 pub fn age(milliseconds: u64) -> String {
     let seconds = milliseconds / 1000;
     match seconds {

@@ -19,7 +19,7 @@ use crate::host::{Host, short_id};
 use crate::sandbox::workspace;
 use crate::words::talk::note;
 
-/// The checkout of a large repository takes long.
+/// The checkout of a large repository takes a long time.
 const CHECKOUT: Duration = Duration::from_secs(1800);
 const QUESTION: Duration = Duration::from_secs(30);
 
@@ -55,7 +55,7 @@ impl<'a> Fresh<'a> {
         base_of(&git, &repository.root).map(drop)
     }
 
-    /// The same as `make`, without a note.
+    /// Like `make`, but prints no note.
     pub fn make_quietly(
         host: &'a Host,
         named: Option<&Path>,
@@ -67,7 +67,8 @@ impl<'a> Fresh<'a> {
         Self::make_in(host, git, repository, name)
     }
 
-    /// The same for a directory that is a whole repository: an agent that sees a part of a repository must not get all of it.
+    /// Like `make_quietly`, but the directory must be the root of its repository: an agent that sees only a part must
+    /// not get the whole.
     pub(crate) fn make_of_whole(
         host: &'a Host,
         checkout: &Path,
@@ -103,7 +104,7 @@ impl<'a> Fresh<'a> {
         let path = home.join(&name);
         let root = BytesPath::from(repository.root.as_path());
         let origin = WorktreeOrigin { repository: root, branch, base };
-        // Before anything is made, so that an incomplete worktree is removed again.
+        // Before git creates anything, so that dropping this removes an incomplete worktree.
         let fresh = Self { host, git, path, origin, is_kept: false };
         fresh.check_out(&repository)?;
         Ok(fresh)
@@ -113,7 +114,7 @@ impl<'a> Fresh<'a> {
         &self.path
     }
 
-    /// Keeps the worktree if a run uses it. If the launch failed, a run may still exist.
+    /// Keeps the worktree if a run uses it. Even if the launch failed, a run may exist.
     pub fn settle(mut self, is_launched: bool) {
         self.is_kept = is_launched || self.is_used();
     }
@@ -128,8 +129,8 @@ impl<'a> Fresh<'a> {
     fn check_out(&self, repository: &Repository) -> Result<(), CommandError> {
         let what = || format!("no worktree of `{}` could be created", repository.root.display());
         let failed = |error: GitError| host_git::refused(what(), error);
-        // In steps, because an agent may work in the repository at this moment. Git writes only where no sandboxed agent can:
-        // to the directory of worktrees and to the worktree itself. Caretaker writes the branch itself, because git would
+        // In steps, because an agent may be working in the repository. Git writes only where no sandboxed agent can: to
+        // the directory of worktrees and to the worktree itself. Caretaker writes the branch itself, because git would
         // follow links to it.
         let add = ["worktree", "add", "--quiet", "--detach", "--no-checkout"].map(OsStr::new);
         let words = add.into_iter().chain([self.path.as_os_str(), self.origin.base.as_ref()]);
@@ -176,14 +177,14 @@ impl Drop for Fresh<'_> {
     }
 }
 
-/// The treatment of a worktree's branch.
+/// What to do with a worktree's branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Branch {
     Keep,
     Delete,
 }
 
-/// Removes a worktree and the repository's knowledge of it.
+/// Removes a worktree and the repository's records of it.
 pub fn remove(
     git: &Git,
     path: &Path,
@@ -193,7 +194,8 @@ pub fn remove(
     let failed = |what: &str, error: Box<dyn std::error::Error + Send + Sync>| {
         CommandError::new(ExitCode::Failed, what).because(error)
     };
-    // Not by git: it would read the repository's files about the worktree, which the agent could write.
+    // Do not let git do this: it would read the repository's files about the worktree, which the agent could have
+    // written.
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(failed("the worktree could not be removed", error.into()));
@@ -221,7 +223,7 @@ pub fn remove(
     Ok(())
 }
 
-/// The repository around a directory, checked so that git may run in it.
+/// The repository that contains a directory. Checks that git may safely run in it.
 fn repository_of(directory: &Path) -> Result<Repository, CommandError> {
     let what = || format!("no worktree of `{}` could be created", directory.display());
     let refused = |error: RepositoryError| host_git::refused(what(), error.into());

@@ -25,14 +25,14 @@ use crate::host::{Host, overview, short_id};
 
 pub use fresh::{Branch, Fresh, remove};
 
-/// A worktree is saved even if it is very large.
+/// Generous limits, so that even a very large worktree is saved.
 pub const GENEROUS: Limits = Limits {
     most_files: 2_000_000,
     most_new_bytes: u64::MAX,
     within: Duration::from_secs(24 * 3600),
 };
 
-/// The record beside a worktree.
+/// The record next to a worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     v: u32,
@@ -77,7 +77,7 @@ pub struct Worktree {
 }
 
 impl Worktree {
-    /// The worktree of a run. Fails if the run has none, or if it is gone.
+    /// The worktree of a run. Fails if the run has none or the worktree is gone.
     pub fn of(host: &Host, run: &RunDirectory) -> Result<Self, CommandError> {
         let RunOverview { workspace, worktree, run: id, .. } = overview(run)?;
         let Some(origin) = worktree else {
@@ -107,7 +107,7 @@ impl Worktree {
         })
     }
 
-    /// The state that the checkout has: the one applied last, or the first state.
+    /// The state that the user's checkout has: the state that was applied last, or the first state.
     pub fn taken(&self) -> Result<Snapshot, CommandError> {
         match self.history.snapshot(&SnapshotName::applied())? {
             Some(applied) => Ok(applied),
@@ -121,7 +121,7 @@ impl Worktree {
     }
 }
 
-/// The present state of a workspace, saved by the rules of an earlier snapshot.
+/// Saves the present state of a workspace by the rules of an earlier snapshot.
 pub fn present(
     history: &History,
     run: RunId,

@@ -1,6 +1,8 @@
-//! `/v1/events`: the events of all runs as they happen. The events of one run come in order; runs have no order among them.
+//! `/v1/events`: the events of all runs as they happen. Each run's events come in order, but the runs may interleave in
+//! any way.
 //!
-//! The `id` of an event is the client's position in every run, so that it can continue anywhere, even with another daemon.
+//! The `id` of an event is the client's position in every run, so that it can continue from any event, even with
+//! another daemon.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,7 +37,7 @@ use crate::run_watch::subscriber::Interest;
 pub(crate) struct From {
     /// The last `id` that the client has, for clients that cannot send `Last-Event-ID`.
     since: Option<String>,
-    /// `run`: leave out the agents' own lines.
+    /// `run`: omit the agents' own lines.
     #[param(pattern = "^run$")]
     only: Option<String>,
 }
@@ -162,7 +164,7 @@ struct AllEvents {
     cursor: Cursor,
     /// Runs that may have new events.
     dirty: BTreeSet<RunId>,
-    /// The run that is being read, and if it had ended before.
+    /// The run that is being read, its reader, and whether it had already ended.
     reading: Option<(RunId, JournalReader, bool)>,
     form: EventWriter,
     with_agents: bool,
@@ -170,7 +172,7 @@ struct AllEvents {
 }
 
 impl AllEvents {
-    /// The next events of some run.
+    /// Waits for the next events of any run.
     async fn next(&mut self) -> Bytes {
         loop {
             self.dirty.append(&mut self.following.subscriber().take());

@@ -1,4 +1,4 @@
-//! The document says what the code does.
+//! Checks that the OpenAPI document describes what the code does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -49,7 +49,7 @@ fn operations(document: &Value) -> Vec<(String, &Value)> {
     operations.collect()
 }
 
-/// Calls `look` with every object in the document, and where it is.
+/// Calls `look` with the path and the value of every object in the document.
 fn walk(value: &Value, place: &str, look: &mut dyn FnMut(&str, &serde_json::Map<String, Value>)) {
     match value {
         Value::Object(members) => {
@@ -64,7 +64,7 @@ fn walk(value: &Value, place: &str, look: &mut dyn FnMut(&str, &serde_json::Map<
 }
 
 #[test]
-fn every_operation_has_an_id_of_its_own_a_summary_and_a_known_tag() {
+fn every_operation_has_a_unique_id_a_summary_and_a_known_tag() {
     let document = document();
     let tags = document["tags"].as_array().unwrap();
     let mut ids = BTreeSet::new();
@@ -77,7 +77,7 @@ fn every_operation_has_an_id_of_its_own_a_summary_and_a_known_tag() {
 }
 
 #[test]
-fn every_reference_leads_somewhere_and_every_path_says_what_stands_in_it() {
+fn every_reference_resolves_and_every_path_declares_its_parameters() {
     let document = document();
     walk(&document, "", &mut |place, members| {
         if let Some(Value::String(reference)) = members.get("$ref") {
@@ -101,7 +101,7 @@ fn every_property_and_every_parameter_is_described() {
     walk(&document, "", &mut |place, members| {
         if let Some(Value::Object(properties)) = members.get("properties") {
             for (name, property) in properties {
-                // The word that tells the forms of an enum apart is described with the form.
+                // The description of an enum variant also covers the variant's tag.
                 let is_tag = property["enum"].as_array().is_some_and(|words| words.len() == 1);
                 let described = |it: &Value| it["description"].is_string();
                 let of_some = property["oneOf"].as_array().into_iter().flatten().any(described);
@@ -143,14 +143,14 @@ fn no_two_types_have_the_same_name_in_the_document() {
         for (name, schema) in schemas {
             let schema = json!(schema);
             let before = known.entry(name.clone()).or_insert_with(|| schema.clone());
-            assert_eq!(*before, schema, "{name} stands for two types; see `#[schema(as = …)]`");
+            assert_eq!(*before, schema, "{name} names two types; see `#[schema(as = …)]`");
         }
     }
     assert!(known.contains_key("RunOverview"));
 }
 
-/// Says where a value is not as its schema has it, or else which members the schema describes. Knows the few words of JSON
-/// Schema that the document uses.
+/// Returns the members that the schema describes, or says where the value does not match. Knows only the JSON Schema
+/// keywords that the document uses.
 fn described(value: &Value, schema: &Value, document: &Value) -> Result<BTreeSet<String>, String> {
     if let Some(reference) = schema["$ref"].as_str() {
         return described(value, document.pointer(&reference[1..]).unwrap(), document);
@@ -180,7 +180,7 @@ fn described(value: &Value, schema: &Value, document: &Value) -> Result<BTreeSet
     let allowed = match &schema["type"] {
         Value::String(one) => vec![one.as_str()],
         Value::Array(many) => many.iter().filter_map(Value::as_str).collect(),
-        // Anything.
+        // The schema allows any value.
         _ => return Ok(BTreeSet::new()),
     };
     if !allowed.contains(&kind) {
@@ -221,7 +221,7 @@ fn described_members(
     Ok(names)
 }
 
-/// As above, and nothing in it is left undescribed.
+/// Like [`described`], but also fails if the schema leaves a member undescribed.
 fn fit(value: &Value, schema: &Value, document: &Value) -> Result<(), String> {
     let names = described(value, schema, document)?;
     let is_any = schema.get("$ref").is_none() && schema.get("allOf").is_none();
@@ -234,7 +234,7 @@ fn fit(value: &Value, schema: &Value, document: &Value) -> Result<(), String> {
 }
 
 #[test]
-fn every_published_event_is_as_the_document_has_it() {
+fn every_published_event_matches_the_document() {
     let document = document();
     let events = std::fs::read_to_string(fixtures().join("events/schema-v1.jsonl")).unwrap();
     for line in events.lines() {
@@ -254,7 +254,7 @@ fn assert_described(name: &str, value: &impl Serialize) {
     assert!(!schema.is_null(), "{name} is not described");
     let value = serde_json::to_value(value).unwrap();
     let fits = fit(&value, schema, &document);
-    assert_eq!(fits, Ok(()), "{name} is not as the document has it: {value}");
+    assert_eq!(fits, Ok(()), "{name} does not match the document: {value}");
 }
 
 fn run() -> RunId {
@@ -339,7 +339,7 @@ fn waitings() -> Vec<Waiting> {
 }
 
 #[test]
-fn every_answer_is_as_the_document_has_it() {
+fn every_answer_matches_the_document() {
     for state in states() {
         assert_described("RunState", &state);
         assert_described("RunOverview", &overview(state.clone()));
@@ -371,7 +371,7 @@ fn every_answer_is_as_the_document_has_it() {
 }
 
 #[test]
-fn a_request_that_says_everything_is_as_the_document_has_it() {
+fn a_request_with_every_field_matches_the_document() {
     let everything = RunRequest::from_json(
         br#"{"prompt": "x", "workspace": "/w", "mode": "plan", "labels": {"a": "b"}, "priority": -3, "cpus": 1.5,
             "timeout": "20m", "max_tokens": 7, "widen": ["memory"], "network": "none", "group_budget": "time=8h"}"#,

@@ -10,11 +10,11 @@ use tokio::sync::Semaphore;
 
 use super::{ApiError, ErrorCode};
 
-/// Nearly every prompt fits. A longer prompt is sent as the whole body.
+/// Nearly every prompt fits. A client sends a longer prompt as the whole body.
 const LARGEST_BODY: usize = 4 << 20;
-/// The memory for all bodies that are in use at the same time.
+/// The memory that all bodies share.
 const ALL_BODIES: usize = 4 * LARGEST_BODY;
-/// How long a client may take to send a body, and how long it waits for memory. Clients are on this machine.
+/// How long a client may take to send a body, and how long it waits for memory. Clients are local, so this is plenty.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Memory is counted in pieces of this size, because a semaphore counts with 32 bits.
 const PIECE: usize = 1024;

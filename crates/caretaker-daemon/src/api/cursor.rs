@@ -1,7 +1,7 @@
-//! The position of a reader of all runs, encoded in a few opaque characters.
+//! A reader's position in all runs, encoded as a short opaque text.
 //!
 //! Runs have no common order, so the position has a place in each run. It keeps the runs that have not ended, and those
-//! whose journal changed within the last minute. The reader has everything of all other runs.
+//! whose journal changed within the last minute. The reader has all events of all other runs.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ pub(super) const KEPT_MS: u64 = 60_000;
 /// The reader's place in one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The reader has everything up to this event.
+    /// The reader has all events up to this one.
     After(EventNumber),
-    /// The reader has nothing.
+    /// The reader has no event.
     Start,
-    /// The reader has everything, and no more will come.
+    /// The reader has all events, and the run has ended.
     Done,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
-    /// When it was made.
+    /// When the cursor was made.
     pub(super) at_ms: u64,
     pub(super) places: BTreeMap<RunId, Place>,
 }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_read_back_and_nonsense_is_none() {
+    fn a_cursor_is_read_back_and_nonsense_is_rejected() {
         let places = [
             Place::Start,
             Place::Done,

@@ -18,7 +18,7 @@ macro_rules! codes {
         }
 
         impl ErrorCode {
-            /// All of them, each with its meaning.
+            /// All codes, each with its meaning.
             pub(super) const ALL: &[(Self, &str)] = &[$((Self::$code, concat!($($meaning),+)),)+];
 
             pub(super) fn status(self) -> StatusCode {
@@ -63,7 +63,7 @@ codes! {
     RunNotBegun = CONFLICT,
     /// The run is not under way.
     RunNotLive = CONFLICT,
-    /// The question is answered already.
+    /// The question is already answered.
     QuestionAnswered = CONFLICT,
     /// The run has no open question.
     NothingAsked = CONFLICT,
@@ -114,7 +114,7 @@ pub(crate) struct ApiError {
 pub(super) struct Body {
     /// The kind of error, as one word for programs.
     code: ErrorCode,
-    /// The error in one sentence for people. The wording may change.
+    /// The error in one sentence for users. The wording may change.
     error: String,
     /// One thing to try.
     hint: Option<String>,
@@ -136,7 +136,7 @@ impl ApiError {
     /// A failure of the daemon.
     pub(crate) fn internal(error: &dyn std::error::Error) -> Self {
         let text = ground::with_causes(error);
-        tracing::error!(error = text, "a request could not be answered");
+        tracing::error!(error = text, "a request failed");
         Self::new(ErrorCode::Internal, text)
     }
 }
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_that_the_request_caused_is_not_the_daemons() {
+    fn a_failure_that_the_request_caused_is_not_blamed_on_the_daemon() {
         let failed = || CommandError::new(ExitCode::Failed, "the secret cannot be read");
         assert_eq!(ApiError::from(failed()).code, ErrorCode::Internal);
         assert_eq!(ApiError::from(failed().caused_by_request()).code, ErrorCode::InvalidRequest);

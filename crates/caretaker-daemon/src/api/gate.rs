@@ -1,5 +1,5 @@
-//! Checks every client. On the Unix socket the kernel already says which user it is. On loopback any process, and any web
-//! page in the user's browser, can connect: so a client needs the token, the daemon's own `Host`, and no foreign `Origin`.
+//! Checks every client. On the Unix socket the kernel identifies the user. On loopback any process and any web page in
+//! the user's browser can connect, so a client needs the token, the daemon's own `Host`, and no foreign `Origin`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -54,7 +54,8 @@ pub(super) async fn check(
 fn knock(daemon: &Daemon, door: Door, headers: &HeaderMap) -> Result<(), ApiError> {
     let Door::Loopback(address) = door else { return Ok(()) };
     let forbidden = |what: &str| ApiError::new(ErrorCode::ForeignOrigin, what);
-    // A page of another site can make a browser send a request here, under its own name for this machine.
+    // A page from another site can make a browser send requests here, under a host name that the page chose for this
+    // machine.
     let host = only(headers, HOST.as_str()).ok_or_else(|| forbidden("the Host is missing"))?;
     if !is_own_host(host, address) {
         return Err(forbidden("the Host is not a name of this daemon"));
@@ -79,7 +80,7 @@ fn knock(daemon: &Daemon, door: Door, headers: &HeaderMap) -> Result<(), ApiErro
     Ok(())
 }
 
-/// Gives a client that has shown the token a place for known clients.
+/// Gives a client that has shown the token a slot for known clients.
 fn take_place(request: &Request) -> Result<(), ApiError> {
     let Some(client) = request.extensions().get::<Arc<LoopbackClient>>() else { return Ok(()) };
     if client.take_place() {
@@ -108,7 +109,7 @@ fn is_own_host(host: &str, address: SocketAddr) -> bool {
     }) || host == address.to_string()
 }
 
-/// Compares in constant time, so that the time does not tell how much was right.
+/// Compares in constant time, so that the time does not reveal how many characters match.
 fn is_same(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     let differences = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));

@@ -20,7 +20,7 @@ use crate::daemon::Daemon;
 /// Groups.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct GroupList {
-    /// The version of this form.
+    /// The version of this format.
     v: u32,
     /// By name.
     groups: Vec<Group>,
@@ -41,7 +41,7 @@ pub(crate) struct Group {
 /// The budget of a group.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct GroupBudget {
-    /// The version of this form.
+    /// The version of this format.
     v: u32,
     /// The group.
     group: String,

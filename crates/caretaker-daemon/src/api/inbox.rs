@@ -1,4 +1,4 @@
-//! `/v1/inbox`, `/v1/runs/{run}/messages`, `/v1/runs/{run}/children`: questions of agents, messages to them, and their
+//! `/v1/inbox`, `/v1/runs/{run}/messages`, `/v1/runs/{run}/children`: agents' questions, messages to agents, and their
 //! child runs.
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const MOST_CHARS: usize = 100_000;
 /// The open questions and undelivered messages, the oldest first.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct InboxReport {
-    /// The version of this form.
+    /// The version of this format.
     v: u32,
     /// Questions of agents that wait for an answer.
     questions: Vec<OpenQuestion>,
@@ -42,14 +42,14 @@ pub(crate) struct InboxReport {
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[schema(as = LeftReport)]
 pub(crate) struct PostedReport {
-    /// The version of this form.
+    /// The version of this format.
     v: u32,
     /// The message.
     #[serde(flatten)]
     left: PostedMessage,
 }
 
-/// A message of a person.
+/// A user's message.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Words {

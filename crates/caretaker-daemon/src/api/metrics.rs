@@ -1,4 +1,4 @@
-//! `/metrics`: a few numbers in the form that Prometheus reads.
+//! `/metrics`: a few numbers in Prometheus' format.
 
 use std::fmt::Write;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The HTTP API, on the Unix socket and on loopback.
 //!
-//! Every answer is JSON except `/metrics` and the event streams; every refusal is `{"code":…,"error":…,"hint":…}`. The
-//! attribute of each handler has its path and its answers: [`routes`] serves it there, and `/v1/openapi.json` describes it.
+//! Every answer is JSON except `/metrics` and the event streams; every refusal is `{"code":…,"error":…,"hint":…}`. Each
+//! handler's attribute declares its path and its answers; [`routes`] and `/v1/openapi.json` are built from it.
 
 mod all_events;
 mod body;
@@ -74,7 +74,7 @@ pub(crate) fn router(daemon: Arc<Daemon>, door: Door) -> Router {
     Router::from(routes())
         .fallback(error::no_such_path)
         .method_not_allowed_fallback(error::no_such_method)
-        // The gate has read the body already, or left a prompt to its handler, which has its own limits.
+        // The gate has already read the body, or leaves a prompt to its handler, which has its own limits.
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state((Arc::clone(&daemon), door), gate::check))
         .with_state(daemon)

@@ -1,4 +1,4 @@
-//! `/v1/openapi.json`: the description of the API, made from the handlers and the types that they read and write.
+//! `/v1/openapi.json`: the description of the API, generated from the handlers and the types that they read and write.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::error::{Body, ErrorCode};
 use super::routes;
 
-/// Made on first use.
+/// Generated on first use.
 pub(super) static DOCUMENT: LazyLock<String> =
     LazyLock::new(|| complete(routes().into_openapi()).to_pretty_json().unwrap_or_default());
 
@@ -99,7 +99,7 @@ fn refusal(status: StatusCode) -> String {
     format!("Refused{}", status.as_u16())
 }
 
-/// Adds to all operations what follows from their form.
+/// Completes all operations: adds common refusals, and corrects optional bodies.
 fn complete(mut document: OpenApi) -> OpenApi {
     for path in document.paths.paths.values_mut() {
         let methods =
@@ -114,7 +114,7 @@ fn complete(mut document: OpenApi) -> OpenApi {
     document
 }
 
-/// A handler writes `Option<T>` for an optional body. utoipa also allows `null` then.
+/// A handler declares an optional body as `Option<T>`. For that, utoipa also allows `null`, which this removes.
 fn without_null(body: &mut RefOr<Content>) {
     if let RefOr::T(body) = body
         && let Some(RefOr::T(Schema::OneOf(choices))) = &body.schema
@@ -124,7 +124,8 @@ fn without_null(body: &mut RefOr<Content>) {
     }
 }
 
-/// Adds the refusals that follow from the form of an operation. The operation itself names its other refusals.
+/// Adds the refusals that follow from an operation's parameters and body. The operation itself declares its other
+/// refusals.
 fn add_refusals(operation: &mut Operation) {
     let mut statuses = vec![
         StatusCode::UNAUTHORIZED,

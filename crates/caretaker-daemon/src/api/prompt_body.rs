@@ -1,5 +1,5 @@
-//! A prompt that is the whole body of a request: `POST /v1/runs?run={…}`. It goes to disk while it arrives and is never in
-//! memory as a whole, so it may be as long as on the command line.
+//! A prompt that is the whole body of a request: `POST /v1/runs?run={…}`. The daemon writes it to disk as it arrives
+//! and never holds all of it in memory, so it may be as long as on the command line.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,12 +19,12 @@ use super::{ApiError, ErrorCode};
 
 /// How many prompts may arrive at the same time.
 const MOST_AT_ONCE: usize = 4;
-/// How long a client may take for the whole prompt. No pause may be longer than [`PATIENCE`].
+/// How long a client may take to send the whole prompt. No pause may be longer than [`PATIENCE`].
 const WHOLE_PATIENCE: Duration = Duration::from_secs(120);
 /// How much to collect before a write.
 const BATCH: usize = 256 * 1024;
 
-/// The places for such bodies.
+/// Limits the number of such bodies.
 #[derive(Debug)]
 pub(crate) struct PromptRoom(Semaphore);
 
@@ -34,7 +34,7 @@ impl Default for PromptRoom {
     }
 }
 
-/// True if a request's body is a prompt, and everything else is in its query.
+/// True if a request's body is a prompt and everything else is in its query.
 pub(super) fn is_prompt(request: &Request) -> bool {
     let query = request.uri().query().unwrap_or_default();
     request.method() == Method::POST
@@ -42,7 +42,7 @@ pub(super) fn is_prompt(request: &Request) -> bool {
         && query.split('&').any(|pair| pair.starts_with("run="))
 }
 
-/// Writes the prompt to a file without a name, so that nothing is left if the daemon dies.
+/// Writes the prompt to an unnamed file, so that nothing remains if the daemon dies.
 pub(super) async fn take_in(
     room: &PromptRoom,
     directory: &Path,

@@ -19,9 +19,9 @@ use crate::schedule::Waiting;
 /// The queue.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct QueueReport {
-    /// The version of this form.
+    /// The version of this format.
     v: u32,
-    /// Says if the daemon accepts and starts runs.
+    /// Whether the daemon accepts and starts runs.
     gate: QueueGate,
     /// How many runs may be under way at once.
     caps: Caps,
@@ -70,7 +70,7 @@ struct SetCap {
     /// The group, model or account; left out for all runs together.
     #[serde(default)]
     name: String,
-    /// The new cap. Left out: the group, model or account has no cap of its own any more.
+    /// The new cap. Leave it out to remove the cap of the group, model or account.
     limit: Option<u32>,
 }
 
@@ -189,7 +189,7 @@ pub(crate) async fn set_cap(
     Ok(decided(&daemon).await)
 }
 
-/// The queue after the decision that the change causes.
+/// Waits for the decision that a change causes, and returns the queue after it.
 async fn decided(daemon: &Daemon) -> Json<QueueReport> {
     daemon.queue.next_decision().await;
     Json(report(daemon))

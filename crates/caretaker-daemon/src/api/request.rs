@@ -1,4 +1,4 @@
-//! Reads a client's request, and refuses it in the API's form.
+//! Reads a client's request, and refuses an invalid one with an API error.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
     let body: &[u8] = if body.is_empty() { b"{}" } else { body };
     let invalid =
         |why: &dyn std::fmt::Display| ApiError::bad_request(format!("invalid request body: {why}"));
-    // serde also reads a struct from a list of its values. A list has no names, so a mistake in it goes unseen.
+    // serde also reads a struct from a list of its values. A list has no names, so mistakes would go unnoticed.
     if body.trim_ascii_start().first() == Some(&b'[') {
         return Err(invalid(&"it is a list, not an object"));
     }
@@ -32,7 +32,7 @@ pub(super) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
-/// The query string. Unknown names are refused if the type says so.
+/// The query string. Whether unknown names are refused depends on the type.
 pub(super) struct Query<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
@@ -52,7 +52,7 @@ pub(super) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
 /// The parameters in the path.
 pub(super) struct InPath<T>(pub(super) T);
 
-/// The path names a run.
+/// The path parameter that names a run.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct OfRun {
@@ -60,7 +60,7 @@ pub(super) struct OfRun {
     pub(super) run: String,
 }
 
-/// The path names a conversation.
+/// The path parameter that names a conversation.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct OfSession {
@@ -68,7 +68,7 @@ pub(super) struct OfSession {
     pub(super) session: String,
 }
 
-/// The path names a question.
+/// The path parameter that names a question.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct OfQuestion {
@@ -76,7 +76,7 @@ pub(super) struct OfQuestion {
     pub(super) question: String,
 }
 
-/// The path names a group.
+/// The path parameter that names a group.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct OfGroup {
@@ -117,7 +117,7 @@ pub(super) async fn find_run(daemon: &Arc<Daemon>, text: &str) -> Result<RunDire
     }
 }
 
-/// Runs blocking work on a thread for it.
+/// Runs blocking work on a thread of the blocking pool.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {

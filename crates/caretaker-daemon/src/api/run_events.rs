@@ -1,7 +1,7 @@
 //! `/v1/runs/{run}/events`: one run's events as they happen, from any position.
 //!
-//! Each client reads the journal from its own position, a piece at a time, and only after the piece before was sent: a slow
-//! client costs one piece of memory and slows no other.
+//! Each client reads the journal from its own position, one piece at a time, and only after it received the previous
+//! piece. So a slow client costs one piece of memory and delays no other client.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(super) const LAST_EVENT_ID: &str =
 pub(crate) struct From {
     /// The number of the last event that the client has, for clients that cannot send `Last-Event-ID`.
     since: Option<String>,
-    /// Begin with this many of the last events.
+    /// Begin this many events before the end.
     tail: Option<u64>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) async fn events(
     if let Position::After(number) = position {
         let overview = RunOverview::read(&run).map_err(|error| ApiError::internal(&error))?;
         refuse_unwritten(overview.last_event, number)?;
-        // Tells a client that reconnects after the end to stop.
+        // Tell a client that reconnects after the end to stop.
         if matches!(overview.state, RunState::Ended { .. }) && overview.last_event == Some(number) {
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
@@ -177,7 +177,7 @@ impl RunEvents {
         position: Position,
     ) -> Result<Self, ApiError> {
         let run = directory.run_id();
-        // First the watch, then the file: nothing that is written in between is missed.
+        // First the watch, then the file, so that no write in between is missed.
         let following = daemon.watch.follow(Interest::One(run));
         let reader = JournalReader::open(directory, position)
             .map_err(|error| ApiError::internal(&error))?
@@ -200,7 +200,7 @@ impl RunEvents {
     async fn next(&mut self) -> Option<Bytes> {
         let mut frames = Vec::new();
         while !self.has_ended {
-            // If the writer is gone before the read, the journal is complete after it.
+            // Check before the read: if the writer is already gone, this read reaches the end of the journal.
             let is_final = self.is_over();
             self.following.subscriber().take();
             let Self { reader, form, has_ended, .. } = self;

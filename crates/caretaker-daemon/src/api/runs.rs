@@ -52,7 +52,7 @@ pub(crate) struct Selection {
 /// Runs.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct RunList {
-    /// The version of this form.
+    /// The version of this format.
     v: u32,
     /// The newest first.
     runs: Vec<RunOverview>,
@@ -61,7 +61,7 @@ pub(crate) struct RunList {
 /// A run, its state and the reason for it.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct OneRun {
-    /// The version of this form.
+    /// The version of this format.
     v: u32,
     /// The run.
     run: RunOverview,
@@ -71,10 +71,10 @@ pub(crate) struct OneRun {
     why: String,
 }
 
-/// A run that was accepted.
+/// An accepted run.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Accepted {
-    /// The version of this form.
+    /// The version of this format.
     v: u32,
     /// The run's id.
     run: RunId,
@@ -191,12 +191,13 @@ pub(crate) async fn submit(
     accepted(&daemon, run, warnings).await
 }
 
-/// The request beside a prompt that is the body.
+/// The request, if the body is the prompt.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Rest {
-    /// The JSON object that is otherwise the body, without `prompt`. The body is then the prompt itself, of at most 64 MiB.
+    /// The JSON object that is otherwise the body, without `prompt`. The body is then the prompt itself, at most 64 MiB
+    /// long.
     run: Option<String>,
 }
 

@@ -11,9 +11,9 @@ use crate::daemon::Daemon;
 /// A daemon.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Version {
-    /// The version of the protocol. The daemon refuses a client of another version.
+    /// The version of the protocol. The daemon refuses clients with another version.
     pub(crate) protocol: u32,
-    /// The program's version, for people.
+    /// The program's version, for users to read.
     pub(crate) version: String,
     /// The daemon's process.
     pub(crate) pid: u32,

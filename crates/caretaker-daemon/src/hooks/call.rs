@@ -11,9 +11,9 @@ use tokio::process::Command;
 
 use super::{Hook, HookAction, HookOutcome, HookUrl};
 
-/// The most that is read from a hook.
+/// Reads at most this many bytes from a hook.
 const LONGEST_ANSWER: u64 = 64 * 1024;
-/// The most that is shown of it.
+/// Shows at most this many characters of its last line.
 const SHOWN: usize = 300;
 
 /// Calls a hook with the JSON.
@@ -39,7 +39,7 @@ pub(super) async fn call(hook: &Hook, variables: &[(&str, String)], json: &[u8])
     }
 }
 
-/// The hook's name in logs and records. Without its arguments, which may be confidential.
+/// The hook's name in logs and records, without its arguments, which may be confidential.
 fn name(action: &HookAction) -> String {
     match action {
         HookAction::Command(words) => words.first().cloned().unwrap_or_default(),
@@ -60,7 +60,7 @@ async fn command(
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        // After a timeout nothing of the hook is left.
+        // A hook that times out is killed.
         .kill_on_drop(true)
         .process_group(0);
     // A hook does not get the agent's login.

@@ -1,4 +1,4 @@
-//! The records of hooks on disk: which hooks were called for which run, and when the user first had hooks.
+//! The hook records on disk: which hooks the daemon called for which run, and when the user first configured hooks.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -28,7 +28,8 @@ fn open_new(path: &Path) -> io::Result<File> {
 }
 
 impl Marker {
-    /// Claims an occasion; `None` if it is claimed already. `key` tells occasions apart that happen more than once.
+    /// Claims an occasion; `None` if it is already claimed. `key` distinguishes occasions that can happen more than
+    /// once.
     pub(super) fn claim(
         state: &StateRoot,
         run: RunId,
@@ -72,7 +73,7 @@ impl Marker {
     }
 }
 
-/// Makes a question's id safe as a part of a file name.
+/// Makes a question's id safe for a file name.
 fn plain(key: &str) -> String {
     key.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(64).collect()
 }
@@ -92,7 +93,8 @@ pub fn records_of(state: &StateRoot, run: RunId) -> Vec<HookRecord> {
     records
 }
 
-/// When the user first had hooks. The daemon does not call hooks for earlier runs. The first call saves the time.
+/// When the user first configured hooks. The daemon does not call hooks for earlier runs. The first call saves the
+/// time.
 pub(super) fn since(state: &StateRoot, now_ms: u64) -> io::Result<u64> {
     let path = state.hooks().join("since");
     make_private_dir(state.hooks())?;

@@ -5,7 +5,7 @@ use super::*;
 use crate::server::instance::{Claim, DaemonNote};
 
 #[test]
-fn what_happened_is_claimed_once_and_what_came_of_it_is_kept() {
+fn an_occasion_is_claimed_once_and_its_results_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let state = StateRoot::new(directory.path().to_owned());
     let run = RunId::generate();
@@ -28,7 +28,7 @@ fn what_happened_is_claimed_once_and_what_came_of_it_is_kept() {
     marker.note(outcome).unwrap();
     assert_eq!(standing(), (2, HookStanding::Done));
     assert!(claim(Some("q-1/../x")).is_none());
-    // The claiming daemon is gone, so all that is known is that the hooks are not done.
+    // The daemon that claimed the occasion is gone, so unfinished hooks count as interrupted.
     drop(daemon);
     let of = |n_outcomes: usize| {
         let records = records_of(&state, run);

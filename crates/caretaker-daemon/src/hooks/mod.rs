@@ -1,4 +1,4 @@
-//! The user's commands and webhooks, called when a run starts, needs a person, or ends.
+//! Calls the user's commands and webhooks when a run starts, needs the user, or ends.
 //!
 //! ```text
 //!   journals ─► watcher (finds occasions) ─► marker (claims each once, on disk) ─► call ─► marker (records the result)
@@ -6,7 +6,7 @@
 //!
 //! **Invariant:** the daemon calls hooks at most once for each occasion, however often it is killed: the claim is on
 //! disk before the call. If a daemon is killed during the calls, the next daemon cannot know which hooks ran, so it
-//! does not call them again. The record says which hooks were done, and which daemon had claimed them.
+//! does not call them again. The record says which hooks are done, and which daemon claimed them.
 //!
 //! **Invariant:** no hook can affect the run.
 
@@ -43,7 +43,7 @@ pub struct HookRecord {
     pub v: u32,
     /// The change in the run that caused the calls.
     pub transition: Transition,
-    /// When it was claimed.
+    /// When the daemon claimed the occasion.
     pub at_ms: u64,
     /// The number of hooks to call.
     #[serde(default)]
@@ -59,7 +59,7 @@ pub struct HookRecord {
     pub standing: Option<HookStanding>,
 }
 
-/// Identifies a daemon, also among processes with the same pid.
+/// Identifies a daemon, even if another process gets the same pid later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claimer {
     pub pid: u32,
@@ -77,7 +77,7 @@ impl Claimer {
         Self { pid, started: process_started(pid), boot: boot_id() }
     }
 
-    /// The lock decides: a zombie process does not hold it.
+    /// Asks the lock, because a zombie process does not hold it.
     fn is_the_daemon(&self, presence: &Presence) -> bool {
         let Presence::Held(Some(note)) = presence else { return false };
         (note.pid, note.started, &note.boot) == (self.pid, self.started, &self.boot)
@@ -90,13 +90,14 @@ impl Claimer {
 pub enum HookStanding {
     Done,
     UnderWay,
-    /// The daemon died meanwhile. The other hooks may or may not have been called, and are not called again.
+    /// The daemon died before all hooks were done. It may have called the others; the next daemon does not call them
+    /// again.
     Interrupted,
 }
 
 impl HookRecord {
     fn standing_with(&self, presence: &Presence) -> HookStanding {
-        // Older records have no `n_hooks` and were written when all hooks were done.
+        // Older records have no `n_hooks`; the daemon wrote them when all hooks were done.
         if !self.outcomes.is_empty() && self.outcomes.len() >= self.n_hooks {
             HookStanding::Done
         } else if self.claimed_by.as_ref().is_some_and(|daemon| daemon.is_the_daemon(presence)) {

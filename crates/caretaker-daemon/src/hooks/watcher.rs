@@ -16,14 +16,14 @@ use super::{Hook, Transition};
 use crate::daemon::Daemon;
 use crate::run_watch::subscriber::Interest;
 
-/// How long to collect changes of journals: a hook is not urgent.
+/// How long to collect journal changes: hooks are not urgent.
 const GATHER: Duration = Duration::from_millis(100);
 /// The most hooks that run at once.
 const AT_ONCE: usize = 8;
 /// How much of a journal to read at once.
 const PIECE: usize = 64 * 1024;
 
-/// A moment in a run at which hooks are called.
+/// A moment in a run at which the daemon calls hooks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Occasion {
     run: RunId,
@@ -31,7 +31,7 @@ struct Occasion {
     question: Option<Question>,
 }
 
-/// The question to a person.
+/// The agent's question to the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Question {
     question: String,
@@ -44,7 +44,7 @@ struct Question {
 struct Given<'a> {
     v: u32,
     transition: Transition,
-    /// The question, if the run needs a person.
+    /// The question, if the run needs the user.
     question: Option<&'a Question>,
     run: &'a RunOverview,
 }
@@ -61,7 +61,7 @@ pub(crate) async fn work(daemon: Arc<Daemon>, over: Vec<RunOverview>) {
     let hooks =
         Hooks { daemon, since_ms, places: Semaphore::new(AT_ONCE), lines: Lines::default() };
     let hooks = Arc::new(hooks);
-    // They ended while no daemon ran. It is too late to report that they started.
+    // These runs ended while no daemon ran. It is too late to report that they started.
     for run in over.into_iter().filter(|run| run.created_ms >= since_ms) {
         let (run, transition) = (run.run, Transition::Ended);
         hooks.tell(run, vec![Occasion { run, transition, question: None }]);
@@ -92,7 +92,7 @@ struct Hooks {
 struct Lines(Mutex<BTreeMap<RunId, VecDeque<Occasion>>>);
 
 impl Lines {
-    /// Adds occasions of a run. `true` if no task calls its hooks, so that the caller must start one.
+    /// Adds occasions of a run. `true` if no task handles this run yet; then the caller must start one.
     fn add(&self, run: RunId, occasions: Vec<Occasion>) -> bool {
         let mut lines = lock(&self.0);
         let is_told = lines.contains_key(&run);
@@ -100,7 +100,7 @@ impl Lines {
         !is_told
     }
 
-    /// The next occasion of a run. After the last one the run is removed.
+    /// Takes the next occasion of a run. Removes the run after its last occasion.
     fn next(&self, run: RunId) -> Option<Occasion> {
         let mut lines = lock(&self.0);
         let next = lines.get_mut(&run).and_then(VecDeque::pop_front);

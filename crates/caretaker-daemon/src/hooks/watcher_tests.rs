@@ -7,7 +7,7 @@ fn one_task_handles_the_occasions_of_a_run_in_their_order() {
     let lines = Lines::default();
     assert!(lines.add(run, vec![occasion(Transition::Started)]));
     assert_eq!(lines.next(run), Some(occasion(Transition::Started)));
-    // More occasions come while the first is handled: the same task handles them.
+    // More occasions come while a task handles the first: the same task handles them.
     assert!(!lines.add(run, vec![occasion(Transition::NeedsHuman)]));
     assert!(!lines.add(run, vec![occasion(Transition::Ended)]));
     assert_eq!(lines.next(run), Some(occasion(Transition::NeedsHuman)));

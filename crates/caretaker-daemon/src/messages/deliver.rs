@@ -7,8 +7,8 @@
 //!   the daemon's start ────────────┘
 //! ```
 //!
-//! The daemon remembers nothing: a run that delivers messages has their ids in its spec, and takes them from the inbox when
-//! it begins. [`SessionStanding`] decides if it is time, also for `caretaker inbox`.
+//! The daemon keeps no state for this: a run that delivers messages has their ids in its spec, and takes them from the
+//! inbox when it begins. [`SessionStanding`] decides whether it is time, also for `caretaker inbox`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::messages::delivery::{Delivery, SessionStanding};
 use crate::messages::{MessageError, turn_prompt};
 use crate::queue::queue_file::QueueGate;
 
-/// The most that one turn delivers.
+/// One turn delivers at most this many messages.
 const MOST_MESSAGES: usize = 20;
 const MOST_BYTES: usize = 64 * 1024;
 
@@ -46,7 +46,7 @@ pub(crate) async fn work(daemon: Arc<Daemon>, mut checks: mpsc::UnboundedReceive
     let mut waiting = vec![DeliveryCheck::All];
     loop {
         while let Ok(check) = checks.try_recv() {
-            // Many messages to one session need one check.
+            // Many messages to one session need only one check.
             if !waiting.contains(&check) {
                 waiting.push(check);
             }
@@ -70,7 +70,7 @@ impl Daemon {
         let sessions: BTreeSet<Uuid> = match check {
             DeliveryCheck::Session(session) => BTreeSet::from([*session]),
             DeliveryCheck::RunEnded { run, session } => {
-                // The shim has told the parent already, unless it died.
+                // The shim has already told the parent, unless it died.
                 if let Some(Err(error)) =
                     self.directory(*run).map(|run| report_end(self.state(), &run))
                 {
@@ -103,7 +103,7 @@ impl Daemon {
         let standing = SessionStanding::of(self.state(), session)?;
         let delivery = standing.delivery(&undelivered);
         let Some((_, spec)) = standing.latest.filter(|_| delivery == Delivery::NextTurn) else {
-            tracing::debug!(%session, ?delivery, "the messages of a session are not its next turn");
+            tracing::debug!(%session, ?delivery, "the daemon does not deliver these messages as the next turn");
             return Ok(());
         };
         let mut messages: Vec<Message> = Vec::new();
@@ -119,7 +119,7 @@ impl Daemon {
         let prompt = turn_prompt(&known, &messages);
         match queue_turn(&self.host, &self.config.program, &spec, ids, &prompt) {
             Ok(QueuedRun { run, credentials, warnings }) => {
-                tracing::info!(%session, %run, ?warnings, "a run delivers the messages");
+                tracing::info!(%session, %run, ?warnings, "queued a run that delivers the messages");
                 self.take_over(run, credentials);
             }
             Err(error) => {

@@ -17,7 +17,7 @@ pub enum Delivery {
     OnResume,
 }
 
-/// The state of a session that decides on the delivery.
+/// The session state that the delivery depends on.
 #[derive(Debug)]
 pub(crate) struct SessionStanding {
     is_underway: bool,
@@ -37,7 +37,7 @@ impl SessionStanding {
         Ok(Self { is_underway, latest })
     }
 
-    /// The delivery of all waiting messages together: one turn delivers them.
+    /// How all waiting messages are delivered; they share one turn.
     pub(crate) fn delivery(&self, undelivered: &[&Message]) -> Delivery {
         if self.is_underway {
             return Delivery::CheckInbox;
@@ -53,8 +53,8 @@ impl SessionStanding {
     }
 }
 
-/// A user's message wakes any session. An agent's message wakes only a session that finished its turn successfully, and
-/// that is known to be within its token limit.
+/// A user's message wakes any session. An agent's message wakes only a session that finished its turn successfully and
+/// is certainly within its token limit.
 fn wakes(message: &Message, latest: &RunOverview, spec: &RunSpec) -> bool {
     let tokens = latest.spent.and_then(|spent| spent.tokens);
     let is_within = spec.limits.tokens == 0 || tokens.is_some();

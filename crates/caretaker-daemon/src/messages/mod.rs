@@ -1,4 +1,4 @@
-//! Questions of agents and messages to them, over all sessions. Everything is in files and works without a daemon; the
+//! Agents' questions and messages to agents, in all sessions. Everything is in files and works without a daemon; the
 //! daemon only delivers sooner.
 
 pub(crate) mod deliver;
@@ -66,7 +66,7 @@ pub struct WaitingMessage {
     pub from: MessageSender,
     /// The text.
     pub text: String,
-    /// How the message will reach the agent, as the session is now.
+    /// How the message will reach the agent, given the session's present state.
     pub delivery: Delivery,
 }
 
@@ -174,8 +174,8 @@ pub fn post_message(
     })
 }
 
-/// Posts a message, and says how it will be delivered. Reads the session's state first: once the message is posted, the
-/// daemon may begin the turn that delivers it.
+/// Posts a message, and returns how it will be delivered. Reads the session's state first, because the daemon may begin
+/// the delivering turn as soon as the message is posted.
 fn left(
     state: &StateRoot,
     session: Uuid,

@@ -1,7 +1,7 @@
 //! The queue: carries out each decision, and remembers why the other runs wait.
 //!
-//! The runs themselves are the queue (the last line of their journal is `queued`). This file only has what can be derived
-//! from them again.
+//! The run directories are the queue: the last line of a queued run's journal is `queued`. The daemon can rebuild
+//! everything in this file from them.
 
 pub(crate) mod queue_file;
 pub(crate) mod spending;
@@ -31,9 +31,9 @@ use crate::schedule::{
 
 /// How long a request waits for the decision that it causes.
 const DECISION_PATIENCE: Duration = Duration::from_secs(5);
-/// How soon a failed start is repeated, unless another run ends before.
+/// How soon the daemon repeats a failed start, unless another run ends first.
 const RETRY: Duration = Duration::from_secs(15);
-/// How long a new run waits for its credentials. The process that created it may have died.
+/// How long a new run waits for its credentials. The process that created it may have died before it sent them.
 const CREDENTIALS_EXPECTED_MS: u64 = 2_000;
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ struct Inner {
     waiting: Vec<(RunId, Waiting)>,
     /// Ended runs that a waiting run depends on.
     outcomes: BTreeMap<RunId, Dependency>,
-    /// The credentials of waiting runs. No disk has them.
+    /// The credentials of waiting runs. They are never on disk.
     credentials: BTreeMap<RunId, Credentials>,
     /// Requests that wait for the next decision.
     asking: Vec<oneshot::Sender<()>>,
@@ -69,7 +69,7 @@ pub(crate) struct QueueSight {
     pub(crate) caps: Caps,
     pub(crate) waiting: Vec<(RunId, Waiting)>,
     pub(crate) starting: Vec<RunId>,
-    /// Rate-limited accounts: how many runs of each may run now, and until when none starts.
+    /// Rate-limited accounts: each with its present cap and the end of its pause.
     pub(crate) lowered: Vec<(String, u32, u64)>,
 }
 
@@ -122,7 +122,7 @@ impl Queue {
         let mut inner = self.inner();
         let mut memory = inner.memory.clone();
         change(&mut memory);
-        // First the disk: what the daemon has confirmed must survive it.
+        // First the disk: a confirmed change must survive the daemon.
         self.file.write(&memory)?;
         inner.memory = memory;
         drop(inner);
@@ -145,8 +145,8 @@ impl Queue {
         self.inner().credentials.get(&run).cloned()
     }
 
-    /// The reason to hold back this one run. The daemon sees a run before it has the run's credentials; started at once, the
-    /// run would lack them. For runs from before this daemon no credentials will come.
+    /// The reason to hold back this one run. The daemon sees a run before it has the run's credentials, and must not
+    /// start it without them. Credentials of runs from before this daemon will never come.
     fn hold(&self, inner: &Inner, run: RunId, since_ms: u64) -> Option<Hold> {
         let is_expected = since_ms >= self.opened_ms && !inner.credentials.contains_key(&run);
         let bringing =
@@ -154,11 +154,11 @@ impl Queue {
         inner.holds.get(&run).cloned().or_else(|| is_expected.then(bringing))
     }
 
-    /// Notes the result of a start that used the credentials `given`.
+    /// Records the result of a start that used the credentials `given`.
     fn settle_start(&self, run: RunId, given: Option<&Credentials>, hold: Option<Hold>) {
         let mut inner = self.inner();
         match hold {
-            // The missing keys arrived meanwhile.
+            // The missing keys have arrived in the meantime.
             Some(Hold::Keys { .. }) if inner.credentials.get(&run) != given => {}
             Some(hold) => drop(inner.holds.insert(run, hold)),
             None => {
@@ -227,7 +227,7 @@ pub(crate) async fn work(daemon: Arc<Daemon>, mut changes: mpsc::UnboundedReceiv
                 None => return,
             },
         }
-        // One decision covers everything that has happened by now.
+        // One decision covers everything that has happened so far.
         while let Ok(change) = changes.try_recv() {
             daemon.note_change(change);
         }
@@ -327,7 +327,7 @@ impl Daemon {
 
     fn disk(&self) -> DiskRoom {
         let needed_bytes = self.config.min_free_bytes;
-        // If the free space is unknown, the first write will tell.
+        // If the free space is unknown, the first write fails when the disk is full.
         let free_bytes = free_bytes(self.state().path()).unwrap_or(u64::MAX);
         if free_bytes >= needed_bytes {
             DiskRoom::Enough
@@ -379,7 +379,7 @@ impl Daemon {
         if let Err(error) = remembered {
             tracing::warn!(%error, account, "a rate limit could not be saved");
         }
-        tracing::info!(account, "the account was rate limited: fewer runs at once");
+        tracing::info!(account, "the account is rate limited; starting fewer runs at once");
     }
 
     /// Starts one run.
@@ -400,17 +400,18 @@ impl Daemon {
             StartOutcome::KeysMissing(names) => Some(Hold::Keys { names }),
             StartOutcome::Later(problem) => {
                 self.counters.failed_starts.one();
-                tracing::warn!(%run, problem, "could not be started; the daemon tries again");
+                tracing::warn!(%run, problem, "the run could not be started; the daemon will try again");
                 let until_ms = now_ms() + u64::try_from(RETRY.as_millis()).unwrap_or(u64::MAX);
                 Some(Hold::Retry { problem, until_ms })
             }
         };
-        // First the new state, then the end of the start: in between the run counts twice, but never not at all.
+        // First the new state, then the end of the start: in between the run counts twice, which is safer than not at
+        // all.
         self.watch.look(run);
         self.queue.settle_start(run, credentials.as_ref(), hold);
     }
 
-    /// Ends a queued run. `false` if the run does not wait any more.
+    /// Ends a queued run. `false` if the run no longer waits.
     pub(crate) fn end_queued(&self, run: RunId, outcome: RunOutcome, why: String) -> bool {
         let Some(directory) = self.directory(run) else { return false };
         match directory.end_queued(outcome, why) {

@@ -1,5 +1,5 @@
 //! The queue's own memory: whether it is paused, the caps that users set at run time, and the rate-limited accounts.
-//! It is one small file, which every change replaces as a whole.
+//! It is one small file, which every change replaces.
 
 use std::collections::BTreeMap;
 use std::fs::{self};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::schedule::Lowered;
 
-/// Says if the daemon accepts and starts runs.
+/// Whether the daemon accepts and starts runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueGate {
@@ -29,7 +29,7 @@ pub enum QueueGate {
 pub(crate) struct QueueMemory {
     #[serde(default)]
     pub(crate) gate: QueueGate,
-    /// The caps that were set at run time; `None`: those of the configuration.
+    /// The caps that a user set at run time; `None`: the caps of the configuration.
     #[serde(default)]
     pub(crate) caps: Option<Caps>,
     /// By account.

@@ -1,4 +1,5 @@
-//! The tool calls, time and tokens of ended runs, for the budgets. Read from the journals at the start, and kept up to date.
+//! The tool calls, time and tokens of ended runs, for the budgets. The daemon reads it from the journals when it
+//! starts, and keeps it up to date.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -20,14 +21,14 @@ pub(crate) struct SpentByRuns(Mutex<Entries>);
 #[derive(Debug, Default)]
 struct Entries {
     runs: BTreeMap<RunId, Entry>,
-    /// The number of removed runs of a group when its entries were last compared with the disk.
+    /// How many runs of each group were removed when its entries were last compared with the disk.
     n_gone: BTreeMap<String, u64>,
 }
 
 #[derive(Debug)]
 struct Entry {
     group: Option<String>,
-    /// The time of its last event, which is the day that it counts for.
+    /// The time of its last event, which decides the day that it counts for.
     at_ms: u64,
     spend: Spend,
 }

@@ -1,7 +1,7 @@
-//! Starts the shim of a run, and decides what a refusal means for the run.
+//! Starts the shim of a run, and decides how a refusal affects the run.
 //!
-//! This file does not prevent a second start. The shim does: it claims the run under the run's own lock, with an event,
-//! before the agent can do anything. A second shim is refused, and nothing happens.
+//! The shim, not this file, prevents a second start: it claims the run with an event, under the run's own lock, before
+//! the agent can do anything. A second shim fails without any effect.
 
 use admission::credentials::shim_environment;
 use run_journal::RunDirectory;
@@ -10,17 +10,17 @@ use run_shim::{StartShimError, start_queued_shim};
 
 use crate::daemon::Daemon;
 
-/// How many shims to start one after the other, if each dies before it begins.
+/// How many shims to try in a row, if each dies before it begins.
 const AT_ONCE: u32 = 3;
 
 /// The result of a start.
 #[derive(Debug)]
 pub(crate) enum StartOutcome {
     Started,
-    /// The run does not wait any more; its journal says why.
+    /// The run no longer waits; its journal says why.
     Over,
     KeysMissing(Vec<String>),
-    /// To be repeated later.
+    /// The start failed; try again later.
     Later(String),
 }
 
@@ -55,14 +55,14 @@ pub(crate) fn start(
 }
 
 fn refused(directory: &RunDirectory, error: StartShimError) -> StartOutcome {
-    // Another process started or ended the run meanwhile.
+    // Another process has started or ended the run in the meantime.
     if !directory.is_queued().unwrap_or(false) {
         return StartOutcome::Over;
     }
     match error {
         StartShimError::Refused { exit_code, message, .. } => {
             match ExitCode::from_number(exit_code) {
-                // Another run holds a lock. It will release it.
+                // Another run holds a lock, and will release it.
                 Some(ExitCode::Conflict) => StartOutcome::Later(message),
                 code => end(directory, outcome_of(code), message),
             }

@@ -1,4 +1,4 @@
-//! The daemon's only inotify instance: a user has few of them.
+//! The daemon's only inotify instance: the kernel allows each user only a few.
 
 use std::io;
 use std::path::Path;
@@ -24,7 +24,7 @@ impl Inotify {
         self.0.get_ref().remove(watch);
     }
 
-    /// Waits until something happened, and returns all changes.
+    /// Waits for changes, and returns all of them.
     pub(crate) async fn next(&self) -> io::Result<Vec<Change>> {
         loop {
             let mut ready = self.0.readable().await?;

@@ -68,7 +68,7 @@ impl RunWatch {
         }
     }
 
-    /// Tells the readers that a run has news.
+    /// Wakes the readers of a run that has news.
     pub(super) fn tell(&self, run: RunId) {
         for subscriber in self.table().subscribers.iter().filter_map(Weak::upgrade) {
             subscriber.put(run);

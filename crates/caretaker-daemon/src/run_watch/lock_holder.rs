@@ -1,4 +1,4 @@
-//! The shim of a run: found by the note in the run's lock, and watched by its pidfd.
+//! Finds the shim of a run through the note in the run's lock, and watches it with a pidfd.
 
 use std::os::fd::OwnedFd;
 
@@ -8,11 +8,11 @@ use tokio::io::unix::AsyncFd;
 
 use crate::run_watch::pollable::pollable;
 
-/// Opens the process that holds a lock, if it can be watched and is still the same process.
+/// Opens the process that holds a lock, if the daemon can watch it and it is still the same process.
 pub(crate) fn open_process(holder: &LockHolder) -> Option<(AsyncFd<OwnedFd>, Pid)> {
     let pid = Pid::from_raw(i32::try_from(holder.pid).ok()?)?;
     let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    // Checked after it was opened: from now on the pid cannot go to another process.
+    // Check after opening: from now on the kernel cannot reuse the pid.
     if !holder.is_process(holder.pid) {
         return None;
     }

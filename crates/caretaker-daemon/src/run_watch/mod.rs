@@ -1,4 +1,5 @@
-//! All runs that have not ended. Tells the scheduler and the readers when one changes. Nothing is polled.
+//! Keeps track of all runs that have not ended, and tells the scheduler and the readers when one changes. It does not
+//! poll.
 //!
 //! ```text
 //!   runs/            a new directory appears                      ─┐
@@ -37,14 +38,14 @@ use crate::run_watch::lock_holder::{open_process, wait_for_end};
 use crate::run_watch::subscriber::Subscriber;
 use crate::schedule::Share;
 
-/// How long a run outside the queue may be without a shim before the daemon looks at it again.
+/// How long a run outside the queue may lack a shim before the daemon checks it again.
 const START_EXPECTED_MS: u64 = 30_000;
-/// How often to check a lock holder that cannot be watched, for example in another container.
+/// How often to check a lock holder that the daemon cannot watch, for example in another container.
 const FOREIGN_LOOK: Duration = Duration::from_secs(2);
-/// How long to collect changes of journals: a fast run must not wake two hundred readers for each line.
+/// How long to collect journal changes: a fast run must not wake two hundred readers for each line.
 const GATHER: Duration = Duration::from_millis(15);
 
-/// Directories that are renamed into the directory of runs.
+/// Directories that are renamed into `runs/`.
 const ARRIVALS: WatchFlags = WatchFlags::MOVED_TO.union(WatchFlags::ONLYDIR);
 /// Writes to any file in a directory.
 const WRITES_IN: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::ONLYDIR);
@@ -139,7 +140,7 @@ impl RunWatch {
         checks: mpsc::UnboundedSender<DeliveryCheck>,
     ) -> Result<Self, WatchError> {
         let inotify = Inotify::new()?;
-        // First the watch, then the look: what appears in between is seen twice, not never.
+        // First the watch, then the look, so that a run that appears in between is not missed.
         let arrivals = Some(inotify.watch(&state.runs(), ARRIVALS)?);
         make_private_dir(state.inboxes())?;
         let inboxes = Some(inotify.watch(&state.inboxes(), WRITES_IN)?);
@@ -236,7 +237,7 @@ impl RunWatch {
         };
         let standing = match (&overview.state, presence) {
             (RunState::Ended { .. } | RunState::Lost { .. }, Ok(WriterPresence::Live(holder))) => {
-                // Its shim cleans up. The run counts as ended when the shim is gone.
+                // Its shim is still cleaning up. The run counts as ended when the shim is gone.
                 self.attend(&directory, holder);
                 return;
             }
@@ -335,7 +336,7 @@ impl RunWatch {
 
     /// Waits for the end of the run's shim, in its own task.
     fn attend(&self, directory: &RunDirectory, holder: Option<LockHolder>) {
-        // The holder is about to write its note, and that is a change of the file.
+        // The holder is about to write its note; the daemon looks again when the file changes.
         let Some(holder) = holder else { return };
         let run = directory.run_id();
         match self.table().runs.get_mut(&run) {
@@ -410,7 +411,7 @@ impl RunWatch {
         let Ok(directory) = RunDirectory::open(&self.0.state, run) else { return true };
         let is_live = matches!(directory.writer(), Ok(WriterPresence::Live(_)));
         let is_over = |overview: RunOverview| !overview.state.is_unfinished();
-        // `look` tells the readers of the run, and the caller is a reader: for an ended run that would never stop.
+        // `look` wakes the run's readers, and the caller is one of them: for an ended run that would loop forever.
         if !is_live && RunOverview::read(&directory).is_ok_and(is_over) {
             return true;
         }

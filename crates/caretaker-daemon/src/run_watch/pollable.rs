@@ -1,4 +1,4 @@
-//! Descriptors that the async runtime waits on.
+//! File descriptors that the async runtime waits on.
 
 use std::io;
 use std::os::fd::AsRawFd;

@@ -1,4 +1,4 @@
-//! One reader's list of runs that have news. Never longer than the list of runs, however slow the reader is.
+//! One reader's set of runs with news. However slow the reader is, it has each run at most once.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use ground::lock;
 use run_protocol::RunId;
 use tokio::sync::Notify;
 
-/// The runs that a reader wants to hear of.
+/// The runs that a reader wants to hear about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interest {
     One(RunId),
@@ -30,7 +30,7 @@ impl Subscriber {
         self.interest
     }
 
-    /// Adds a run, if the reader wants to hear of it.
+    /// Adds a run, if the reader wants to hear about it.
     pub(crate) fn put(&self, run: RunId) {
         let wanted = match self.interest {
             Interest::One(one) => one == run,

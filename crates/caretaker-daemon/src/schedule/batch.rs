@@ -1,4 +1,4 @@
-//! The same decision for a batch without a daemon: no queue, no dependencies, and only the batch's own runs.
+//! Makes the same decision for a batch without a daemon: no queue, no dependencies, only the batch's own runs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use run_protocol::RunId;
 use super::{Conditions, DiskRoom, Gate, Share, SpentBudgets, WaitingRun, decide};
 use crate::run_watch::DEFAULT_ACCOUNT;
 
-/// A run of a batch, before it has an id.
+/// A batch run, before it has an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchRun {
     pub model: Option<String>,
@@ -18,7 +18,7 @@ pub struct BatchRun {
     pub priority: i32,
 }
 
-/// The state of a run of a batch.
+/// The state of a batch run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
     Waits,
@@ -40,7 +40,7 @@ impl Batch<'_> {
         let (mut waiting, mut live) = (Vec::new(), Vec::new());
         let mut places: BTreeMap<RunId, usize> = BTreeMap::new();
         for (place, (wanted, turn)) in runs.into_iter().enumerate() {
-            // Later ids are greater, so runs of one priority start in the order of their lines.
+            // Later ids are greater, so runs with the same priority start in the order of their lines.
             let run = RunId::generate();
             let share = self.share(run, wanted);
             match turn {

@@ -33,7 +33,7 @@ fn caps_of_the_group_of_a_model_and_of_the_default_account_hold_and_order_is_kep
 }
 
 #[test]
-fn those_under_way_count_and_those_that_are_over_do_not() {
+fn live_runs_count_and_ended_runs_do_not() {
     let all = [run(None, Some(1)), run(None, Some(1)), run(None, Some(2)), run(None, Some(3))];
     let caps = caps(2);
     let batch = Batch { group: "g", account: None, caps: &caps };
@@ -53,7 +53,7 @@ fn a_higher_priority_goes_first() {
 }
 
 proptest! {
-    /// Never more than the caps, never two runs in one workspace, and every run that could start does.
+    /// A batch never exceeds a cap, never starts two runs in one workspace, and starts every run that can start.
     #[test]
     fn caps_hold_and_no_run_waits_without_a_reason(
         all in vec((proptest::option::of(0u8..3), proptest::option::of(0u8..4)), 0..20),

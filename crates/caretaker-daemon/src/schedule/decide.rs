@@ -37,9 +37,9 @@ pub(crate) struct WaitingRun {
 /// A reason to hold back one run, independent of other runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// A start failed; the daemon tries again then.
+    /// A start failed; the daemon tries again at `until_ms`.
     Retry { problem: String, until_ms: u64 },
-    /// The daemon does not have its keys.
+    /// The daemon does not have the run's keys.
     Keys { names: Vec<String> },
     /// The run is new, and the process that created it is about to send its credentials.
     Credentials { until_ms: u64 },
@@ -56,14 +56,14 @@ pub(crate) enum Dependency {
     Removed,
 }
 
-/// Says if the daemon starts runs at all.
+/// Whether the daemon starts runs at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gate {
     Open,
     Paused,
 }
 
-/// Says if the disk has room for more runs.
+/// Whether the disk has room for more runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DiskRoom {
     Enough,
@@ -101,7 +101,7 @@ pub(crate) struct Decision {
     pub(crate) starts: Vec<RunId>,
     /// Runs that can never start, and why.
     pub(crate) ends: Vec<(RunId, String)>,
-    /// The reason of each other run, in the order in which they will start.
+    /// Why each of the other runs waits, in the order in which they will start.
     pub(crate) waiting: Vec<(RunId, Waiting)>,
     /// When to decide again even if nothing happens.
     pub(crate) next_look_ms: Option<u64>,
@@ -141,7 +141,7 @@ pub(crate) fn decide(
     round.decision
 }
 
-/// Runs with a smaller rank start sooner. Each point of priority counts as a fixed waiting time, so the order of two
+/// Runs with a smaller rank start sooner. Each point of priority counts as a fixed waiting time. So the order of two
 /// runs never changes, and only runs that arrive within that time can overtake a waiting run.
 fn rank(run: &WaitingRun, ageing_ms: u64) -> i128 {
     let since = run.since_ms.max(run.not_before_ms.unwrap_or(0));
@@ -174,7 +174,7 @@ impl<'a> Round<'a> {
             .of_its_own(run)
             .or_else(|| self.of_the_queue())
             .or_else(|| self.of_a_budget(run))
-            // Cheap to check, and if it holds, the rest does not matter.
+            // Cheap to check, and if this cap is reached, the other checks do not matter.
             .or_else(|| self.of_a_cap(CapKind::Total, Some("")))
             .or_else(|| self.of_a_neighbour(run))
             .or_else(|| self.of_its_account(run))

@@ -38,7 +38,7 @@ fn caps(total: u32) -> Caps {
     Caps { total, groups: BTreeMap::new(), models: BTreeMap::new(), accounts: BTreeMap::new() }
 }
 
-/// Decides with nothing in the way but what the test puts there.
+/// The input of a decision. No run is held back, unless the test adds a reason.
 struct Scene {
     now_ms: u64,
     gate: Gate,
@@ -90,18 +90,18 @@ fn the_oldest_start_first_and_the_rest_know_how_many_come_before_them() {
 }
 
 #[test]
-fn a_higher_priority_goes_first_until_somebody_has_waited_long_enough() {
+fn a_higher_priority_goes_first_until_another_run_has_waited_long_enough() {
     let urgent = WaitingRun { priority: 10, since_ms: 500_000, ..waiting(2) };
     let decision = Scene::new().decide(&[waiting(1), urgent.clone()], &[], &caps(1));
     assert_eq!(decision.starts, [id(2)]);
-    // Ten points are worth ten minutes.
+    // Ten points of priority equal ten minutes of waiting.
     let late = WaitingRun { since_ms: 10 * 60_000 + 2, ..urgent };
     let decision = Scene::new().decide(&[waiting(1), late], &[], &caps(1));
     assert_eq!(decision.starts, [id(1)]);
 }
 
 #[test]
-fn whoever_is_held_back_by_a_cap_of_its_own_does_not_hold_up_others() {
+fn a_run_held_back_by_its_own_cap_does_not_hold_up_others() {
     let of_group = |number| {
         let mut run = waiting(number);
         run.share.group = Some("night".to_owned());
@@ -120,7 +120,7 @@ fn whoever_is_held_back_by_a_cap_of_its_own_does_not_hold_up_others() {
 }
 
 #[test]
-fn a_delayed_run_waits_for_its_time_and_is_looked_at_then() {
+fn a_delayed_run_waits_and_is_decided_again_when_its_time_comes() {
     let mut scene = Scene::new();
     let delayed = WaitingRun { not_before_ms: Some(1_000_500), ..waiting(1) };
     let decision = scene.decide(std::slice::from_ref(&delayed), &[], &caps(1));
@@ -131,7 +131,7 @@ fn a_delayed_run_waits_for_its_time_and_is_looked_at_then() {
 }
 
 #[test]
-fn dependencies_are_waited_for_and_what_cannot_be_satisfied_any_more_ends() {
+fn a_run_waits_for_its_dependencies_and_ends_if_they_can_no_longer_be_met() {
     let mut scene = Scene::new();
     let after = WaitingRun { after: vec![id(7)], ..waiting(1) };
     let after_ok = WaitingRun { after_ok: vec![id(7)], ..waiting(2) };
@@ -151,7 +151,7 @@ fn dependencies_are_waited_for_and_what_cannot_be_satisfied_any_more_ends() {
 }
 
 #[test]
-fn a_pause_a_full_disk_and_missing_keys_are_told_as_such() {
+fn a_pause_a_full_disk_and_missing_keys_are_reported_as_reasons() {
     let mut scene = Scene::new();
     scene.gate = Gate::Paused;
     let reason = |decision: Decision| decision.waiting[0].1.clone();
@@ -168,7 +168,7 @@ fn a_pause_a_full_disk_and_missing_keys_are_told_as_such() {
 }
 
 #[test]
-fn a_spent_budget_of_a_group_holds_its_runs_alone_and_one_of_the_day_holds_all_until_the_next() {
+fn a_spent_group_budget_holds_back_only_its_runs_and_a_spent_day_budget_all_runs_until_tomorrow() {
     let mut scene = Scene::new();
     let spent = Overspent {
         kind: BudgetKind::Tokens,
@@ -195,7 +195,7 @@ fn a_spent_budget_of_a_group_holds_its_runs_alone_and_one_of_the_day_holds_all_u
 }
 
 #[test]
-fn a_run_that_could_not_be_started_is_tried_again_in_time() {
+fn a_failed_start_is_repeated_in_time() {
     let hold = Hold::Retry { problem: "no".to_owned(), until_ms: 1_000_010 };
     let mut scene = Scene::new();
     let run = WaitingRun { hold: Some(hold), ..waiting(1) };
@@ -206,7 +206,7 @@ fn a_run_that_could_not_be_started_is_tried_again_in_time() {
 }
 
 #[test]
-fn a_run_for_which_something_is_being_brought_is_about_to_start_and_does_so_in_time() {
+fn a_run_whose_credentials_are_on_the_way_is_about_to_start_and_does_so_in_time() {
     let mut scene = Scene::new();
     let hold = Some(Hold::Credentials { until_ms: scene.now_ms + 10 });
     let run = WaitingRun { hold, ..waiting(1) };
@@ -233,7 +233,7 @@ fn two_runs_share_neither_a_workspace_nor_a_session() {
 }
 
 #[test]
-fn a_rate_limited_account_pauses_and_then_goes_on_with_half() {
+fn a_rate_limited_account_pauses_and_then_continues_with_half_its_cap() {
     let mut scene = Scene::new();
     let lowered = Lowered::after_refusal(None, 4, 1, scene.now_ms, 500);
     scene.lowered.insert("default".to_owned(), lowered);
@@ -317,7 +317,7 @@ fn any_crowd() -> impl Strategy<Value = (Vec<WaitingRun>, Vec<(RunId, Share)>)> 
 proptest! {
     /// For any waiting and live runs: each waiting run gets exactly one answer, and no start exceeds a cap.
     #[test]
-    fn everybody_gets_one_answer_and_no_cap_is_exceeded(
+    fn every_run_gets_one_answer_and_no_cap_is_exceeded(
         (waiting, live) in any_crowd(),
         caps in any_caps(),
         dependencies in btree_map(0u64..40, 0u8..3, 0..40),
@@ -372,12 +372,12 @@ proptest! {
 
     /// However many runs of higher priority keep coming, every waiting run starts in the end.
     #[test]
-    fn nobody_starves(priority in -20i32..0, rival in 0i32..20, every_ms in 1_000u64..120_000) {
+    fn no_run_starves(priority in -20i32..0, rival in 0i32..20, every_ms in 1_000u64..120_000) {
         let patient = WaitingRun { priority, since_ms: 0, ..waiting(1) };
         let mut scene = Scene::new();
         scene.now_ms = 0;
         let mut rivals: Vec<WaitingRun> = Vec::new();
-        // Enough for all the points between them, and one rival more.
+        // Long enough to make up for the difference in priority, plus one more rival.
         let worth = (rival - priority) as u64 * 60_000;
         for number in 2..(worth / every_ms + 4) {
             scene.now_ms = (number - 2) * every_ms;
@@ -390,6 +390,6 @@ proptest! {
             }
             rivals.retain(|run| run.run != decision.starts[0]);
         }
-        prop_assert!(false, "it never got its turn");
+        prop_assert!(false, "the waiting run never started");
     }
 }

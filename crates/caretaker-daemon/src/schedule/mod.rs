@@ -1,4 +1,4 @@
-//! Decides which runs start now, and why the others wait. A pure function of what is known at one moment.
+//! Decides which runs start now, and why the others wait. A pure function of the known state at one moment.
 //!
 //! ```text
 //!   waiting runs ─┐

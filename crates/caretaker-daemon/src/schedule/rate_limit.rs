@@ -1,4 +1,4 @@
-//! A rate-limited account: a pause, then half as many runs at once, then slowly back.
+//! A rate-limited account: first a pause, then half as many runs at once, then a slow return to the full cap.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,15 +15,16 @@ pub(crate) struct Lowered {
     cap: u32,
     /// When the cap was last lowered.
     at_ms: u64,
-    /// How many times it was lowered since it was last at its full cap.
+    /// How often the cap was lowered since the account last had its full cap.
     times: u32,
     /// No run starts before this.
     pause_until_ms: u64,
 }
 
 impl Lowered {
-    /// The state after a run of the account hit the limit. `full` is the cap without a rate limit. `started_ms` is the start
-    /// of the run: runs that were live when the cap was lowered tell nothing new. `jitter`, 0 to 1000, spreads the pauses.
+    /// The state after a run of the account hit the limit. `full` is the cap without a rate limit. `started_ms` is the
+    /// start of the run: a run that was already live when the cap was lowered does not lower it again. `jitter`, 0 to
+    /// 1000, spreads the pauses.
     pub(crate) fn after_refusal(
         before: Option<Self>,
         full: u32,

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_refusal_halves_and_time_brings_back_one_by_one() {
+fn a_refusal_halves_the_cap_and_time_restores_it_one_by_one() {
     let once = Lowered::after_refusal(None, 8, 500, 1_000, 500);
     assert_eq!((once.cap(8, 1_000), once.pause_until_ms()), (4, 11_000));
     assert_eq!(once.cap(8, 61_000), 5);
@@ -26,7 +26,7 @@ fn runs_of_the_same_wave_lower_once_and_one_is_always_left() {
 }
 
 #[test]
-fn a_smaller_cap_of_the_user_holds() {
+fn a_smaller_cap_from_the_user_holds() {
     let once = Lowered::after_refusal(None, 8, 500, 1_000, 0);
     assert_eq!(once.cap(2, 1_000), 2);
 }

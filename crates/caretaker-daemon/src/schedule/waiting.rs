@@ -1,4 +1,4 @@
-//! Why a run waits: a kind for programs, a sentence for people.
+//! Why a run waits: a kind for programs, a sentence for users.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ pub enum Waiting {
         /// The space that must be free.
         needed_bytes: u64,
     },
-    /// The daemon does not have the run's keys: it never got them, or it was restarted.
+    /// The daemon does not have the run's keys: it never got them, or it has restarted.
     Keys {
         /// The names of the keys.
         names: Vec<String>,
@@ -68,7 +68,7 @@ pub enum Waiting {
         running: u32,
         /// The cap.
         limit: u32,
-        /// The number of waiting runs that come first.
+        /// The number of waiting runs ahead of this one.
         before: u32,
     },
     /// A budget is exhausted.
@@ -77,7 +77,7 @@ pub enum Waiting {
         scope: BudgetScope,
         /// The group; empty for the day.
         name: String,
-        /// The exhausted part.
+        /// The exhausted quantity.
         spent: Overspent,
     },
     /// A start failed, and the daemon will try again.

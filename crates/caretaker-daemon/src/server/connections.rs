@@ -22,11 +22,11 @@ use crate::server::unknown_clients::UnknownClients;
 
 /// More than the terminals and pages that one user has open.
 const MOST_CONNECTIONS: usize = 512;
-/// How much of an answer waits in memory for a slow client. The rest is read from disk later.
+/// How much of an answer waits in memory for a slow client. The daemon reads the rest from disk later.
 const WRITE_BUFFER: usize = 64 * 1024;
-/// How long a client may take to send the head of a request. Clients are on this machine.
+/// How long a client may take to send the head of a request. Clients are local, so this is plenty.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
-/// The pause after a failed accept. Mostly descriptors are missing, and other connections may free some.
+/// The pause after a failed accept. Usually the daemon is out of descriptors, and other connections may free some.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) async fn serve_unix(daemon: Arc<Daemon>, listener: UnixListener) {
@@ -77,7 +77,7 @@ async fn pause_after(error: io::Error) {
     tokio::time::sleep(ACCEPT_PAUSE).await;
 }
 
-/// Only the user and root can reach the socket: its directory is private.
+/// True for the user and root. No other user can reach the socket anyway, because its directory is private.
 fn is_ours(client: &UnixStream) -> bool {
     let us = nix::unistd::geteuid().as_raw();
     client.peer_cred().is_ok_and(|peer| peer.uid() == us || peer.uid() == 0)

@@ -3,7 +3,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
 
-/// Short enough for a test, and long enough that the test sees the client before the timeout.
+/// Short enough for a test, but long enough that the test sees the client before the timeout.
 const SHORT: Duration = Duration::from_secs(1);
 
 /// A connected client that has sent these bytes.

@@ -1,4 +1,5 @@
-//! The one daemon of a state directory: a kernel lock, and a note in it with the daemon's process and socket.
+//! Ensures one daemon per state directory: a kernel lock, and a note in the lock file with the daemon's process and
+//! socket.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,7 +13,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-/// The daemon's note. New fields have a default and fields never change: a newer program reads the note of an older daemon.
+/// The daemon's note. New fields have a default and existing fields never change, because a newer program reads the
+/// note of an older daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonNote {
     pub pid: u32,
@@ -60,11 +62,11 @@ impl DaemonNote {
     }
 }
 
-/// Says if a state directory has a daemon.
+/// Whether a state directory has a daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Presence {
     None,
-    /// A process holds the lock; its note may not be written yet.
+    /// A process holds the lock; it may not have written its note yet.
     Held(Option<DaemonNote>),
 }
 
@@ -73,7 +75,7 @@ pub fn lock_path(state: &StateRoot) -> PathBuf {
     state.path().join("daemon.lock")
 }
 
-/// Checks if the state directory has a daemon.
+/// Checks whether the state directory has a daemon.
 pub fn presence(state: &StateRoot) -> io::Result<Presence> {
     Ok(match KernelLock::look(&lock_path(state))? {
         Some(LockSight::Held(note)) => Presence::Held(note),
@@ -81,7 +83,7 @@ pub fn presence(state: &StateRoot) -> io::Result<Presence> {
     })
 }
 
-/// The lock, held.
+/// The held lock.
 #[derive(Debug)]
 pub(crate) struct Claim {
     lock: KernelLock,
@@ -111,7 +113,7 @@ pub enum Stopped {
     StillThere,
 }
 
-/// Asks a daemon to end, and waits for it. Runs go on.
+/// Asks a daemon to end, and waits for it. Live runs continue.
 pub fn stop(note: &DaemonNote, patience: Duration) -> io::Result<Stopped> {
     let Some(pid) = i32::try_from(note.pid).ok().and_then(Pid::from_raw) else {
         return Ok(Stopped::Gone);
@@ -121,7 +123,7 @@ pub fn stop(note: &DaemonNote, patience: Duration) -> io::Result<Stopped> {
         Err(Errno::SRCH) => return Ok(Stopped::Gone),
         Err(errno) => return Err(errno.into()),
     };
-    // Checked after it was opened: from now on the pid cannot go to another process.
+    // Check after opening: from now on the kernel cannot reuse the pid.
     if !note.is_alive() {
         return Ok(Stopped::Gone);
     }

@@ -123,10 +123,10 @@ async fn serve_claimed(
     let (check_sender, checks) = mpsc::unbounded_channel();
     let watch = RunWatch::new(&host.state, change_sender, check_sender)?;
     let (state, run_sockets) = (host.state.clone(), host.places.sockets.clone());
-    // In the background, so that a command that waits for the daemon need not wait for this.
+    // In the background, so that a command that waits for the daemon does not wait for this.
     tokio::task::spawn_blocking(move || {
         let n_dead = run_shim::clean_up_after_the_dead(&state, &run_sockets);
-        tracing::info!(n_dead, "cleaned up after the dead");
+        tracing::info!(n_dead, "cleaned up after dead runs");
     });
     let over = watch.adopt().await?;
     let n_lost = over.iter().filter(|run| run.state.is_interrupted()).count();
@@ -167,7 +167,7 @@ async fn serve_claimed(
     }
 
     stop.asked_for().await;
-    tracing::info!("stops; the runs go on");
+    tracing::info!("stopping; live runs continue");
     say(&daemon, "STOPPING=1");
     if daemon.config.n_inherited == 0 {
         fs::remove_file(&socket).ok();
@@ -180,7 +180,7 @@ fn continue_interrupted(daemon: &Arc<Daemon>) {
     let daemon = Arc::clone(daemon);
     tokio::task::spawn_blocking(move || {
         if daemon.queue.gate() == QueueGate::Draining {
-            tracing::warn!("the queue is drained: interrupted runs are not continued");
+            tracing::warn!("the queue is draining: interrupted runs are not continued");
             return;
         }
         if let Err(error) = try_continue_interrupted(&daemon) {
@@ -201,12 +201,12 @@ fn try_continue_interrupted(daemon: &Daemon) -> Result<(), CommandError> {
         let run = overview.run;
         match queue_continuation(&continuation, overview, config.resume_prompt.as_bytes()) {
             Ok(QueuedRun { run: next, credentials, warnings }) => {
-                tracing::info!(%run, %next, ?warnings, "was interrupted, and is continued");
+                tracing::info!(%run, %next, ?warnings, "queued the continuation of an interrupted run");
                 daemon.take_over(next, credentials);
             }
             Err(error) => {
                 let error = error.into_error().message_with_causes();
-                tracing::warn!(%run, error, "cannot be continued");
+                tracing::warn!(%run, error, "an interrupted run cannot be continued");
             }
         }
     }
@@ -224,7 +224,7 @@ fn say(daemon: &Daemon, state: &str) {
 struct Stop {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
-    /// The daemon ignores the end of its terminal.
+    /// The daemon keeps running when its terminal closes.
     _hangup: tokio::signal::unix::Signal,
 }
 
@@ -262,7 +262,7 @@ fn listen_unix(config: &DaemonConfig, path: &Path) -> Result<(UnixListener, Path
     if let Some(directory) = path.parent() {
         run_shim::private_dir(directory).map_err(failed(directory))?;
     }
-    // This process holds the lock, so the daemon that made the socket is gone.
+    // This process holds the lock, so the daemon that created the socket is gone.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(path)(error)),
         _ => {}
@@ -284,7 +284,7 @@ pub fn token_path(state: &StateRoot) -> PathBuf {
     state.path().join("daemon.token")
 }
 
-/// The token. It is made once, so that an open page works with the next daemon too.
+/// The token. The first daemon creates it and later daemons reuse it, so that an open page keeps working.
 fn make_token(state: &StateRoot) -> io::Result<String> {
     let path = token_path(state);
     if let Ok(known) = fs::read_to_string(&path)

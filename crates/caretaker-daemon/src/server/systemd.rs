@@ -1,4 +1,4 @@
-//! The interface to systemd: sockets that it opened for the daemon, and the news that the daemon is ready.
+//! The interface to systemd: the socket that it opened for the daemon, and the message that the daemon is ready.
 
 use std::ffi::OsStr;
 use std::io;

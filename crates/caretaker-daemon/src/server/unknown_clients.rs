@@ -1,8 +1,8 @@
 //! Clients on loopback that have not shown the token yet.
 //!
-//! Any process of the machine can connect. There are few places for clients without the token: the newest client pushes
-//! the oldest out, so that silent clients cannot keep the owner out. A client that shows the token gives this place up
-//! and takes one of the many places for known clients.
+//! Any process on the machine can connect. There are few slots for clients without the token: the newest client
+//! displaces the oldest, so that silent clients cannot lock the user out. A client that shows the token leaves its slot
+//! and takes one of the many slots for known clients.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -23,7 +23,7 @@ pub(crate) struct UnknownClients {
 #[derive(Debug, Default)]
 struct Waiting {
     next: u64,
-    /// In the order in which they came.
+    /// The oldest connection first.
     clients: VecDeque<(u64, AbortHandle)>,
 }
 
@@ -33,8 +33,8 @@ impl UnknownClients {
         Arc::new(Self { waiting: Mutex::default(), places })
     }
 
-    /// Serves a client that has not shown the token yet, in a task of its own. If there is no place, the oldest such client is
-    /// disconnected.
+    /// Serves a client that has not shown the token yet, in its own task. If no slot is free, it disconnects the oldest
+    /// such client.
     pub(crate) fn serve<F>(self: &Arc<Self>, serve: impl FnOnce(Arc<LoopbackClient>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -48,7 +48,7 @@ impl UnknownClients {
         let number = waiting.next;
         waiting.next += 1;
         let client = LoopbackClient { number, unknown: Arc::clone(self), place: OnceLock::new() };
-        // The task cannot remove itself from the list before it is on it: both need the lock.
+        // The task cannot remove itself before this adds it: both need the lock.
         let task = tokio::spawn(serve(Arc::new(client)));
         waiting.clients.push_back((number, task.abort_handle()));
     }
@@ -74,8 +74,8 @@ pub(crate) struct LoopbackClient {
 }
 
 impl LoopbackClient {
-    /// Takes a place for known clients, now that the client has shown the token. It keeps the place until it disconnects.
-    /// `false` if there is no place.
+    /// Takes a slot for known clients, now that the client has shown the token. It keeps the slot until it disconnects.
+    /// `false` if no slot is free.
     pub(crate) fn take_place(&self) -> bool {
         if self.place.get().is_some() {
             return true;

@@ -20,7 +20,7 @@ async fn the_newest_stranger_pushes_the_oldest_out_and_known_clients_stay() {
     let known = enter();
     assert!(known.upgrade().unwrap().take_place());
     clients.extend((0..MOST_WAITING + 5).map(|_| enter()));
-    // The tasks that were pushed out are dropped when they have their turn.
+    // The runtime drops an aborted task only when it gets its turn.
     tokio::task::yield_now().await;
     let is_here: Vec<bool> = clients.iter().map(|it| it.upgrade().is_some()).collect();
     assert_eq!(is_here[..5], [false; 5]);

@@ -38,10 +38,10 @@ use crate::view::words;
 
 /// How long the command waits for a second Ctrl-C.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(2);
-/// How long to wait for news before looking again.
+/// How long to wait for news before checking again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The state of one run of the batch.
+/// The state of one run in the batch.
 enum Slot {
     /// Not started yet.
     Waiting,
@@ -145,7 +145,7 @@ fn refused(error: ItemsError) -> CommandError {
         .hint("a line is {\"prompt\":\"…\",\"model\":\"…\"}, a JSON string, or plain words; see `caretaker run --help`")
 }
 
-/// Refuses `--detach` without a daemon if some runs would have to wait: no process would start them.
+/// Refuses `--detach` without a daemon if some runs would have to wait, because no process would start them later.
 fn refuse_to_leave_some(taken: &[BatchRun], batch: Batch<'_>) -> Result<(), CommandError> {
     let n_starts = batch.starts(taken.iter().map(|run| (run, Turn::Waits))).len();
     if n_starts == taken.len() {
@@ -204,7 +204,7 @@ impl Driver<'_> {
         self.sum_up()
     }
 
-    /// Fails if no run is live and still no run can start: that will never change.
+    /// Fails if no run is live and no run can start, because that will never change.
     fn refuse_to_wait_for_ever(&mut self, interruption: Interruption) -> Result<(), CommandError> {
         let may_start = interruption == Interruption::Following && !self.watch.has_signal();
         if !self.watch.is_empty() || !may_start || !self.next_turns().is_empty() {
@@ -234,7 +234,7 @@ impl Driver<'_> {
                     return Ok(());
                 }
                 self.start(index)?;
-                // A user who stopped the group just now may not have seen this run.
+                // A user who has just stopped the group may have missed this run.
                 if self.is_stopped() {
                     self.start_no_more("the group was stopped");
                     self.stop(StopManner::Ladder);
@@ -255,7 +255,7 @@ impl Driver<'_> {
         record.stopped_ms.is_some_and(|at| at >= self.begun_ms)
     }
 
-    /// The runs to start now. With a daemon these are all: the daemon decides when each starts.
+    /// The runs to start now. With a daemon, these are all runs: the daemon decides when each starts.
     fn next_turns(&self) -> Vec<usize> {
         let turns = self.slots.iter().map(|slot| match slot {
             Slot::Waiting => Turn::Waits,
@@ -275,7 +275,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Starts one run. If it fails, the others still start; but if the very first fails, the batch fails.
+    /// Starts one run. If the start fails, the other runs still start; but if the very first fails, the batch fails.
     fn start(&mut self, index: usize) -> Result<(), CommandError> {
         let item = &self.items[index];
         match self.preparation.start(item) {
@@ -340,13 +340,13 @@ impl Driver<'_> {
         for index in 0..self.slots.len() {
             if matches!(self.slots[index], Slot::Waiting) {
                 self.slots[index] = Slot::NotStarted(ExitCode::Cancelled);
-                // If stdout is closed, still go on and stop the live runs.
+                // Even if stdout is closed, go on and stop the live runs.
                 self.not_started(&self.items[index], why, ExitCode::Cancelled).ok();
             }
         }
     }
 
-    /// Stops all runs, in a thread of its own, so that a second signal gets through meanwhile.
+    /// Stops all runs in a separate thread, so that a second signal still gets through.
     fn stop(&mut self, manner: StopManner) {
         self.bar.say_above(match manner {
             StopManner::Ladder => "stopping all runs; press again to kill them at once",
@@ -407,7 +407,7 @@ impl Driver<'_> {
             .collect();
         let not_started = self.slots.iter().filter_map(|slot| match slot {
             Slot::NotStarted(code) => Some(*code),
-            // Its directory was removed.
+            // Another process removed its directory.
             Slot::UnderWay => Some(ExitCode::Unknown),
             _ => None,
         });

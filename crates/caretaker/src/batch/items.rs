@@ -17,11 +17,11 @@ pub(crate) struct Item {
     /// The line in the file; `None` if the prompt does not come from a file.
     pub(crate) line: Option<usize>,
     pub(crate) prompt: Vec<u8>,
-    /// The options of the line and of the command line. The workspace may be relative to the working directory.
+    /// The line's options on top of the command line's. The workspace may be relative to the working directory.
     pub(crate) request: RunRequest,
 }
 
-/// Why the input is not a batch.
+/// Why the input cannot become a batch.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ItemsError {
     #[error(transparent)]
@@ -36,7 +36,7 @@ pub(crate) enum ItemsError {
     Name(String),
 }
 
-/// Every line in every combination. `has_lines`: the lines come from a file, so their numbers mean something.
+/// Every line in every combination. `has_lines`: the lines come from a file, so errors and labels name their numbers.
 pub(crate) fn items(
     lines: &[Line],
     axes: &[Axis],
@@ -95,7 +95,7 @@ fn finish(mut items: Vec<Item>, base: &RunRequest) -> Result<Vec<Item>, ItemsErr
     Ok(items)
 }
 
-/// The options of a line on top of those of the command line. `number` counts the combinations, if there are several.
+/// A line's options on top of the command line's. `number` is the number of the combination, if there are several.
 fn on_top_of(
     base: &RunRequest,
     line: RunRequest,
@@ -105,8 +105,8 @@ fn on_top_of(
         return Err("only `--sandbox off` turns off the sandbox, for all runs".to_owned());
     }
     // All runs of a batch share the group, the account and `--in-place`, and begin new sessions. A program or an agent
-    // may have written the file of prompts, so the file must not name a program to start, nor show the runs more of
-    // this machine or the network than the flags do.
+    // may have written the prompt file, so it must not name a program to start, and must not give the runs more access
+    // to this machine or the network than the flags do.
     let for_all = [
         ("session", line.session.is_some()),
         ("worktree", line.worktree),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_told_of_by_their_line() {
+    fn bad_values_are_reported_with_their_line() {
         let text = "ok\n{\"prompt\":\"a\",\"mode\":\"think\"}\n{\"prompt\":\"a\",\"name\":\"a b\"}\n\
             {\"prompt\":\"a\",\"timeout\":\"soon\"}\n{\"prompt\":\"a\",\"max_tokens\":-5}\n\
             {\"prompt\":\"a\",\"max_tool_calls\":[1]}\n{\"prompt\":\"a\",\"memory\":\"1MiB\"}\n";
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_the_whole_batch_is_refused_in_a_line() {
+    fn batch_wide_options_are_refused_in_a_line() {
         let session = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
         let text = format!(
             "{{\"prompt\":\"a\",\"profile\":\"off\"}}\n{{\"prompt\":\"a\",\"name\":\"twin\"}}\n\
@@ -206,7 +206,7 @@ mod tests {
              {{\"prompt\":\"a\",\"memory\":\"1GiB\",\"no_force\":true}}\n"
         );
         let Err(ItemsError::Lines(bad)) = made(&text, &[], &RunRequest::default()) else {
-            panic!("it was taken")
+            panic!("the bad items were accepted")
         };
         let numbers: Vec<usize> = bad.0.iter().map(|(line, _)| *line).collect();
         assert_eq!(numbers, [1, 3, 4, 5, 6]);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_names_no_program_and_shows_its_run_no_more_than_the_flags_do() {
+    fn a_line_cannot_name_a_program_or_show_its_run_more_than_the_flags_do() {
         let base = RunRequest { mode: Some(Mode::Ask), ..RunRequest::default() };
         for more in [
             "\"agent\":\"/opt/agent\"",
@@ -231,7 +231,7 @@ mod tests {
         ] {
             let text = format!("{{\"prompt\":\"a\",{more}}}");
             let Err(ItemsError::Lines(bad)) = made(&text, &[], &base) else {
-                panic!("{more} was taken")
+                panic!("{more} was accepted")
             };
             assert!(bad.to_string().contains("cannot be set in a line of a batch"), "{bad}");
         }
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_anybody_means_is_refused() {
+    fn a_batch_with_too_many_runs_is_refused() {
         let error = made(&"x\n".repeat(6000), &["model=a,b"], &RunRequest::default()).unwrap_err();
         assert_eq!(error, ItemsError::TooMany(12_000));
     }

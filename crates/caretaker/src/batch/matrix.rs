@@ -13,7 +13,7 @@ pub(crate) enum AxisName {
     Workspace,
 }
 
-/// One varied option, and its values.
+/// One option to vary, and its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Axis {
     pub(crate) name: AxisName,
@@ -46,7 +46,7 @@ impl AxisName {
         }
     }
 
-    /// Sets the option. Returns true if it was set before.
+    /// Sets the option. Returns true if it already had a value.
     fn set(self, request: &mut RunRequest, value: &str) -> Result<bool, NotAMode> {
         Ok(match self {
             Self::Model => request.model.replace(value.to_owned()).is_some(),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_sets_what_is_varied_is_refused_by_its_number() {
+    fn a_line_that_sets_a_varied_option_is_refused_with_its_number() {
         let axes = ["model=a,b".parse().unwrap()];
         let request = RunRequest { model: Some("c".to_owned()), ..RunRequest::default() };
         let error = vary(3, &request, &combinations(&axes).unwrap()[0]).unwrap_err();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     proptest! {
-        /// There are as many combinations as the product, each different, each with every axis.
+        /// The number of combinations is the product of the axis lengths. All are different, and each has every axis.
         #[test]
         fn every_combination_comes_once(models in 1usize..6, modes in 1usize..4, profiles in 0usize..4) {
             let axis = |name: AxisName, n: usize| Axis { name, values: (0..n).map(|it| format!("v{it}")).collect() };

@@ -1,16 +1,16 @@
-//! Many runs as one group, from the file of prompts to the end of the last run.
+//! Many runs as one group, from the prompt file to the end of the last run.
 //!
 //! ```text
 //!   --each FILE ──► prompt_lines ─┐
-//!   --matrix …  ──► matrix ───────┴─► items ─► all checked, nothing made ─► driver ─► summary
+//!   --matrix …  ──► matrix ───────┴─► items ─► all checked, none created ─► driver ─► summary
 //!                                                                           │  ▲
-//!                                              a worktree and a run for each ┘  └ runs_watch: what became of them
+//!                                              a worktree and a run for each ┘  └ runs_watch: their outcomes
 //! ```
 //!
-//! **Invariant:** nothing is created before every line is read and checked.
+//! **Invariant:** Caretaker creates nothing before it has read and checked every line.
 //!
 //! With a daemon, all runs enter its queue at once, and the command may end. Without a daemon, the command starts as many
-//! runs at a time as the configuration allows; if it ends, the runs that it has not started are gone.
+//! runs at a time as the configuration allows; if it ends early, the remaining runs never start.
 
 mod driver;
 mod items;

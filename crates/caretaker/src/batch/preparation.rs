@@ -1,4 +1,4 @@
-//! Prepares each run of a batch: first every check, then a worktree of its own.
+//! Prepares each run of a batch: first every check, then its own worktree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ use crate::running::launching::Launch;
 
 pub(crate) struct Preparation<'a> {
     pub(crate) launch: Launch<'a>,
-    /// The workspace of runs that name none.
+    /// The workspace of runs that do not name one.
     pub(crate) workspace: Option<&'a Path>,
     pub(crate) in_place: bool,
 }
 
-/// Checks every run as if it were alone, and creates nothing. Returns what each run takes from the caps.
+/// Checks every run as if it were alone, and creates nothing. Returns the resources of each run that caps apply to.
 pub(crate) fn check(
     preparation: &Preparation<'_>,
     items: &[Item],
@@ -53,7 +53,7 @@ pub(crate) fn check(
         if let Some(name) = &item.request.name {
             name_claim::check_free(&host.state, name).map_err(in_line)?;
         }
-        // Runs that differ only in name and labels need one check.
+        // Runs that differ only in name and labels need only one check.
         let plain = RunRequest { name: None, labels: Vec::new(), ..item.request.clone() };
         if seen.insert((place.clone(), format!("{plain:?}"))) {
             let admitted = preparation.admit(&plain, named).map_err(in_line)?;

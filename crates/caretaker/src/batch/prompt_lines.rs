@@ -1,12 +1,12 @@
-//! The file of prompts: each line is a JSON object, a JSON string, or plain words.
+//! The prompt file: each line is a JSON object, a JSON string, or plain text.
 
 use std::fmt;
 
 use run_protocol::RunRequest;
 
-/// A file with more lines is the wrong file.
+/// A file with more lines is probably the wrong file.
 pub(crate) const MOST_RUNS: usize = 10_000;
-/// The most bad lines that an error names.
+/// An error names at most this many bad lines.
 const MOST_TOLD: usize = 10;
 
 /// The request of a line. It always has a prompt.
@@ -60,7 +60,7 @@ fn parse_line(line: &[u8]) -> Result<Option<RunRequest>, String> {
         .trim();
     let of_words = |prompt: String| RunRequest { prompt: Some(prompt), ..RunRequest::default() };
     let explained = |error: &dyn fmt::Display| {
-        // The parser saw only one line; the caller knows its number.
+        // The parser saw only this line, so its line number is wrong. The caller knows the right one.
         let text = error.to_string();
         text.split(" at line 1").next().unwrap_or(&text).to_owned()
     };
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_line_is_told_of_by_its_number() {
+    fn every_bad_line_is_reported_with_its_number() {
         let text =
             b"{\"prompt\":\"fine\"}\n{\"prompt\":\"x\",\"modell\":\"m\"}\n{\"model\":\"m\"}\n\
             {\"prompt\":\nnull\n[1,\n\"open\n{\"prompt\":\" \"}\ncaf\xe9\n";
@@ -119,13 +119,13 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_bad_lines_some_are_told_of() {
+    fn only_some_of_very_many_bad_lines_are_reported() {
         let bad = parse("42\n".repeat(50).as_bytes()).unwrap_err();
         assert!(bad.to_string().ends_with("; and 40 more"), "{bad}");
     }
 
     proptest! {
-        /// Each line that is not empty is either a prompt or reported.
+        /// Each line that is not empty becomes a prompt or is reported as bad.
         #[test]
         fn no_line_is_lost(lines in proptest::collection::vec("[ -~]{0,20}", 0..20)) {
             let n_full = lines.iter().filter(|line| !line.trim().is_empty()).count();

@@ -16,7 +16,7 @@ use crate::view::words;
 pub(crate) struct BatchResult<'a> {
     v: u32,
     group: Option<&'a str>,
-    /// The line in the file of prompts.
+    /// The line in the prompt file.
     line: Option<u64>,
     /// `null`: the run did not start; see `why`.
     run: Option<RunId>,
@@ -36,7 +36,7 @@ pub(crate) struct BatchResult<'a> {
     usage: Option<Usage>,
 }
 
-/// The number of tool calls. The shim records it at the end; without that record this counts the journal.
+/// The number of tool calls. The shim records it at the end; without that record, this counts the calls in the journal.
 fn tool_calls(run: &RunDirectory, overview: &RunOverview) -> Option<u64> {
     if let Some(tool_calls) = overview.spent.and_then(|spent| spent.tool_calls) {
         return Some(tool_calls);
@@ -56,7 +56,7 @@ fn tool_calls(run: &RunDirectory, overview: &RunOverview) -> Option<u64> {
     Some(n_calls)
 }
 
-/// The run's line in the file of prompts.
+/// The run's line in the prompt file.
 pub(crate) fn line_of(overview: &RunOverview) -> Option<u64> {
     overview.labels.get(LINE_LABEL)?.parse().ok()
 }

@@ -13,16 +13,16 @@ use run_protocol::RunId;
 
 use crate::running::interruption::SignalPost;
 
-/// The shortest time between two looks at a run that writes a lot.
+/// The shortest time between two checks of a run that writes a lot.
 const BURST: Duration = Duration::from_millis(100);
-/// How often to look at all runs without any news.
+/// How often to check all runs even without news.
 const ROUND: Duration = Duration::from_secs(2);
-/// The same if inotify is not available.
+/// Like [`ROUND`], but if inotify is not available.
 const WITHOUT_WATCH: Duration = Duration::from_millis(250);
-/// How soon to look again at a run whose shim is cleaning up.
+/// How soon to check a run again while its shim is cleaning up.
 const CLEANING_UP: Duration = Duration::from_millis(30);
 
-/// Changes of a run's directory, without our own reads.
+/// Changes in a run's directory, without our own reads.
 const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::CLOSE_WRITE)
@@ -31,13 +31,13 @@ const CHANGES: WatchFlags = WatchFlags::CREATE
 
 /// The runs to wait for.
 pub(crate) struct RunsWatch {
-    /// `None`: not available, so `wait` looks at all runs every now and then.
+    /// `None` if inotify is not available. Then `wait` polls all runs.
     inotify: Option<Arc<Inotify>>,
     sender: Sender<News>,
     news: Receiver<News>,
     runs: BTreeMap<RunId, RunDirectory>,
     watches: HashMap<Watch, RunId>,
-    /// Runs to look at, and signals that `wait` has not returned yet.
+    /// Runs to check, and signals that `wait` has not returned yet.
     changed: BTreeSet<RunId>,
     signals: VecDeque<Signal>,
     /// Runs that have ended, but whose shims are still alive.
@@ -45,7 +45,7 @@ pub(crate) struct RunsWatch {
     next_round: Instant,
 }
 
-/// What the threads that only wait send.
+/// The messages of the threads that wait for changes and signals.
 enum News {
     Changes(Vec<Change>),
     Signal(Signal),
@@ -54,7 +54,7 @@ enum News {
 /// The news that `wait` returns.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    /// Runs that have ended. The watch has forgotten them.
+    /// Runs that have ended. The watch no longer follows them.
     pub(crate) over: Vec<RunOverview>,
     pub(crate) signals: VecDeque<Signal>,
 }
@@ -84,7 +84,7 @@ impl RunsWatch {
         }
     }
 
-    /// Waits for signals too, for the rest of the process.
+    /// From now on, also waits for signals, until the process ends.
     pub(crate) fn listen_to(&self, signals: &SignalPost) {
         let (sender, signals) = (self.sender.clone(), signals.clone());
         thread::spawn(move || {
@@ -101,7 +101,7 @@ impl RunsWatch {
         {
             self.watches.insert(watch, run.run_id());
         }
-        // First the watch, then the look: nothing that happens in between is missed.
+        // First the watch, then the check, so that no change in between is missed.
         self.changed.insert(run.run_id());
         self.runs.insert(run.run_id(), run);
     }
@@ -110,13 +110,13 @@ impl RunsWatch {
         self.runs.is_empty()
     }
 
-    /// True if a signal has come that `wait` has not returned yet.
+    /// True if a signal has arrived that `wait` has not returned yet.
     pub(crate) fn has_signal(&mut self) -> bool {
         self.gather();
         !self.signals.is_empty()
     }
 
-    /// Waits for news, but not longer than `patience`.
+    /// Waits for news, at most as long as `patience`.
     pub(crate) fn wait(&mut self, patience: Duration) -> Heard {
         self.wait_for_news(patience);
         let mut changed = std::mem::take(&mut self.changed);
@@ -148,7 +148,7 @@ impl RunsWatch {
         }
     }
 
-    /// Takes in the news that are there, without waiting.
+    /// Takes the news that has arrived, without waiting.
     fn gather(&mut self) {
         while let Ok(news) = self.news.try_recv() {
             self.take(news);
@@ -162,7 +162,7 @@ impl RunsWatch {
                 let runs = changes.iter().filter_map(|change| self.watches.get(&change.watch));
                 self.changed.extend(runs);
                 if changes.iter().any(Change::is_overflow) {
-                    // The kernel lost changes: look at all runs.
+                    // The kernel lost changes: check all runs.
                     self.next_round = Instant::now();
                 }
             }
@@ -172,7 +172,7 @@ impl RunsWatch {
     /// The overview of the run, if it has ended and its shim is gone.
     fn look(&mut self, run: RunId) -> Option<RunOverview> {
         let directory = self.runs.get(&run)?;
-        // An error: the run was removed.
+        // An error means that the run was removed.
         let overview = RunOverview::read(directory).ok();
         if overview.as_ref().is_some_and(|overview| overview.state.is_unfinished()) {
             return None;

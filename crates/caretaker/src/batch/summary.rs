@@ -12,8 +12,8 @@ use super::result::line_of;
 use crate::data_out::print_table;
 use crate::view::words;
 
-/// How bad an exit code is, from the user's own choice over failures of the agent and unknown ends to faults of the
-/// machine.
+/// How bad an exit code is. In ascending order: the user's own choice, agent failures, unknown outcomes, machine
+/// faults.
 fn badness(code: ExitCode) -> u8 {
     match code {
         ExitCode::Success => 0,
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_exit_code_has_a_place_of_its_own_and_success_is_the_best() {
+    fn every_exit_code_has_its_own_rank_and_success_is_the_best() {
         let mut places: Vec<u8> = ExitCode::ALL.into_iter().map(badness).collect();
         places.sort_unstable();
         places.dedup();

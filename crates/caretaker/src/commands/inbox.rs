@@ -27,7 +27,7 @@ use crate::surroundings::Audience;
 use crate::view::styled_line::{BOLD, DIM};
 use crate::view::words;
 
-/// The longest message; more belongs into a file of the workspace.
+/// The longest message. A longer text belongs in a file in the workspace.
 const MOST_CHARS: usize = 100_000;
 
 /// List open questions of agents, and messages that agents have not received yet.

@@ -1,4 +1,4 @@
-//! One module per command, by the thing that the command works on.
+//! One module per command, grouped by subject.
 
 mod changes;
 pub(crate) mod daemon;

@@ -1,4 +1,4 @@
-//! `caretaker parse`: reads a saved or piped stream, and prints it for a person or for a program.
+//! `caretaker parse`: reads a saved or piped stream, and prints it as text or JSON.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     summary: bool,
 }
 
-/// Big enough that a system call per chunk costs nothing, small enough to stay in cache.
+/// Big enough that system calls cost little, small enough to stay in cache.
 const CHUNK: usize = 256 * 1024;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
@@ -108,7 +108,7 @@ impl Reading {
     }
 
     /// Reads to the end, and flushes the output before each wait for more input. `on_line` gets each line with the text
-    /// that it adds to the answer, and at the end, without a line, the text that was held back.
+    /// that it adds to the answer. At the end it gets, without a line, the text that was held back.
     fn read_all<W: Write>(
         &mut self,
         out: &mut W,
@@ -151,7 +151,7 @@ impl Reading {
     }
 }
 
-/// stdout for a person: colours only for a terminal, or with `--color`.
+/// stdout for text: colours only on a terminal, or with `--color`.
 fn view_out() -> impl Write {
     io::BufWriter::with_capacity(64 * 1024, anstream::stdout().lock())
 }

@@ -6,15 +6,16 @@ use super::evidence::{changed_paths, may_have_changed};
 use super::git::Commit;
 use super::paths::Standpoint;
 
-/// Git counts whole seconds, so a commit may be up to a second later than it says.
+/// Git stores whole seconds, so a commit may be up to a second later than its time says.
 const REST_OF_SECOND_MS: i64 = 999;
 /// The kinds of attachments that are files.
 const FILE_KINDS: &[&str] = &["file", "selection", "diff"];
 
-/// The time that leads to a commit: since the commit before, and not longer than the user's window.
+/// The time before a commit: since the previous commit, but at most the user's window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommitWindow {
-    /// After the first and up to the second moment. A commit has two times, so there may be two spans.
+    /// Each span begins after its first moment and ends with its second. A commit has two times, so there may be two
+    /// spans.
     spans: Vec<(i64, i64)>,
 }
 
@@ -39,7 +40,7 @@ impl CommitWindow {
     }
 }
 
-/// The messages and tool calls in the time of a commit.
+/// The messages and tool calls in the window of a commit.
 #[derive(Debug)]
 pub(crate) struct Episode<'a> {
     pub(crate) conversation: &'a Conversation,
@@ -50,7 +51,7 @@ pub(crate) struct Episode<'a> {
     pub(crate) changed: Vec<String>,
     /// Files that were read or attached, but not changed.
     pub(crate) discussed: Vec<String>,
-    /// The store has no times inside the conversation, so this is all of it.
+    /// True if the store has no times inside the conversation: then the episode is the whole conversation.
     pub(crate) is_whole: bool,
 }
 
@@ -161,7 +162,8 @@ fn is_recorded(moment: &Moment) -> bool {
     moment.confidence == Confidence::Recorded
 }
 
-/// The time of each message; a message without a time gets that of the one before. `None` if no message has a time.
+/// The time of each message; a message without a time gets the time of the message before it. `None` if no message has
+/// a time.
 fn times(messages: &[Message]) -> Option<Vec<i64>> {
     let known = |message: &Message| {
         let at = message.at.filter(|at| at.confidence != Confidence::FileTime);

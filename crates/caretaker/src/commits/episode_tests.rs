@@ -39,10 +39,10 @@ fn roots() -> Vec<String> {
 }
 
 #[test]
-fn each_commit_has_what_was_done_since_the_one_before_it() {
+fn each_commit_has_the_work_since_the_previous_one() {
     let messages = vec![
         said(Role::User, Some(10_000), vec![Part::text("first")]),
-        // One long answer, during which the agent committed.
+        // The agent committed during one long answer.
         said(
             Role::Assistant,
             Some(11_000),
@@ -79,7 +79,7 @@ fn a_rebased_commit_has_the_time_in_which_it_was_written() {
 }
 
 #[test]
-fn without_times_all_of_it_is_told_and_context_never_is() {
+fn without_times_the_episode_is_the_whole_conversation_without_context() {
     let context =
         Message { kind: MessageKind::Context, ..said(Role::User, None, vec![Part::text("x")]) };
     let attached =
@@ -114,7 +114,7 @@ proptest! {
         at_ms in 0_i64..210_000,
     ) {
         let commits: Vec<Commit> = seconds.iter().map(|s| commit(s * 1000, s * 1000)).collect();
-        // Each is the parent of the next.
+        // Each commit is the parent of the next.
         let window = |place: usize| {
             let parents: Vec<&Commit> = commits[..place].last().into_iter().collect();
             CommitWindow::of(&commits[place], &parents, u64::MAX)

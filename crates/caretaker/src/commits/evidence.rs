@@ -1,4 +1,4 @@
-//! Collects the changes of a conversation that may be in a commit.
+//! Collects the changes that a conversation made and that may be in a commit.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ pub(crate) use super::paths::WorkspaceMatch;
 
 /// The tools that change files.
 const CHANGING_TOOLS: &[&str] = &["edit", "write", "delete"];
-/// The arguments that hold the path of a file, without separators.
+/// The names of arguments that hold a file's path, without separators.
 const PATH_ARGUMENTS: &[&str] = &[
     "path",
     "filepath",
@@ -34,7 +34,7 @@ pub(crate) struct Touch {
     pub(crate) at: Option<Moment>,
 }
 
-/// The facts about a conversation, seen from a repository.
+/// The facts about a conversation that matter for a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Evidence {
     pub(crate) workspace_match: WorkspaceMatch,
@@ -73,7 +73,7 @@ impl Evidence {
     }
 }
 
-/// A call that failed or was refused changed nothing; one that was cut off may have.
+/// A call that failed or was refused changed nothing; a call that was cut off may have changed something.
 pub(super) fn may_have_changed(call: &ToolCall) -> bool {
     CHANGING_TOOLS.contains(&call.tool.as_str())
         && !matches!(call.state, ToolState::Failed | ToolState::Rejected | ToolState::Cancelled)
@@ -126,7 +126,7 @@ fn patched_paths(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The recorded moments, or the best known ones if none is recorded; and the whole span.
+/// The recorded moments, or estimates if none is recorded; and the whole span.
 fn times(conversation: &Conversation) -> (Vec<i64>, Option<(i64, i64)>) {
     let head = &conversation.head;
     let of_messages = conversation.messages.iter().map(|message| message.at);

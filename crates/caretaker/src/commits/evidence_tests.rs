@@ -18,7 +18,7 @@ fn files_come_from_the_store_s_list_and_from_calls_that_changed_them() {
         .iter()
         .map(|touch| (touch.path.as_str(), touch.at.map(|at| at.at_ms - BEGAN_MS)))
         .collect();
-    // The deletion was refused; the edit says when, so the list need not say it again.
+    // The refused deletion does not count. The edit has a time, so the same file has no second entry without one.
     assert_eq!(touches, [("src/parser.rs", None), ("src/lib.rs", Some(40_012))]);
     assert_eq!(found.workspace_match, WorkspaceMatch::Same);
     assert_eq!(found.span, Some((BEGAN_MS, BEGAN_MS + 600_000)));
@@ -48,7 +48,7 @@ fn every_way_of_naming_a_file_is_known() {
 }
 
 #[test]
-fn reading_a_file_is_no_change() {
+fn reading_a_file_does_not_count_as_a_change() {
     let mut conversation = rich();
     conversation.files.clear();
     let call = |name: &str, state| ToolCall { state, ..ToolCall::new(name, json!({"path": "a"})) };

@@ -1,4 +1,4 @@
-//! Asks git, in a repository that need not be trusted.
+//! Runs git in a repository that may be hostile.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use uuid::Uuid;
 use workspace_history::{Git, GitAnswer, GitError as HostGitError};
 
-/// Longer than any answer takes.
+/// Longer than any answer should take.
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
 
 /// A commit, as git describes it.
@@ -46,7 +46,7 @@ pub(crate) enum GitError {
 }
 
 impl Repository {
-    /// The repository that a directory is in.
+    /// The repository that contains a directory.
     pub(crate) fn around(git: Git, directory: &Path) -> Result<Self, GitError> {
         let answer = ask(&git, directory, ["rev-parse", "--show-toplevel"])?;
         let root = text(&answer);
@@ -77,7 +77,7 @@ impl Repository {
         found.ok_or_else(|| GitError::NoSuchCommit(revision.to_owned()))
     }
 
-    /// The commits of `newer` without those of `older`, the newest first, at most `most`.
+    /// At most `most` commits that are in `newer` but not in `older`, the newest first.
     pub(crate) fn commits_between(
         &self,
         older: &str,
@@ -104,7 +104,7 @@ impl Repository {
     }
 
     fn log(&self, what: &[&str]) -> Result<Vec<Commit>, GitError> {
-        // Names of files may hold anything, but they cannot know this mark.
+        // File names may contain any text, but they cannot contain this random mark.
         let mark = Uuid::new_v4().simple().to_string();
         let format = format!("--format=tformat:{mark}%x01%H%x01%at%x01%ct%x01%P%x01%s");
         let mut args = vec![
@@ -144,7 +144,7 @@ fn text(answer: &GitAnswer) -> String {
     String::from_utf8_lossy(&answer.stdout).into_owned()
 }
 
-/// `mark␁id␁time␁time␁parents␁subject`, then the names of the commit's files. With `-z`, each of them ends in NUL, and a
+/// `mark␁id␁time␁time␁parents␁subject`, then the names of the commit's files. With `-z`, each part ends in NUL, and a
 /// line feed precedes the first name.
 fn parse_log(text: &str, mark: &str) -> Vec<Commit> {
     let mut commits: Vec<Commit> = Vec::new();

@@ -69,7 +69,7 @@ fn a_commit_is_its_times_its_subject_and_its_files() {
 }
 
 #[test]
-fn commits_between_two_are_those_that_the_second_has_more() {
+fn commits_between_two_are_in_the_second_but_not_in_the_first() {
     let scratch = Scratch::new();
     for n in ["one", "two", "three", "four"] {
         scratch.commit(n, &[n]);
@@ -111,7 +111,7 @@ fn other_worktrees_of_the_repository_are_known() {
 }
 
 #[test]
-fn what_is_no_commit_and_no_repository_is_said_so() {
+fn a_missing_commit_and_a_missing_repository_are_reported() {
     let scratch = Scratch::new();
     scratch.commit("first", &["a"]);
     let repository = around(&scratch.path()).unwrap();
@@ -124,7 +124,7 @@ fn what_is_no_commit_and_no_repository_is_said_so() {
     assert!(matches!(outcome, Err(GitError::NotARepository { .. })), "{outcome:?}");
 }
 
-/// A repository says in its own configuration which programs git should start.
+/// A repository's own configuration can name programs for git to start.
 #[test]
 fn a_repository_starts_no_program_of_its_own() {
     let scratch = Scratch::new();

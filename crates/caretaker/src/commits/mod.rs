@@ -4,8 +4,8 @@
 //!   git ──► Commit (times, files) ──┐
 //!                                   ├──► ranking: a score, and the reason for it
 //!   Conversation ──► Evidence ──────┘
-//!     touches: which files of the repository it edited, and when
-//!   Commit and Conversation ──► Episode: the messages and calls in the time of the commit
+//!     touches: the repository's files that it edited, and when
+//!   Commit and Conversation ──► Episode: the messages and calls in the commit's window
 //! ```
 
 pub(crate) mod episode;

@@ -1,4 +1,4 @@
-//! Turns paths of stores into paths of the repository.
+//! Turns paths from stores into paths in the repository.
 
 use percent_encoding::percent_decode_str;
 
@@ -18,7 +18,7 @@ pub(crate) enum WorkspaceMatch {
     Different,
 }
 
-/// The workspace of a conversation, seen from a repository.
+/// The relation between a conversation's workspace and a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Standpoint {
     pub(super) workspace_match: WorkspaceMatch,
@@ -57,11 +57,11 @@ impl Standpoint {
     pub(super) fn in_repository(&self, path: &str) -> Option<String> {
         let path = plain(path);
         if !is_absolute(&path) {
-            // If the workspace is around the repository, a relative path may be of another project.
+            // If the workspace is around the repository, a relative path may belong to another project.
             let is_certain = self.workspace_match != WorkspaceMatch::Around;
             return is_certain.then(|| normal(&format!("{}{path}", self.prefix))).flatten();
         }
-        // The deepest first: a worktree may lie inside another.
+        // The deepest first, because a worktree may be inside another.
         let mut roots: Vec<&String> = self.roots.iter().collect();
         roots.sort_by_key(|root| std::cmp::Reverse(root.len()));
         if let Some(inside) = roots.into_iter().find_map(|root| below(&path, root)) {
@@ -72,7 +72,7 @@ impl Standpoint {
     }
 }
 
-/// The rest of a path below another; empty if they are equal.
+/// The rest of `path` below `root`; empty if they are equal.
 fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(root)?;
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
@@ -86,7 +86,7 @@ fn has_drive(path: &str) -> bool {
     matches!(path.as_bytes(), [letter, b':', b'/', ..] if letter.is_ascii_alphabetic())
 }
 
-/// A path with slashes, without the scheme of a URI, and with a lower-case drive letter.
+/// A path with slashes, without a URI scheme, and with a lower-case drive letter.
 fn plain(path: &str) -> String {
     let mut path = match path.split_once("://") {
         Some((scheme, rest)) if scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') => {

@@ -8,9 +8,9 @@ use cursor_stores::model::Confidence;
 use super::evidence::{Evidence, Touch, WorkspaceMatch};
 use super::git::Commit;
 
-/// Git counts whole seconds, so a commit may be up to a second later than it says.
+/// Git stores whole seconds, so a commit may be up to a second later than its time says.
 const SECOND_MS: i64 = 1000;
-/// Activity this long before a commit is worth half.
+/// Activity this long before a commit counts half.
 const NEAR_MS: f64 = 10.0 * 60_000.0;
 /// The weight of each kind of evidence; together 100.
 const FILES_WEIGHT: f64 = 60.0;
@@ -22,26 +22,26 @@ const WORKSPACE_WEIGHT: f64 = 15.0;
 pub(crate) struct Match {
     /// From 0 to 100.
     pub(crate) score: u32,
-    /// The files of the commit that the conversation changed before it.
+    /// The commit's files that the conversation changed before the commit.
     pub(crate) files: Vec<String>,
     pub(crate) n_commit_files: usize,
     pub(crate) timing: Timing,
     pub(crate) workspace: WorkspaceMatch,
 }
 
-/// When a conversation was active, seen from a commit.
+/// When a conversation was active, relative to a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timing {
-    /// It changed one of the files this many milliseconds before.
+    /// It changed one of the files this many milliseconds before the commit.
     ChangedBefore(u64),
-    /// It was active this many milliseconds before.
+    /// It was active this many milliseconds before the commit.
     ActiveBefore(u64),
-    /// It began before and changed after the commit, and has no times inside.
+    /// It began before the commit and changed after it, but its messages have no times.
     Open,
     Unknown,
 }
 
-/// Scores a conversation for a commit; `None` if it was active at another time, or elsewhere on other files.
+/// Scores a conversation for a commit; `None` if it was active at another time, or in another workspace on other files.
 pub(crate) fn rank(commit: &Commit, evidence: &Evidence, window_ms: u64) -> Option<Match> {
     let files = common_files(commit, evidence);
     let (timing, nearest_ms) = timing(commit, evidence, &files)?;
@@ -71,7 +71,7 @@ pub(crate) fn rank(commit: &Commit, evidence: &Evidence, window_ms: u64) -> Opti
     })
 }
 
-/// The commit's files that the conversation changed before it, or at an uncertain time.
+/// The commit's files that the conversation changed before the commit, or at an uncertain time.
 fn common_files(commit: &Commit, evidence: &Evidence) -> Vec<String> {
     let latest = commit.author_ms.max(commit.commit_ms).saturating_add(SECOND_MS);
     let is_before = |touch: &&Touch| {
@@ -82,8 +82,8 @@ fn common_files(commit: &Commit, evidence: &Evidence) -> Vec<String> {
     commit.files.iter().filter(|file| touched.contains(file.as_str())).cloned().collect()
 }
 
-/// A commit has two times, of the change and of the commit; the one that fits better counts. The second value is the
-/// shortest time between the conversation and the commit.
+/// A commit has an author time and a commit time; the one that fits better counts. The second value is the shortest
+/// time between the conversation and the commit.
 fn timing(commit: &Commit, evidence: &Evidence, files: &[String]) -> Option<(Timing, u64)> {
     let moments = [commit.author_ms, commit.commit_ms];
     let nearest = |times: &mut dyn Iterator<Item = i64>| -> Option<u64> {
@@ -93,7 +93,7 @@ fn timing(commit: &Commit, evidence: &Evidence, files: &[String]) -> Option<(Tim
     let files: HashSet<&str> = files.iter().map(String::as_str).collect();
     let changes = evidence.touches.iter().filter(|touch| files.contains(touch.path.as_str()));
     let changed = nearest(&mut changes.filter_map(|touch| Some(touch.at?.at_ms)));
-    // Without times inside, only the beginning and the end are known. The commit may lie between them.
+    // Without message times, only the beginning and the end are known. The commit may be between them.
     let ends = [first, last];
     let activity =
         if evidence.activity.is_empty() { ends.as_slice() } else { evidence.activity.as_slice() };
@@ -117,7 +117,7 @@ fn before(at: i64, moment: i64) -> Option<u64> {
     u64::try_from(distance).ok().map(|ms| ms.saturating_sub(SECOND_MS.unsigned_abs()))
 }
 
-/// Mostly the share of the commit's files, and a little the share of the conversation's files.
+/// Weighs the share of the commit's files heavily, and the share of the conversation's files lightly.
 fn files_share(commit: &Commit, evidence: &Evidence, n_common: usize) -> f64 {
     let mut touched: Vec<&str> = evidence.touches.iter().map(|touch| touch.path.as_str()).collect();
     touched.sort_unstable();

@@ -19,7 +19,7 @@ fn commit(files: &[&str]) -> Commit {
     }
 }
 
-/// A conversation of the same workspace that changed files at minutes seen from the commit.
+/// A conversation in the same workspace that changed files. Times are in minutes relative to the commit.
 fn evidence(touches: &[(&str, i64)]) -> Evidence {
     let touches: Vec<Touch> = touches
         .iter()
@@ -40,7 +40,7 @@ fn reason(commit: &Commit, evidence: &Evidence) -> Option<(u32, String)> {
 }
 
 #[test]
-fn what_changed_all_files_just_before_ranks_highest() {
+fn a_conversation_that_changed_all_files_just_before_ranks_highest() {
     let commit = commit(&["a.rs", "b.rs"]);
     let whole = evidence(&[("a.rs", -5), ("b.rs", -1)]);
     let (best, words) = reason(&commit, &whole).unwrap();
@@ -65,13 +65,13 @@ fn the_window_ends_what_is_looked_at() {
     let commit = commit(&["a.rs"]);
     assert!(reason(&commit, &evidence(&[("a.rs", -31)])).is_none());
     assert!(reason(&commit, &evidence(&[("a.rs", -30)])).is_some());
-    // The file was changed long ago, but the conversation went on.
+    // The conversation changed the file long ago, but went on.
     let (_, words) = reason(&commit, &evidence(&[("a.rs", -120), ("b.rs", -2)])).unwrap();
     assert!(words.starts_with("changed its only file, the last change 2 h before it"), "{words}");
 }
 
 #[test]
-fn what_was_changed_after_the_commit_did_not_lead_to_it() {
+fn a_change_after_the_commit_did_not_lead_to_it() {
     let commit = commit(&["a.rs"]);
     let mut late = evidence(&[("a.rs", 5)]);
     assert!(reason(&commit, &late).is_none());
@@ -79,7 +79,7 @@ fn what_was_changed_after_the_commit_did_not_lead_to_it() {
     late.activity.sort_unstable();
     let (_, words) = reason(&commit, &late).unwrap();
     assert!(words.starts_with("did not change its file, active 1 min before it"), "{words}");
-    // A conversation that began afterwards.
+    // This conversation began after the commit.
     let mut later = evidence(&[("a.rs", 5), ("a.rs", 6), ("a.rs", 7)]);
     later.activity.retain(|at| *at > NOON + 1000);
     later.span = Some((NOON + 5 * MINUTE, NOON + 7 * MINUTE));
@@ -95,7 +95,7 @@ fn git_cuts_off_parts_of_a_second() {
 }
 
 #[test]
-fn a_commit_that_was_made_again_later_keeps_the_time_of_its_change() {
+fn a_rewritten_commit_keeps_the_time_of_its_change() {
     let mut commit = commit(&["a.rs"]);
     commit.commit_ms += 3 * 24 * 60 * MINUTE;
     let found = rank(&commit, &evidence(&[("a.rs", -2)]), HALF_AN_HOUR).unwrap();
@@ -103,14 +103,14 @@ fn a_commit_that_was_made_again_later_keeps_the_time_of_its_change() {
 }
 
 #[test]
-fn without_times_the_files_have_to_speak() {
+fn without_times_the_files_decide() {
     let mut timeless = evidence(&[("a.rs", -1)]);
     timeless.touches[0].at = None;
     (timeless.activity, timeless.span) = (Vec::new(), None);
     let (_, words) = reason(&commit(&["a.rs"]), &timeless).unwrap();
     assert_eq!(words, "changed its only file, at an unknown time, in the same workspace");
     assert!(reason(&commit(&["b.rs"]), &timeless).is_none());
-    // Only its beginning and its end are known.
+    // Only the conversation's beginning and end are known.
     let mut open = timeless.clone();
     open.span = Some((NOON - 100 * MINUTE, NOON + 100 * MINUTE));
     let (_, words) = reason(&commit(&["b.rs"]), &open).unwrap();

@@ -1,4 +1,4 @@
-//! Counts what is in conversations.
+//! Counts messages, tool calls, tokens and times of conversations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::commands::sessions::ls;
 /// A longer silence is a pause, not work.
 const LONGEST_PAUSE_MS: i64 = 10 * 60 * 1000;
 
-/// Cannot be mistaken for a path: paths are absolute.
+/// Not confusable with a path, because paths are absolute.
 const UNKNOWN_WORKSPACE: &str = "unknown";
 
 /// The counts of some conversations. An unknown number is absent, never zero.
@@ -23,7 +23,7 @@ const UNKNOWN_WORKSPACE: &str = "unknown";
 pub(crate) struct ConversationStats {
     pub(crate) conversations: u64,
     pub(crate) messages: MessageCounts,
-    /// Counts by the tool's name, which is the same in all stores.
+    /// Counts by tool name; all stores use the same names.
     pub(crate) tools: BTreeMap<String, ToolCounts>,
     pub(crate) tokens: KnownTokens,
     pub(crate) models: BTreeMap<String, ModelCounts>,
@@ -60,15 +60,15 @@ pub(crate) struct ToolCounts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct KnownTokens {
     pub(crate) known_conversations: u64,
-    /// `null` if no conversation knows.
+    /// `null` if it is unknown for all conversations.
     pub(crate) sum: Option<TokenUsage>,
 }
 
-/// The time of active work, as far as messages have times.
+/// The time of active work, in conversations whose messages have times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct KnownTime {
     pub(crate) known_conversations: u64,
-    /// `null` if no conversation knows.
+    /// `null` if it is unknown for all conversations.
     pub(crate) ms: Option<u64>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Counts {
 }
 
 impl ConversationStats {
-    /// Counts one more conversation. Days are those of `zone`.
+    /// Counts one more conversation, with days in `zone`.
     pub(crate) fn add(&mut self, conversation: &Conversation, zone: &TimeZone) {
         let head = &conversation.head;
         self.conversations += 1;
@@ -162,7 +162,8 @@ fn day_of(at_ms: i64, zone: &TimeZone) -> Option<Date> {
     Some(timestamp.to_zoned(zone.clone()).date())
 }
 
-/// The tokens of the whole conversation if they are known, otherwise of its turns. The fill of the context is no sum.
+/// The tokens of the whole conversation if they are known, otherwise of its turns. The context's fill level does not
+/// count as a sum.
 fn tokens(conversation: &Conversation) -> Option<TokenUsage> {
     let summable = |tokens: TokenUsage| {
         let tokens = TokenUsage { context_used: None, context_limit: None, ..tokens };
@@ -218,7 +219,7 @@ impl ToolCounts {
         self.by_outcome().iter().map(|(count, _)| count).sum()
     }
 
-    /// Each count with its word.
+    /// Each count with its label.
     pub(crate) fn by_outcome(self) -> [(u64, &'static str); 6] {
         [
             (self.succeeded, "succeeded"),

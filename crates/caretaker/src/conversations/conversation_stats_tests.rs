@@ -57,7 +57,7 @@ fn tokens_are_those_of_the_conversation_else_of_its_turns_else_unknown() {
         (of_head.input, of_head.output, of_head.context_used),
         (Some(14_921), Some(806), None)
     );
-    // How full the context is says nothing about what was used.
+    // The context's fill level says nothing about the tokens that were used.
     conversation.head.tokens = Some(TokenUsage { context_used: Some(5), ..TokenUsage::default() });
     assert_eq!(sum(&conversation).unwrap().input, Some(14_000));
     assert_eq!(sum(&conversation).unwrap().output, None);
@@ -68,7 +68,7 @@ fn tokens_are_those_of_the_conversation_else_of_its_turns_else_unknown() {
 }
 
 #[test]
-fn pauses_and_guessed_times_are_no_active_time() {
+fn pauses_and_guessed_times_do_not_count_as_active_time() {
     let mut conversation = rich();
     conversation.turns.clear();
     conversation.messages.clear();
@@ -97,7 +97,7 @@ fn a_message_without_a_time_counts_for_the_day_of_its_conversation() {
     conversation.head.updated = None;
     conversation.head.created = None;
     assert_eq!(stats(&conversation).days, BTreeMap::new());
-    // A time that no calendar has is none.
+    // A time outside the calendar counts as unknown.
     conversation.head.created = Some(Moment::recorded(i64::MAX));
     assert_eq!(stats(&conversation).days, BTreeMap::new());
 }

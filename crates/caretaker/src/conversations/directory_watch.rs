@@ -1,6 +1,6 @@
-//! Reports in which directories something changes, for any number of directories.
+//! Watches any number of directories, and reports those in which something changes.
 //!
-//! The kernel gives each user some thousand watches. This takes at most half of them, and polls the other directories.
+//! The kernel gives each user a few thousand watches. This takes at most half of them, and polls the other directories.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -16,9 +16,9 @@ use run_protocol::ExitCode;
 
 /// A writer commits in bursts; everything within this time is one change.
 const BURST: Duration = Duration::from_millis(100);
-/// How often the directories without a watch are polled.
+/// How often to poll the directories without a watch.
 const ROUND: Duration = Duration::from_secs(2);
-/// The limit if the kernel does not tell its own.
+/// The assumed limit if the kernel's own is unreadable.
 const USUAL_LIMIT: usize = 8_192;
 /// A watch takes about a kilobyte of the kernel's memory.
 const MOST_WATCHES: usize = 50_000;
@@ -43,7 +43,7 @@ pub(crate) struct DirectoryWatch {
     next_round: Instant,
 }
 
-/// The changes since the last look.
+/// The changes since the last `wait`.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Changes {
     /// Directories in which something changed.
@@ -81,8 +81,9 @@ impl DirectoryWatch {
     pub(crate) fn cover<'a>(&mut self, directories: impl IntoIterator<Item = &'a PathBuf>) {
         for directory in directories {
             if let Some(known) = self.watched.get(directory).copied() {
-                // The directory, or one above it, may have been deleted or renamed and created again. Then it is another
-                // directory, and the kernel gives it a new number. A renamed directory stays watched, under its old name.
+                // Another process may have deleted or renamed the directory, or one above it, and created it again.
+                // Then it is a new directory, and the kernel gives it a new number. A renamed directory stays watched,
+                // under its old name.
                 if let Ok(watch) = self.inotify.add(directory, CHANGES)
                     && watch != known
                 {
@@ -122,7 +123,7 @@ impl DirectoryWatch {
         Ok((changes != Changes::default()).then_some(changes))
     }
 
-    /// Adds a report of the kernel to the changes.
+    /// Adds one of the kernel's reports to the changes.
     fn take(&mut self, change: &Change, changes: &mut Changes) {
         changes.is_everything |= change.is_overflow();
         if change.is_end_of_watch() {
@@ -169,7 +170,7 @@ fn cannot_watch(error: io::Error) -> CommandError {
     CommandError::new(ExitCode::Failed, "cannot watch for changes").because(error)
 }
 
-/// Logs of databases come and go with their writers.
+/// True for a database log: these come and go with their writers.
 fn is_log(path: &Path) -> bool {
     let name = path.as_os_str().as_encoded_bytes();
     [b"-wal".as_slice(), b"-shm", b"-journal"].iter().any(|ending| name.ends_with(ending))
@@ -202,7 +203,7 @@ mod tests {
         (root, all)
     }
 
-    /// Waits until a directory is reported.
+    /// Waits until the watch reports a directory.
     fn wait_for(watch: &mut DirectoryWatch, directory: &Path) -> Changes {
         loop {
             let changes = watch.wait().unwrap().unwrap_or_default();
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn those_beyond_the_kernels_room_are_noticed_too() {
+    fn directories_beyond_the_kernels_limit_are_noticed_too() {
         let (_root, all) = directories(5);
         let mut watch = DirectoryWatch::with_watches(2).unwrap();
         watch.cover(&all);
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_a_change_and_no_news_and_reading_is_nothing() {
+    fn a_log_is_a_change_but_not_a_new_entry_and_a_read_is_neither() {
         let (_root, all) = directories(1);
         fs::write(all[0].join("store.db"), "").unwrap();
         let mut watch = DirectoryWatch::with_watches(10).unwrap();
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_was_deleted_and_came_again_is_covered_again() {
+    fn a_deleted_and_recreated_directory_is_covered_again() {
         let (root, all) = directories(1);
         let mut watch = DirectoryWatch::with_watches(10).unwrap();
         watch.cover([&root.path().to_owned(), &all[0]]);
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_comes_again_is_covered_though_the_old_one_is_still_open() {
+    fn a_recreated_directory_is_covered_even_if_the_old_one_is_still_open() {
         let (root, all) = directories(1);
         let below = all[0].join("below");
         fs::create_dir(&below).unwrap();

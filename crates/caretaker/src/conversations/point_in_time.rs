@@ -1,4 +1,4 @@
-//! Points in time as people write them: `2026-07-01`, `2026-07-01 14:30`, `3d`, `90m`.
+//! Points in time as users write them: `2026-07-01`, `2026-07-01 14:30`, `3d`, `90m`.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use jiff::{Timestamp, Zoned};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PointInTime(pub(crate) i64);
 
-/// The forms of a point in time.
+/// Names the valid ways to write a point in time.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a time: write a date (2026-07-01), a date and time (2026-07-01T14:30), or how long ago (90m, 12h, 3d, 2w)"

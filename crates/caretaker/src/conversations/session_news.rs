@@ -1,14 +1,14 @@
-//! Finds what is new in a conversation since the last look.
+//! Finds the parts of a conversation that are new since the last read.
 //!
-//! Each look reads the whole store again, or a window at its end. Meanwhile files are rewritten, answers grow, and results
-//! join their calls. Each piece is reported once; of a piece that grew, only the new part.
+//! Each read covers the whole store, or a window at its end. Between reads Cursor rewrites files, answers grow, and
+//! calls get their results. This reports each piece once, and only the new part of a piece that grew.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use cursor_stores::model::{Message, Part, ToolCall};
 
-/// Everything that was reported already.
+/// Everything that was already reported.
 #[derive(Debug, Default)]
 pub(crate) struct SessionNews {
     told: HashMap<PieceKey, Told>,
@@ -19,13 +19,13 @@ type PieceKey = (u64, usize, usize);
 
 #[derive(Debug)]
 struct Told {
-    /// The text, because texts grow.
+    /// The text so far, because texts grow.
     text: Option<String>,
     content: u64,
 }
 
 impl SessionNews {
-    /// Counts everything as reported.
+    /// Marks everything as reported.
     pub(crate) fn skip(&mut self, messages: &[Message]) {
         drop(self.tell(messages));
     }
@@ -73,7 +73,7 @@ impl SessionNews {
     }
 }
 
-/// The identity of a message when it is read again. Its place is not enough: the window moves.
+/// Recognises a message when it is read again. Its position is not enough, because the window moves.
 fn identity(message: &Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     match &message.id {
@@ -110,7 +110,7 @@ fn content_of(part: &Part) -> u64 {
     let mut hasher = DefaultHasher::new();
     match part {
         Part::Text { text } | Part::Reasoning { text, .. } => text.hash(&mut hasher),
-        // Start and duration may become known later, and are no news.
+        // Start and duration may become known later, but do not count as news.
         Part::ToolCall(ToolCall { id, name, input, result, state, .. }) => {
             (id, name, input.to_string()).hash(&mut hasher);
             format!("{result:?}{state:?}").hash(&mut hasher);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_not_told_again_though_the_store_was_rewritten() {
+    fn a_reported_message_is_not_reported_again_after_a_rewrite_of_the_store() {
         let mut news = SessionNews::default();
         let first = [said(None, "one"), said(None, "two")];
         assert_eq!(texts(&news.tell(&first)), ["one", "two"]);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_moves_tells_only_what_came_into_it() {
+    fn a_moving_window_reports_only_new_messages() {
         let mut news = SessionNews::default();
         news.skip(&[said(Some("a"), "one"), said(Some("b"), "two")]);
         assert_eq!(
@@ -161,23 +161,23 @@ mod tests {
     }
 
     #[test]
-    fn the_same_words_said_twice_are_told_twice() {
+    fn the_same_message_sent_twice_is_reported_twice() {
         let mut news = SessionNews::default();
         news.skip(&[said(Some("a"), "ok")]);
         assert_eq!(texts(&news.tell(&[said(Some("a"), "ok"), said(Some("a"), "ok")])), ["ok"]);
     }
 
     #[test]
-    fn of_a_text_that_grew_only_the_rest_is_told() {
+    fn only_the_new_part_of_a_grown_text_is_reported() {
         let mut news = SessionNews::default();
         news.skip(&[said(Some("a"), "Hello")]);
         assert_eq!(texts(&news.tell(&[said(Some("a"), "Hello world")])), [" world"]);
-        // Rewritten, not grown.
+        // The text was rewritten; it did not grow.
         assert_eq!(texts(&news.tell(&[said(Some("a"), "Good bye")])), ["Good bye"]);
     }
 
     #[test]
-    fn a_result_is_told_when_it_comes() {
+    fn a_result_is_reported_when_it_arrives() {
         let mut call = ToolCall::new("Shell", json!({"command": "ls"}));
         let message = |call: &ToolCall| Message {
             id: Some("a".to_owned()),
@@ -194,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_it_grows_everything_is_told_once_and_in_order(
+        fn however_it_grows_everything_is_reported_once_and_in_order(
             texts in prop::collection::vec("[a-c]{1,3}", 0..12), cuts in prop::collection::vec(0usize..12, 0..4),
         ) {
             let messages: Vec<Message> = texts.iter().enumerate()

@@ -1,4 +1,4 @@
-//! The development journal of commits, as Markdown: prompts, files, commands and conclusions of each.
+//! The development journal in Markdown: the prompts, files, commands and conclusions behind each commit.
 
 use std::io::{self, Write};
 
@@ -12,12 +12,12 @@ use crate::commits::episode::Episode;
 use crate::commits::git::Commit;
 use crate::commits::ranking::Match;
 
-/// The most files that a list names; it counts the rest.
+/// A list names at most this many files, and counts the rest.
 const MOST_FILES: usize = 100;
 /// The most characters of a command.
 const LONGEST_COMMAND: usize = 1000;
 
-/// A commit, with the conversations of its window.
+/// A commit, with the conversations in its window.
 pub(crate) struct Entry<'a> {
     pub(crate) commit: &'a Commit,
     /// Written by [`episode`], the likeliest first.
@@ -50,7 +50,7 @@ pub(crate) fn write(entries: &[Entry<'_>], window: &str, out: &mut dyn Write) ->
     Ok(())
 }
 
-/// The section about one conversation of a commit.
+/// The section about one conversation behind a commit.
 pub(crate) fn episode(episode: &Episode<'_>, found: &Match) -> String {
     let mut out = Vec::new();
     // Writing to a vector cannot fail.

@@ -1,4 +1,4 @@
-//! The facts about a conversation in an export, in words.
+//! Words for the facts about a conversation in an export.
 
 use admission::words::units;
 use cursor_stores::model::{
@@ -76,7 +76,7 @@ fn origin_in_words(origin: &Origin) -> String {
     with_details(&path, [("key", &origin.key)])
 }
 
-/// `2026-07-01 09:30:00 UTC`, the same on every machine, with a mark if it is uncertain.
+/// `2026-07-01 09:30:00 UTC`: the same on every machine, with a note if it is uncertain.
 pub(super) fn moment(moment: Moment) -> String {
     let time = match Timestamp::from_millisecond(moment.at_ms) {
         Ok(timestamp) => timestamp.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
@@ -89,7 +89,7 @@ pub(super) fn moment(moment: Moment) -> String {
     }
 }
 
-/// The speaker, and the kind of the message if it is special.
+/// A label for the message: its speaker, its kind, or both.
 pub(super) fn speaker(message: &Message) -> &'static str {
     match (message.kind, message.role) {
         (MessageKind::Said, Role::User) => "User",
@@ -208,7 +208,7 @@ pub(super) fn tool_subject(call: &ToolCall) -> Option<String> {
     Some(agent_stream::tool_subject(&call.input)).filter(|subject| !subject.is_empty())
 }
 
-/// The outcome of a call, in short.
+/// The outcome of a call, in a few words.
 pub(super) fn tool_outcome(call: &ToolCall) -> String {
     let exit_code = call.result.as_ref().and_then(ToolResult::exit_code);
     let words = [

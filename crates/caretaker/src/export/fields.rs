@@ -1,8 +1,8 @@
-//! The input and the result of a tool, as readable fields instead of JSON.
+//! Shows a tool's input and result as readable fields instead of JSON.
 
 use serde_json::Value as Json;
 
-/// A longer value does not fit beside its name.
+/// A longer value does not fit next to its name.
 const LONGEST_SHORT: usize = 120;
 
 /// A named value; the name is empty if the value is not an object.
@@ -25,7 +25,7 @@ pub(super) enum FieldRole {
 pub(super) enum FieldValue {
     /// On one line.
     Short(String),
-    /// Text of many lines.
+    /// Text with several lines.
     Text(String),
     /// Anything else, as indented JSON.
     Json(String),
@@ -56,7 +56,7 @@ fn field(name: &str, value: &Json) -> Field {
     Field { name: name.to_owned(), value, role }
 }
 
-/// Stores write names in their own ways: `target_file`, `targetFile`.
+/// Stores spell names differently: `target_file`, `targetFile`.
 fn plain_name(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
@@ -71,7 +71,7 @@ fn field_value(value: &Json) -> FieldValue {
         Json::Array(values) if values.is_empty() => FieldValue::Short("[]".to_owned()),
         Json::Object(values) if values.is_empty() => FieldValue::Short("{}".to_owned()),
         Json::Array(_) | Json::Object(_) => FieldValue::Json(
-            // A JSON value can always be written.
+            // Writing a JSON value cannot fail.
             serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string()),
         ),
     }

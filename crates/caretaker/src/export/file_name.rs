@@ -4,17 +4,17 @@ use sha2::{Digest, Sha256};
 
 use super::Format;
 
-/// Longer than any id of Cursor.
+/// Longer than any of Cursor's ids.
 const LONGEST_ID: usize = 64;
 
-/// Returns the same name for the same id, and different names for different ids. It is always a plain name, because an id
-/// comes from a store and may be anything.
+/// Returns the same name for the same id, and different names for different ids. The name is always plain, although the
+/// id comes from a store and may be any text.
 pub(crate) fn file_name(id: &str, format: Format) -> String {
     let extension = format.extension();
     if is_plain(id) {
         return format!("{id}.{extension}");
     }
-    // A plain id has no underscore, so no id can take the name of another.
+    // A plain id has no underscore, so a hashed name cannot equal a plain one.
     let hash = hex::encode(Sha256::digest(id));
     format!("session_{hash:.32}.{extension}")
 }

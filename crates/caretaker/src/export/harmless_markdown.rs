@@ -1,16 +1,16 @@
-//! Makes untrusted text safe inside a Markdown document: it stays Markdown, but has no HTML, no pictures that a viewer would
-//! fetch, only links to web pages and mail addresses, and cannot break out of its place.
+//! Makes untrusted text safe inside a Markdown document: it stays Markdown, but has no HTML, no pictures that a viewer
+//! would fetch, only links to web pages and mail addresses, and cannot affect the text around it.
 
 use admission::words::safe_text::{on_lines, on_one_line};
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag};
 
 use super::html_text::is_allowed_link;
 
-/// A change may give the text after it another meaning, so look again. Real texts need one or two looks.
+/// A change may alter the meaning of the text after it, so the search repeats. Real texts need one or two passes.
 const MOST_LOOKS: usize = 10;
-/// Our own headings are above this level, so that no other text can pass for one.
+/// Our own headings are above this level, so that untrusted text cannot imitate one.
 const HIGHEST_HEADING: usize = 4;
-/// Stands for the text that follows.
+/// A stand-in for the text that follows.
 const WHAT_FOLLOWS: &str = "\n\n## x\n";
 
 pub(super) fn options() -> Options {
@@ -62,13 +62,13 @@ pub(super) fn quoted(text: &str) -> String {
 pub(super) fn code(text: &str) -> String {
     let text = on_one_line(text);
     let ticks = "`".repeat(longest_run(&text) + 1);
-    // A tick at an edge would join the delimiter. Viewers remove one space on each side.
+    // A backtick at an edge would join the delimiter. Viewers remove one space on each side.
     let needs_room = text.starts_with(['`', ' ']) || text.ends_with(['`', ' ']) || text.is_empty();
     let room = if needs_room { " " } else { "" };
     format!("{ticks}{room}{text}{room}{ticks}")
 }
 
-/// Plain words without Markdown. Not for the beginning of a line.
+/// Plain text without Markdown. Not safe at the beginning of a line.
 pub(super) fn plain(text: &str) -> String {
     let text = on_one_line(text);
     let mut plain = String::with_capacity(text.len() + 8);
@@ -77,7 +77,7 @@ pub(super) fn plain(text: &str) -> String {
     while let Some(character) = characters.next() {
         let is_active = match character {
             '\\' | '`' | '*' | '[' | ']' | '<' | '~' | '&' | '#' | '$' | '|' => true,
-            // Inside a word it is an ordinary letter.
+            // Inside a word, an underscore is an ordinary character.
             '_' => {
                 let is_after = characters.peek().is_some_and(|next| next.is_alphanumeric());
                 !(before.is_alphanumeric() && is_after)
@@ -118,7 +118,7 @@ fn changed(text: &str, mut changes: Vec<Change>) -> String {
     result
 }
 
-/// How a viewer reads a text, as far as it matters here.
+/// The parts of a viewer's reading of a text that matter here.
 struct Look {
     changes: Vec<Change>,
     end: End,
@@ -127,9 +127,9 @@ struct Look {
 /// The state at the end of a text.
 enum End {
     Closed,
-    /// Inside code, which this line would end.
+    /// Inside a code block, which this line would close.
     InFence(String),
-    /// Inside something that would swallow the text that follows.
+    /// Inside an element that would swallow the text that follows.
     Open,
 }
 

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Returns the dangers that a viewer would find in a document with the text between two headings of the export.
+/// Returns the dangers that a viewer would find in a document that has the text between two of the export's headings.
 fn dangers(text: &str) -> Vec<String> {
     let document = format!("# Ours\n\n{text}\n\n## Next\n");
     let mut found = Vec::new();
@@ -41,7 +41,7 @@ fn ordinary_markdown_stays_as_it_is() {
 }
 
 #[test]
-fn what_could_act_becomes_text() {
+fn active_markup_becomes_text() {
     for (text, expected) in [
         ("a <b onclick=x>b</b>", "a &lt;b onclick=x>b&lt;/b>"),
         ("<script>\nalert(1)\n</script>", "&lt;script>\nalert(1)\n&lt;/script>"),
@@ -83,7 +83,7 @@ fn a_code_block_is_longer_than_any_fence_in_it() {
 
 proptest! {
     #[test]
-    fn no_text_gets_out_of_its_place(text in "([<>!\\[\\]()`~#=\n *_\\-:/&\\\\|a]|<b>|\\[a\\]|: |https://|javascript:|```|<!--|-->|\n\n){0,40}") {
+    fn no_text_affects_the_text_around_it(text in "([<>!\\[\\]()`~#=\n *_\\-:/&\\\\|a]|<b>|\\[a\\]|: |https://|javascript:|```|<!--|-->|\n\n){0,40}") {
         prop_assert_eq!(dangers(&harmless(&text)), [] as [&str; 0]);
         prop_assert_eq!(dangers(&quoted(&harmless(&text))), [] as [&str; 0]);
         prop_assert_eq!(dangers(&fenced("rust", &text)), [] as [&str; 0]);
@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn words_in_a_line_are_read_as_they_were_written(text in "[ -~]{1,40}") {
+    fn plain_text_in_a_line_reads_as_written(text in "[ -~]{1,40}") {
         let document = format!("x{}x", plain(&text));
         let mut read = String::new();
         for event in Parser::new_ext(&document, options()) {

@@ -39,7 +39,7 @@ pub(super) fn write(conversation: &Conversation, out: &mut dyn Write) -> io::Res
     writeln!(out, "</main>\n</div>\n</body>\n</html>")
 }
 
-/// Allows only our own style: even markup that slipped in could load, send and run nothing.
+/// Allows only our own style: even markup that slipped through could not load, send or run anything.
 fn policy() -> String {
     let style = STANDARD.encode(Sha256::digest(STYLE));
     format!("default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'")

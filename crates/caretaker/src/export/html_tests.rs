@@ -9,7 +9,7 @@ fn page(conversation: &Conversation) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The page without what was said in it: the elements and attributes alone.
+/// The page without its text: only the elements and attributes.
 fn skeleton(page: &str) -> String {
     let body = page.split_once("<body>").unwrap().1;
     let mut skeleton = String::new();
@@ -65,7 +65,7 @@ fn everything_that_is_known_is_on_the_page() {
 }
 
 #[test]
-fn a_page_has_no_script_no_request_and_its_own_style_alone() {
+fn a_page_has_no_script_no_request_and_only_its_own_style() {
     let page = page(&rich());
     let style = page.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
     let hash = STANDARD.encode(Sha256::digest(style));
@@ -80,7 +80,7 @@ fn a_page_has_no_script_no_request_and_its_own_style_alone() {
 
 /// A page with hostile text has the same elements as a page with harmless text.
 #[test]
-fn what_is_said_adds_no_markup() {
+fn messages_add_no_markup() {
     let hostile =
         "\"'><script>alert(1)</script><img src=x onerror=alert(1)></pre></details>&lt;b&gt;--><!--";
     let harmless = "ooooooooooooooooooooooooooooooooooooooooooooooooooooooo";

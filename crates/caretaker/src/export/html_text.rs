@@ -16,7 +16,7 @@ const DEEPEST: usize = 60;
 pub(super) enum LineEnds {
     /// A space, as in Markdown.
     Flow,
-    /// A line end: people type prompts as they should look.
+    /// A line end: users lay out their prompts as they want to see them.
     Stay,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn escaped(text: &str) -> String {
     escape(&on_lines(text)).into_owned()
 }
 
-/// The same on one line, with visible line ends.
+/// Like [`escaped`], but on one line, with visible line ends.
 pub(super) fn escaped_line(text: &str) -> String {
     escape(&on_one_line(text)).into_owned()
 }
@@ -147,7 +147,7 @@ impl Renderer {
             Tag::Image { dest_url, .. } => {
                 ("<span class=\"picture\">Picture: ".into(), aside(&dest_url).into())
             }
-            // Extensions that are off.
+            // Only for extensions that are turned off.
             _ => ("<div>".into(), "</div>\n".into()),
         };
         self.out.push_str(&begin);
@@ -156,7 +156,7 @@ impl Renderer {
 
     fn table_cell(&mut self) -> (Cow<'static, str>, Cow<'static, str>) {
         let cell = self.cell;
-        // By class: the page's policy forbids inline styles.
+        // Use a class: the page's policy forbids inline styles.
         let class = match self.columns.get(self.column) {
             Some(Alignment::Right) => " class=\"right\"",
             Some(Alignment::Center) => " class=\"center\"",
@@ -191,7 +191,7 @@ fn code_block(kind: &CodeBlockKind<'_>) -> String {
     labelled_code(language)
 }
 
-/// The beginning of a block of code, with its label above.
+/// The beginning of a code block, with its label above.
 pub(super) fn labelled_code(label: &str) -> String {
     let mut begin = "<pre>".to_owned();
     if !label.is_empty() {
@@ -206,7 +206,7 @@ fn link(url: &CowStr<'_>) -> (Cow<'static, str>, Cow<'static, str>) {
     (begin.into(), "</a>".into())
 }
 
-/// The target of a link that is not followed.
+/// Shows the target of a forbidden link as text.
 fn aside(url: &str) -> String {
     if url.is_empty() {
         "</span>".to_owned()

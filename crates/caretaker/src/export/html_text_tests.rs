@@ -35,13 +35,13 @@ fn markdown_is_rendered() {
 }
 
 #[test]
-fn a_line_end_stays_where_people_typed_it() {
+fn a_line_end_stays_where_the_user_typed_it() {
     assert_eq!(flow("a\nb"), "<p>a\nb</p>\n");
     assert_eq!(rendered("a\nb", LineEnds::Stay), "<p>a<br>\nb</p>\n");
 }
 
 #[test]
-fn what_could_act_is_text() {
+fn active_content_becomes_text() {
     for (text, expected) in [
         ("a <img src=x onerror=alert(1)>", "<p>a &lt;img src=x onerror=alert(1)&gt;</p>\n"),
         (
@@ -70,7 +70,7 @@ fn bottomless_nesting_is_flattened_and_its_text_stays() {
     assert_eq!(page.matches("<blockquote>").count(), page.matches("</blockquote>").count());
 }
 
-/// The elements and attributes that a page may have, by a reader of tags that knows nothing else.
+/// Returns all tags that are not on the list of allowed ones. It looks only at tags, without an HTML parser.
 fn foreign_markup(page: &str) -> Vec<String> {
     let mut rest = page;
     let mut found = Vec::new();
@@ -155,7 +155,7 @@ const KNOWN_TAGS: &[&str] = &[
 
 proptest! {
     #[test]
-    fn no_text_brings_markup_of_its_own(text in "([<>!\\[\\]()`~#=\n *_\\-:/&\\\\|a1.\"']|<b>|\\[a\\]|: |https://|javascript:|mailto:|```|<!--|-->|\n\n|\n\\|-\\|){0,40}") {
+    fn no_text_adds_its_own_markup(text in "([<>!\\[\\]()`~#=\n *_\\-:/&\\\\|a1.\"']|<b>|\\[a\\]|: |https://|javascript:|mailto:|```|<!--|-->|\n\n|\n\\|-\\|){0,40}") {
         prop_assert_eq!(foreign_markup(&flow(&text)), [] as [&str; 0]);
     }
 

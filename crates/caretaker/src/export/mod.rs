@@ -1,8 +1,8 @@
-//! Writes a conversation to a file, to read or to read back.
+//! Writes a conversation to a file, for users to read or for Caretaker to read back.
 //!
 //! **Invariant:** the same conversation gives the same bytes, at any time, in any time zone and on any machine.
 //!
-//! **Invariant:** text of a conversation never becomes active: in HTML and Markdown it stays text.
+//! **Invariant:** a conversation's text never becomes active: in HTML and Markdown it stays text.
 
 pub(crate) mod commit_journal;
 mod facts;

@@ -7,7 +7,7 @@ use std::path::Path;
 use admission::command_error::CommandError;
 use run_protocol::ExitCode;
 
-/// The treatment of an existing file.
+/// What to do with an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
     Keep,
@@ -41,7 +41,7 @@ pub(crate) fn write_whole(
     existing: Existing,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), WriteFileError> {
-    // Look before the work. The rename at the end checks again.
+    // Check before the work. The rename at the end checks again.
     if existing == Existing::Keep && path.symlink_metadata().is_ok() {
         return Err(WriteFileError::Exists);
     }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_whole_and_is_not_replaced_unless_that_was_said() {
+    fn a_file_appears_whole_and_replaces_another_only_on_request() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.md");
         let write = |text: &'static str, existing| {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_half_way_leaves_nothing() {
+    fn a_failure_half_way_leaves_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.md");
         let outcome = write_whole(&path, Existing::Keep, |out| {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_its_place_is_not_followed() {
+    fn a_link_in_place_of_the_file_is_not_followed() {
         let directory = tempfile::tempdir().unwrap();
         let (target, path) = (directory.path().join("target"), directory.path().join("a.md"));
         fs::write(&target, "untouched").unwrap();

@@ -31,7 +31,7 @@ fn every_part_is_reported_on_a_fresh_host() {
     let (_root, host) = host();
     let findings = examine(&host, Ok(&Config::default()), Some(Path::new("simulated")));
     let ids: Vec<&str> = findings.iter().map(|finding| finding.id).collect();
-    // Where bubblewrap is missing or broken, its one finding stands for both.
+    // If bubblewrap is missing or broken, one finding replaces both.
     let ids: Vec<&str> = ids
         .into_iter()
         .filter(|id| !matches!(*id, "bubblewrap" | "sandbox") && !PROMISES.contains(id))
@@ -63,7 +63,7 @@ fn a_directory_of_sockets_that_others_can_enter_is_a_failure() {
 }
 
 #[test]
-fn a_disk_with_less_room_than_wanted_is_a_failure() {
+fn a_disk_with_too_little_room_is_a_failure() {
     let (_root, host) = host();
     let greedy = Config::parse("min_free = '4000000TiB'").unwrap();
     assert_eq!(disk_space(&host, &greedy).status, Status::Failure);
@@ -72,7 +72,7 @@ fn a_disk_with_less_room_than_wanted_is_a_failure() {
 }
 
 #[test]
-fn a_clock_that_went_back_or_never_went_is_told() {
+fn a_clock_that_went_back_or_was_never_set_is_reported() {
     let (_root, host) = host();
     assert_eq!(clock(&host, 1000).status, Status::Failure);
     assert_eq!(clock(&host, now_ms()).status, Status::Ok);
@@ -92,7 +92,7 @@ fn a_configuration_that_cannot_be_used_is_reported_and_the_rest_examined() {
     assert!(findings.len() > 5);
 }
 
-/// An agent that answers `status` with this.
+/// An agent that prints `answer` for `status`.
 fn agent(host: &Host, answer: &str) -> AgentProgram {
     let program = host.environment.home.join("agent");
     fs::write(&program, format!("#!/bin/sh\necho '{answer}'\n")).unwrap();
@@ -120,7 +120,11 @@ fn the_login_is_what_the_agent_says_and_a_sandbox_can_use() {
     let file = host.environment.home.join(".config/cursor/auth.json");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, "{}").unwrap();
-    assert_eq!(login(&host, &agent(&host, yes)).status, Status::Warning, "no token is in it");
+    assert_eq!(
+        login(&host, &agent(&host, yes)).status,
+        Status::Warning,
+        "the file contains no token"
+    );
     fs::write(&file, r#"{"accessToken":"a"}"#).unwrap();
     let finding = login(&host, &agent(&host, yes));
     assert_eq!(finding, Finding::ok("login", "logged in"));

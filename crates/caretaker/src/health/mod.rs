@@ -1,4 +1,4 @@
-//! The checks of `doctor`. They change nothing, except that they clean up after dead runs.
+//! The checks of `doctor`. They change nothing, but clean up after dead runs.
 
 mod promises;
 
@@ -79,9 +79,9 @@ impl Finding {
     }
 }
 
-/// Every version of this program is younger: an earlier clock is wrong.
+/// All versions of this program are newer than this, so an earlier clock is wrong.
 const EARLIEST_MS: u64 = 1_767_225_600_000;
-/// Clocks of machines that share a directory may differ a little.
+/// The clocks of machines that share a directory may differ a little.
 const CLOCK_TOLERANCE_MS: u64 = 5 * 60 * 1000;
 /// The agent may ask its server about the login.
 const LOGIN_PATIENCE: Duration = Duration::from_secs(15);
@@ -138,7 +138,7 @@ fn profile(host: &Host, config: &Config) -> Finding {
     }
 }
 
-/// The network of runs; nothing if the profile cannot be read, because another check says so.
+/// The network of runs; `None` if the profile cannot be read, which another check reports.
 fn network(host: &Host, config: &Config) -> Option<Finding> {
     let profile =
         profiles::find(&host.places, &config.profile, NamedBy::Configuration).ok()?.profile;
@@ -260,7 +260,7 @@ fn agent_and_login(host: &Host, config: &Config, agent: Option<&Path>) -> Vec<Fi
     }
 }
 
-/// The agent's `status --format json`. Its e-mail address is private, so it is not read.
+/// The agent's `status --format json`. The e-mail address in it is private, so Caretaker does not read it.
 #[derive(Deserialize)]
 struct LoginStatus {
     #[serde(rename = "isAuthenticated")]
@@ -399,7 +399,7 @@ fn disk_space(host: &Host, config: &Config) -> Finding {
     }
 }
 
-/// A run's id has the time of its creation, so the newest id shows if the clock went back.
+/// A run's id contains its creation time, so the newest id shows whether the clock went back.
 fn clock(host: &Host, now_ms: u64) -> Finding {
     let newest = fs::read_dir(host.state.runs())
         .into_iter()

@@ -4,7 +4,7 @@ use nix::unistd::Uid;
 
 use crate::health::Finding;
 
-/// The promises that hold once a trial sandbox works, whatever the network mode and the limits.
+/// The promises that hold once a trial sandbox works, for every network mode and all limits.
 pub(crate) fn of(uid: Uid) -> Vec<Finding> {
     vec![
         Finding::ok(

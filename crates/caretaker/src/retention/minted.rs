@@ -1,4 +1,4 @@
-//! Session ids from `sessions new` that were never used.
+//! Unused session ids from `sessions new`.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::needs::newcomers;
 
-/// Ids older than this that no run uses. A queued run has no session record yet, so the runs count too.
+/// Ids older than this that no run uses. It also checks the runs, because a queued run has no session record yet.
 pub(crate) fn unused(
     state: &StateRoot,
     runs: &[RunOverview],
@@ -28,7 +28,7 @@ pub(crate) fn unused(
     unused
 }
 
-/// Deletes one id, unless a run has come to use it since `known` was listed. Returns true if it is gone.
+/// Deletes one id, unless a run has begun to use it since `known` was listed. Returns true if it is gone.
 pub(crate) fn forget(state: &StateRoot, known: &[RunOverview], session: &Uuid) -> bool {
     let Ok(_removal) = KernelLock::take_waiting(&state.removal_lock()) else { return false };
     let Ok(Some(_lease)) = KernelLock::try_take(&state.session_lease(session)) else {

@@ -1,4 +1,4 @@
-//! Finds what still needs a run.
+//! Finds out why a run is still needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,7 +20,7 @@ use workspace_history::{compare, count};
 use super::pins;
 use super::plan::{Candidate, Need};
 
-/// Every run with its need. [`worktree`] checks worktrees, only for runs that would go.
+/// Every run with its need. This does not check worktrees: [`worktree`] does so, only for runs that would go.
 pub(crate) fn candidates(
     host: &Host,
     config: &Config,
@@ -36,7 +36,8 @@ pub(crate) fn candidates(
     let day_began = budgets::day(now_ms()).0;
     let has_day_budget = config.budgets.day.budget().is_set();
     let candidates = runs.iter().map(|run| {
-        // A group's record keeps the spending of removed runs. The day has no record: tomorrow it does not matter.
+        // A group's record keeps the spending of removed runs. The day has no record, because its spending does not
+        // matter tomorrow.
         let is_budgeted = has_day_budget && run.last_event_ms >= day_began;
         let is_live =
             RunDirectory::open(&host.state, run.run).is_ok_and(|directory| directory.is_live());
@@ -73,13 +74,13 @@ fn can_go_on(host: &Host, run: &RunOverview) -> bool {
     let question = Question { host, session, workspace: None, when_held: WhenHeld::Refuse };
     match question.decide() {
         Ok(Err(refusal)) => !refusal.reason.is_final(),
-        // If that is not clear, the run stays.
+        // If this is unknown, the run stays.
         Ok(Ok(_)) | Err(_) => true,
     }
 }
 
-/// The need that came up since `known` was listed. The caller holds the removal lock, so nothing comes between this look
-/// and the removal.
+/// The need that arose since `known` was listed. The caller holds the removal lock, so no need can arise between this
+/// check and the removal.
 pub(crate) fn came_since(
     host: &Host,
     known: &[RunOverview],
@@ -115,7 +116,7 @@ pub(super) fn newcomers(state: &StateRoot, known: &[RunOverview]) -> std::io::Re
         let Some(run) = run.filter(|run| !known.contains(run)) else { continue };
         match RunDirectory::open(state, run).map(|directory| directory.spec()) {
             Ok(Ok(spec)) => newcomers.push(spec),
-            // Caretaker did not make this directory. Lists of runs skip it too.
+            // Caretaker did not create this directory. Run lists skip it too.
             Err(OpenRunError::NotOurs { .. }) => {}
             // The shim refused the run and removed it.
             _ if !state.run_dir(&run).exists() => {}
@@ -126,7 +127,7 @@ pub(super) fn newcomers(state: &StateRoot, known: &[RunOverview]) -> std::io::Re
     Ok(newcomers)
 }
 
-/// Runs that others wait for, each with one run that waits.
+/// Runs that others wait for, each with one of the waiting runs.
 fn followers(host: &Host, runs: &[RunOverview]) -> BTreeMap<RunId, RunId> {
     let mut followers = BTreeMap::new();
     for run in runs.iter().filter(|run| run.state.is_unfinished()) {
@@ -139,7 +140,7 @@ fn followers(host: &Host, runs: &[RunOverview]) -> BTreeMap<RunId, RunId> {
 
 /// The state of a run's worktree.
 pub(crate) enum WorktreeSight {
-    /// There is none, or it is gone, or other runs use it too.
+    /// The run has none, it is gone, or other runs use it too.
     None,
     /// The checkout has all its changes.
     Taken(Box<Worktree>),
@@ -171,7 +172,7 @@ pub(crate) fn worktree(host: &Host, run: &RunOverview, others: &BTreeSet<&Path>)
     }
 }
 
-/// The size of a directory on disk, as far as it can be read. Does not follow links.
+/// The size of the readable files in a directory. Does not follow links.
 fn size_of(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut total = 0;

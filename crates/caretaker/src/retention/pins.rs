@@ -9,7 +9,7 @@ use ground::make_private_dir;
 use run_journal::{KernelLock, StateRoot};
 use run_protocol::RunId;
 
-/// Returns false if the run is gone: `gc` may have removed it a moment ago.
+/// Returns false if the run is gone: `gc` may have just removed it.
 pub(crate) fn pin(state: &StateRoot, run: RunId) -> io::Result<bool> {
     let _removal = KernelLock::share_waiting(&state.removal_lock())?;
     if !state.run_dir(&run).is_dir() {
@@ -29,7 +29,7 @@ pub(crate) fn unpin(state: &StateRoot, run: RunId) -> io::Result<bool> {
     }
 }
 
-/// All pinned runs. On an error, nothing may go.
+/// All pinned runs. If this fails, no run may go.
 pub(crate) fn all(state: &StateRoot) -> io::Result<BTreeSet<RunId>> {
     let entries = match fs::read_dir(state.pins()) {
         Ok(entries) => entries,

@@ -1,18 +1,18 @@
-//! Decides which runs go. Pure.
+//! Decides which runs go. A pure function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use run_protocol::RunId;
 use serde::Serialize;
 
-/// The rules. A run goes if one of them says so.
+/// The rules. A run goes if any of them applies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Criteria {
-    /// Its last event is older.
+    /// Applies if the run's last event is older.
     pub(crate) older_than_ms: Option<u64>,
-    /// This many runs are younger.
+    /// Applies if at least this many runs are newer.
     pub(crate) keep: Option<usize>,
-    /// All runs together take more, and this one is the oldest.
+    /// Applies to the oldest run while all runs together take more.
     pub(crate) max_bytes: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum Need {
     /// It has not ended.
     Unfinished,
     Pinned,
-    /// Its session was cut off or suspended, and waits to be resumed.
+    /// Its session was cut off or suspended, and can still be resumed.
     Session,
     /// A queued run waits for it.
     Follower {
@@ -44,7 +44,7 @@ pub(crate) enum Need {
     Worktree {
         why: String,
     },
-    /// The budget of the day counts it.
+    /// The day's budget counts it.
     Budget,
     /// An earlier run of its session stays, and would look cut off without it.
     Successor {

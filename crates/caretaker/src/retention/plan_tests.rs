@@ -8,7 +8,7 @@ fn id(number: u64) -> RunId {
     format!("0191d0f6-0000-7000-8000-{number:012x}").parse().unwrap()
 }
 
-/// Run `number` was last heard of at `number` seconds and takes a hundred bytes.
+/// Run `number` had its last event at `number` seconds, and takes a hundred bytes.
 fn run(number: u64) -> Candidate {
     Candidate {
         run: id(number),
@@ -39,7 +39,7 @@ fn the_oldest_go_by_age_by_number_and_by_size() {
 }
 
 #[test]
-fn what_is_needed_stays_and_says_why_and_others_go_in_its_place_for_size() {
+fn a_needed_run_stays_with_its_reason_and_others_go_to_reach_the_size() {
     let mut all = runs(4);
     all[0].need = Some(Need::Pinned);
     let decided = plan(&all, Criteria { keep: Some(2), ..NONE }, 10_000);
@@ -49,7 +49,7 @@ fn what_is_needed_stays_and_says_why_and_others_go_in_its_place_for_size() {
 }
 
 #[test]
-fn a_run_that_continued_one_that_stays_stays_too() {
+fn a_run_that_continues_a_kept_run_is_kept_too() {
     let mut all = runs(3);
     all[0].need = Some(Need::Pinned);
     let session = all[0].session.clone();
@@ -61,9 +61,9 @@ fn a_run_that_continued_one_that_stays_stays_too() {
 
 proptest! {
     /// For any criteria: the plan removes no needed run, removes a session's last run only after the earlier ones, and
-    /// the rest fits, unless no other run may go.
+    /// the remaining runs meet the criteria, unless no more runs may go.
     #[test]
-    fn nothing_that_is_needed_goes(
+    fn no_needed_run_goes(
         needed in vec(any::<bool>(), 1..25),
         sessions in vec(0u8..6, 25),
         age in proptest::option::of(0u64..30_000),
@@ -84,7 +84,7 @@ proptest! {
                 prop_assert!(run.need.is_none());
                 let earlier = all.iter().filter(|it| it.session == run.session && it.run < run.run);
                 for it in earlier {
-                    prop_assert!(going.contains(&it.run), "its predecessor stays");
+                    prop_assert!(going.contains(&it.run), "an earlier run of its session stays");
                 }
             }
         }

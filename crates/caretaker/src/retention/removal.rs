@@ -41,7 +41,7 @@ pub(crate) fn remove(
         Err(LockRunError::Take(error)) => return Err(RemoveError::Lock(error)),
         Err(_) => return Err(RemoveError::InUse),
     };
-    // First counted, then gone: if this process dies in between, the run is counted and will not be counted again.
+    // Count first, then remove: if this process dies in between, the record knows that it has counted the run.
     if let Ok(overview) = RunOverview::read(run)
         && let Some(group) = &overview.group
     {
@@ -64,7 +64,7 @@ fn place(state: &StateRoot, run: RunId) -> PathBuf {
     state.runs().join(format!("{GOING}{run}"))
 }
 
-/// Finishes removals that were killed half way.
+/// Finishes removals that were interrupted.
 pub(crate) fn finish_earlier(state: &StateRoot) {
     for entry in fs::read_dir(state.runs()).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(|name| name.starts_with(GOING)) {

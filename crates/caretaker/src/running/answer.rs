@@ -1,7 +1,7 @@
-//! The agent's answer: what the last `result` line of a run's journal says.
+//! The agent's answer, from the last `result` line of a run's journal.
 //!
-//! The line stands near the end of the journal, so the search begins there and goes further back only where the outcome
-//! says that there is such a line.
+//! The line is near the end of the journal, so the search begins there. It goes further back only if the outcome
+//! implies that there is such a line.
 
 use agent_stream::{AgentStream, EventKind, Usage};
 use public_events::as_raw_line;
@@ -10,22 +10,22 @@ use run_protocol::{LimitKind, RunOutcome};
 
 use crate::running::following::open_journal;
 
-/// After its `result` a run writes only a few lines: what it spent, what it changed, how it ended.
+/// After `result`, the journal gets only a few lines: the run's usage, its changes and its outcome.
 const FIRST_LOOK: u64 = 64;
-/// Each further look reads this many times more lines.
+/// Each further search reads this many times more lines.
 const WIDER: u64 = 32;
 
-/// The agent's last words in its turn.
+/// The agent's final answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Answer {
     /// `None`: the result has no text.
     pub(crate) text: Option<String>,
-    /// `None`: the agent did not say.
+    /// `None`: the agent did not report it.
     pub(crate) usage: Option<Usage>,
 }
 
 impl Answer {
-    /// Reads the answer of a run that stands at `state`; `None` if it gave none, or if the journal cannot be read.
+    /// Reads the answer of a run in this state; `None` if there is no answer, or if the journal cannot be read.
     pub(crate) fn read(run: &RunDirectory, state: &RunState) -> Option<Self> {
         let mut n_lines = FIRST_LOOK;
         loop {

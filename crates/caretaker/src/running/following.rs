@@ -24,7 +24,7 @@ const SECOND_THOUGHTS: Duration = Duration::from_secs(2);
 /// How long the shim may take to clean up after the last event.
 const CLEANING_UP: Duration = Duration::from_secs(10);
 
-/// Why following ended.
+/// How following ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Followed {
     Ended(RunOutcome),
@@ -32,7 +32,7 @@ pub(crate) enum Followed {
     Detached,
 }
 
-/// The one thing that woke the loop.
+/// The event that woke the loop.
 enum Happened {
     Grown,
     WriterGone,
@@ -51,7 +51,7 @@ pub(crate) fn follow(
     signals: &SignalPost,
 ) -> Result<Followed, CommandError> {
     let followed = follow_listening(run, socket, printer, seat, signals);
-    // The next signal is not for this run, even if following failed.
+    // Even if following failed, the next signal does not concern this run.
     signals.dismiss();
     followed
 }
@@ -69,7 +69,7 @@ fn follow_listening(
     let mut deadline = None;
     let mut progress = Progress::Advanced;
     loop {
-        // Phase one: wait for exactly one thing. If there is more to read, do not wait.
+        // Phase one: wait for exactly one event. If there is more to read, do not wait.
         let is_printing = interruption != Interruption::Leaving;
         let happened = match (is_printing, progress) {
             (true, Progress::Advanced) => events.try_recv().unwrap_or(Happened::Grown),
@@ -84,7 +84,7 @@ fn follow_listening(
                     deadline.get_or_insert_with(|| Instant::now() + CLEANING_UP);
                 }
             }
-            // The user may still decide to stay: print it then.
+            // The user may still decide to stay. Then print it.
             Happened::Grown => progress = Progress::Advanced,
             Happened::WriterGone => {
                 printer.print_all(&mut reader)?;
@@ -147,7 +147,7 @@ pub(crate) fn read_to_end(
     Ok(())
 }
 
-/// Starts two threads that only wait. The channel has no buffer, so news is never older than the last look.
+/// Starts two threads that wait for events. The channel has no buffer, so news is never older than the last read.
 fn listen(run: &RunDirectory, socket: &Path, signals: &SignalPost) -> Receiver<Happened> {
     let (sender, events) = mpsc::sync_channel(0);
     let follower = Follower::new(run, socket);
@@ -202,7 +202,7 @@ fn the_end(run: &RunDirectory, printer: &mut JournalPrinter) -> Result<Followed,
 /// Tells a user who leaves how to come back.
 pub(crate) fn say_how_to_go_on(run: &RunDirectory, or_else: &str) {
     let id = short_id(run.run_id());
-    // A terminal shows `^C` where the cursor was.
+    // A terminal shows `^C` at the cursor.
     say(&format!(
         "\ndetached; the run continues\n  \
            follow it again   caretaker tail -f {id}\n  \
@@ -210,8 +210,8 @@ pub(crate) fn say_how_to_go_on(run: &RunDirectory, or_else: &str) {
     ));
 }
 
-/// Stops the run, in a thread of its own: `tell` waits for a shim that is stopped, and a second Ctrl-C must get through
-/// meanwhile.
+/// Stops the run in a separate thread: `tell` may wait for a shim that does not answer, and a second Ctrl-C must still
+/// get through.
 fn stop(run: &RunDirectory, socket: &Path, manner: StopManner) {
     let how = match manner {
         StopManner::Ladder => "stopping the run; press again to kill it at once",

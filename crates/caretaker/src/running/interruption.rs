@@ -15,7 +15,7 @@ use ground::lock;
 use nix::sys::signal::{SigSet, Signal};
 use run_protocol::StopManner;
 
-/// Says if a user can press Ctrl-C.
+/// Whether a user can press Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seat {
     AtATerminal,
@@ -36,7 +36,7 @@ pub(crate) enum Interruption {
 pub(crate) enum Reaction {
     /// Say how to come back and how to stop the run, and wait a moment for a second Ctrl-C.
     OfferToStop,
-    /// Go, and let the run go on.
+    /// Exit, and let the run continue.
     Leave,
     Stop(StopManner),
 }
@@ -49,7 +49,7 @@ impl Interruption {
             (Self::Following, Seat::AtATerminal, Signal::SIGINT) => {
                 (Self::Leaving, Reaction::OfferToStop)
             }
-            // SIGTERM is for the viewer, not for the run.
+            // SIGTERM is meant for this command, not for the run.
             (Self::Following, Seat::AtATerminal, _) => (Self::Leaving, Reaction::Leave),
             (Self::Following, Seat::Unattended, _) | (Self::Leaving, _, _) => {
                 (Self::Stopping, Reaction::Stop(StopManner::Ladder))
@@ -58,7 +58,7 @@ impl Interruption {
     }
 }
 
-/// The signals that this process handles itself. They are blocked in every thread that starts from now on.
+/// The signals that this process handles itself. Every thread that starts later blocks them.
 #[derive(Debug)]
 pub(crate) struct TakenSignals(SigSet);
 
@@ -75,7 +75,7 @@ impl TakenSignals {
     }
 }
 
-/// The signals of a process that follows runs, one run after the other. The latest listener gets the next signal.
+/// The signals to a process that follows one run after another. The latest listener gets the next signal.
 #[derive(Debug, Clone)]
 pub(crate) struct SignalPost {
     sender: Sender<Option<Signal>>,
@@ -83,7 +83,7 @@ pub(crate) struct SignalPost {
 }
 
 impl SignalPost {
-    /// Takes over the signals for as long as the process lives.
+    /// Takes over the signals until the process ends.
     pub(crate) fn open() -> nix::Result<Self> {
         let signals = TakenSignals::block()?;
         let (sender, receiver) = mpsc::channel();
@@ -101,7 +101,7 @@ impl SignalPost {
         self.receiver().recv().ok().flatten()
     }
 
-    /// Waits for the next signal, but not longer than `limit`.
+    /// Waits for the next signal, at most as long as `limit`.
     pub(crate) fn next_within(&self, limit: Duration) -> Option<Signal> {
         self.receiver().recv_timeout(limit).ok().flatten()
     }

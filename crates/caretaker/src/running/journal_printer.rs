@@ -1,4 +1,4 @@
-//! Prints the entries of a journal in the form that the user asked for.
+//! Prints the entries of a journal in the format that the user chose.
 
 use std::io::{self, BufWriter, Write};
 
@@ -13,7 +13,7 @@ use crate::surroundings::Audience;
 use crate::view::run::run_view::RunView;
 use crate::view::width::Width;
 
-/// The form in which a journal is printed.
+/// The output format of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     ForAPerson,
@@ -33,7 +33,8 @@ enum Printer {
 pub(crate) struct JournalPrinter {
     printer: Printer,
     out: Box<dyn Write>,
-    /// One entry for a program. On a terminal it is made harmless first; a pipe gets the exact bytes.
+    /// On a terminal, buffers one JSON or raw entry to remove its control characters. `None` for a pipe, which gets the
+    /// exact bytes.
     on_terminal: Option<Vec<u8>>,
     ended: Option<RunOutcome>,
 }
@@ -43,7 +44,7 @@ impl JournalPrinter {
         let audience = Audience::of_stdout();
         let out: Box<dyn Write> = match form {
             Form::ForAPerson => Box::new(buffered(anstream::stdout())),
-            // A program gets the agent's escape codes too.
+            // A program also gets the agent's escape codes.
             Form::Json | Form::Raw => Box::new(buffered(io::stdout())),
         };
         Self::new(form, out, audience, Width::of_stdout())

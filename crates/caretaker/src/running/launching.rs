@@ -25,7 +25,7 @@ use crate::running::retries::Retries;
 use crate::running::route::Route;
 use crate::surroundings::Audience;
 
-/// Starts runs as these options say.
+/// Starts runs with these options.
 #[derive(Clone, Copy)]
 pub(crate) struct Launch<'a> {
     pub(crate) host: &'a Host,
@@ -36,11 +36,11 @@ pub(crate) struct Launch<'a> {
     pub(crate) route: &'a Route,
 }
 
-/// A run that was started, and its outcome if the command stayed until the end.
+/// A started run, and its outcome if the command stayed until the end.
 #[derive(Debug)]
 pub(crate) struct Launched {
     pub(crate) run: RunDirectory,
-    /// `None` if the run goes on without this command.
+    /// `None` if the run continues without this command.
     pub(crate) outcome: Option<RunOutcome>,
 }
 
@@ -80,7 +80,8 @@ impl Launch<'_> {
         }
     }
 
-    /// Like `launch`, and tries again as often as `retries` allows. `again` admits the run that replaces the failed one.
+    /// Like `launch`, but tries again as often as `retries` allows. `again` admits the run that replaces the failed
+    /// one.
     pub(crate) fn launch_and_retry<'h>(
         &self,
         mut admitted: Admitted<'h>,
@@ -102,7 +103,7 @@ impl Launch<'_> {
         }
     }
 
-    /// Starts the run, and says if it has to wait.
+    /// Starts the run, and tells the user if it has to wait.
     pub(crate) fn start(
         &self,
         admitted: Admitted<'_>,
@@ -115,7 +116,7 @@ impl Launch<'_> {
         Ok(run)
     }
 
-    /// Starts the run. The second value says what the run waits for, if it waits.
+    /// Starts the run. The second value is the reason if the run has to wait.
     pub(crate) fn start_silently(
         &self,
         admitted: Admitted<'_>,
@@ -149,8 +150,8 @@ fn print_record(run: &RunDirectory) -> Result<(), CommandError> {
     printer.finish()
 }
 
-/// Gives the daemon what the run needs, and returns the reason why the run waits. The run stays queued even if this
-/// fails: the queue lives on disk.
+/// Gives the run's credentials to the daemon, and returns why the run waits. The run stays queued even if this fails:
+/// the queue is on disk.
 fn enqueue(daemon: &DaemonClient, run: &RunDirectory, credentials: &Credentials) -> Option<String> {
     #[derive(Deserialize)]
     struct Accepted {
@@ -167,7 +168,7 @@ fn enqueue(daemon: &DaemonClient, run: &RunDirectory, credentials: &Credentials)
     }
 }
 
-/// From here on the command answers signals. Before, a signal ends it, and nothing has begun.
+/// From here on the command handles signals itself. An earlier signal ends the process before anything has begun.
 pub(crate) fn take_signals() -> Result<SignalPost, CommandError> {
     SignalPost::open().or_fail(|| "cannot wait for signals")
 }

@@ -1,4 +1,4 @@
-//! From an admitted run to its end: started, followed, interrupted, tried again, stopped.
+//! From an admitted run to its end: starts, follows, interrupts, retries and stops it.
 
 pub(crate) mod answer;
 pub(crate) mod cancellation;

@@ -8,14 +8,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Shorter work needs no bar.
 const TOO_SHORT: Duration = Duration::from_millis(300);
 
-/// Draws nothing where stderr is not a terminal. Goes away when it is dropped.
+/// Draws nothing if stderr is not a terminal. Dropping it removes the bar.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
     /// `what` is a verb: `reading`.
     pub(crate) fn of(n_steps: usize, what: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(n_steps as u64), ProgressDrawTarget::hidden());
-        // The template is our own, and sound; without it the bar has its default look.
+        // The template is constant and valid. If it were not, the bar would have its default look.
         if let Ok(style) =
             ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len}, {eta} left")
         {
@@ -35,7 +35,7 @@ impl Progress {
         self.0.set_position(n_done as u64);
     }
 
-    /// Changes the words in front of the bar.
+    /// Changes the text in front of the bar.
     pub(crate) fn describe(&self, what: String) {
         self.0.set_message(what);
     }

@@ -20,8 +20,8 @@ pub(crate) enum PromptSource<'a> {
 }
 
 impl<'a> PromptSource<'a> {
-    /// Decides where to read the prompt. A pipe is read only if the user named nothing else: a program that inherited some
-    /// stdin must not hang on it.
+    /// Decides where to read the prompt. It reads a pipe only if the user named no other source: with an inherited
+    /// stdin that no process writes to, the command would hang.
     pub(crate) fn of(
         words: Option<&'a OsStr>,
         file: Option<&'a Path>,
@@ -38,7 +38,7 @@ impl<'a> PromptSource<'a> {
         }
     }
 
-    /// Reads a file of many prompts, unchecked.
+    /// Reads a file with many prompts, without checking them.
     pub(crate) fn read_lines(self) -> Result<Vec<u8>, CommandError> {
         let text = self.bytes()?;
         if text.len() as u64 > LONGEST_PROMPT {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_read_only_where_nothing_else_was_named() {
+    fn a_pipe_is_read_only_if_no_other_source_is_named() {
         use Audience::{Person, Program};
         assert_eq!(source(Some("hi"), None, Program), Ok(PromptSource::Words(OsStr::new("hi"))));
         assert_eq!(source(Some("-"), None, Person), Ok(PromptSource::Stdin));

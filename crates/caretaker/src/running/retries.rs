@@ -15,17 +15,17 @@ use uuid::Uuid;
 use crate::running::following::{open_journal, read_to_end};
 use crate::running::launching::Launched;
 
-/// No pause is longer.
+/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
 
-/// How often a run may still be tried again, and how soon.
+/// How many retries remain, and the pause before the next.
 #[derive(Debug)]
 pub(crate) struct Retries {
     left: u32,
     next_pause: Duration,
 }
 
-/// How long to wait before the next attempt, and how many there can be.
+/// The pause before the next attempt, and how many more can follow.
 #[derive(Debug)]
 pub(crate) struct Pause {
     pub(crate) length: Duration,
@@ -73,13 +73,12 @@ fn is_of_the_infrastructure(outcome: &RunOutcome) -> bool {
     matches!(outcome, RunOutcome::Failed { class: Network | RateLimited | ConfigRace })
 }
 
-/// 50 % to 150 % of the pause, so that runs that failed together do not come back together.
+/// 50 % to 150 % of the pause, so that runs that failed together do not retry together.
 fn jittered(pause: Duration, random: u128) -> Duration {
     let thousandths = u32::try_from(random % 1001).unwrap_or_default();
     pause / 2 + pause / 1000 * thousandths
 }
 
-/// True if the agent did more than talk.
 fn has_called_a_tool(run: &RunDirectory) -> Result<bool, CommandError> {
     let mut reader = open_journal(run, Position::Start)?;
     let mut lines = AgentStream::default();

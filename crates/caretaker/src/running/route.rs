@@ -43,7 +43,7 @@ impl Route {
         Ok(Self::Queue(daemon))
     }
 
-    /// The way of one run, with its own priority and conditions.
+    /// The start mode of one run, with its own priority and conditions.
     pub(crate) fn way(
         &self,
         host: &Host,
@@ -51,7 +51,7 @@ impl Route {
         request: &RunRequest,
     ) -> Result<StartMode, CommandError> {
         match self {
-            // clap refuses the combination of flags, but a line of a batch may still ask for it.
+            // clap refuses this combination of flags, but a batch line may still ask for it.
             Self::Direct if waits_for_others(request) => {
                 let what = "`delay`, `after` and `after_ok` need the daemon's queue";
                 Err(CommandError::new(ExitCode::Usage, what)

@@ -1,4 +1,4 @@
-//! Stops runs from outside, and waits until they are dead.
+//! Stops runs from the outside, and waits until they are dead.
 
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -15,13 +15,13 @@ use run_shim::{Given, NotGiven, Order};
 use crate::running::run_report;
 use crate::view::words;
 
-/// The reason in the journal of a run that was cancelled while it was queued.
+/// The journal's reason for a run that was cancelled in the queue.
 const BEFORE_IT_BEGAN: &str = "it was cancelled before it began";
-/// How many orders go out at the same time. Far fewer shims than this ever fail to answer together.
+/// How many requests to send at the same time. Far fewer shims than this fail to answer at once.
 const MOST_AT_ONCE: usize = 128;
 
-/// Sends the request to the run's shim, unless the run has ended. To kill a run at once, no answer of the shim is
-/// needed: this kills the sandbox without it.
+/// Sends the request to the run's shim, unless the run has ended. Killing a run at once does not depend on the shim: if
+/// it does not answer, this kills the sandbox itself.
 pub(crate) fn tell(
     run: &RunDirectory,
     socket: &Path,
@@ -80,8 +80,8 @@ fn not_told(run: RunId, error: NotGiven) -> CommandError {
     }
 }
 
-/// Sends one request to all these runs, and then waits for the end of each in turn: they end side by side. A shim that
-/// does not answer delays neither the requests to the others nor their ends.
+/// Sends one request to all these runs, then waits for each in turn while they all end in parallel. A shim that does
+/// not answer delays neither the requests to the others nor their ends.
 pub(crate) fn end_all<'a>(
     host: &'a Host,
     runs: &'a [RunDirectory],
@@ -102,7 +102,7 @@ pub(crate) fn ends_of<'a>(
     })
 }
 
-/// Prints the end of each run as it comes, and returns the exit codes of those that could not be stopped.
+/// Prints each run as it ends, and returns the exit codes of runs that could not be stopped.
 pub(crate) fn report_ends<'a>(
     ends: impl Iterator<Item = (&'a RunDirectory, Result<RunOverview, CommandError>)>,
     is_json: bool,
@@ -120,7 +120,7 @@ pub(crate) fn report_ends<'a>(
     Ok(codes)
 }
 
-/// Sends the request to the shims of all these runs, to many at the same time.
+/// Sends the request to the shims of all these runs, many at the same time.
 pub(crate) fn tell_all(
     host: &Host,
     runs: &[RunDirectory],
@@ -135,7 +135,7 @@ pub(crate) fn tell_all(
     };
     let mut told: Vec<_> = thread::scope(|scope| {
         let n_helpers = runs.len().min(MOST_AT_ONCE).saturating_sub(1);
-        // If the system has no more threads, this thread does the rest.
+        // If no more threads can start, this thread does the rest.
         let start = |_| thread::Builder::new().spawn_scoped(scope, tell_some).ok();
         let helpers: Vec<_> = (0..n_helpers).map_while(start).collect();
         let mut told = tell_some();
@@ -161,7 +161,7 @@ pub(crate) fn wait_until_dead(run: &RunDirectory, socket: &Path) -> Result<(), C
     Ok(())
 }
 
-/// Looks if a run's shim is alive.
+/// Checks whether a run's shim is alive.
 pub(crate) fn writer(run: &RunDirectory) -> Result<WriterPresence, CommandError> {
     run.writer().or_fail(|| format!("cannot check the lock of run {}", run.run_id()))
 }

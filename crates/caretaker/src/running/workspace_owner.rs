@@ -1,8 +1,8 @@
-//! If root calls, the command first becomes the owner of the workspace.
+//! If root starts the command, it first becomes the owner of the workspace.
 //!
-//! Files of an agent that runs as root belong to root, and neither limits nor file modes stop it. So if the workspace
-//! belongs to another user, the whole command continues as that user, with that user's home, login, agent and state
-//! directory. Nothing of the run belongs to root.
+//! The files of an agent that runs as root belong to root, and neither limits nor file modes stop the agent. So if the
+//! workspace belongs to another user, the whole command continues as that user, with that user's home, login, agent and
+//! state directory. No part of the run belongs to root.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
@@ -21,7 +21,7 @@ use run_protocol::ExitCode;
 
 use crate::command_helper::CommandHelper;
 
-/// Homes for owners that have none, as in containers.
+/// Home directories for owners without one, for example in containers.
 const HOMES: &str = "/var/lib/caretaker/homes";
 
 /// The user that a workspace belongs to.
@@ -30,12 +30,12 @@ struct Owner {
     uid: Uid,
     gid: Gid,
     name: Option<String>,
-    /// As the system knows it; it need not exist.
+    /// The home in the user database; it need not exist.
     home: Option<PathBuf>,
 }
 
-/// Starts this command again as the owner of the workspace, if the caller is root and the workspace is not root's.
-/// Otherwise it returns.
+/// Starts this command again as the owner of the workspace, if the caller is root and the workspace belongs to another
+/// user. Otherwise it returns.
 pub(crate) fn become_owner(
     helper: &CommandHelper,
     workspace: Option<&Path>,
@@ -83,7 +83,7 @@ impl Owner {
         match User::from_uid(uid).ok().flatten() {
             Some(user) => Self { uid, gid: user.gid, name: Some(user.name), home: Some(user.dir) },
             None => {
-                // The group of a directory may be root's. Such a group would keep root's rights.
+                // The directory's group may be root's group, which would keep root's rights.
                 let is_root = directory_gid.as_raw() == 0;
                 let gid = if is_root { Gid::from_raw(uid.as_raw()) } else { directory_gid };
                 Self { uid, gid, name: None, home: None }
@@ -107,7 +107,7 @@ impl Owner {
         }
     }
 
-    /// The caller's HOME if it belongs to the owner, otherwise the owner's home, otherwise a new one.
+    /// The caller's HOME if it belongs to the owner, or else the owner's home, or else a new one.
     fn home_directory(&self, named: &Path) -> Result<PathBuf, CommandError> {
         let is_theirs = |path: &Path| {
             fs::metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == self.uid.as_raw())
@@ -129,7 +129,7 @@ impl Owner {
 
     fn variables(&self, environment: &Environment, home: &Path) -> Vec<(OsString, OsString)> {
         let is_same_home = home == environment.home;
-        // Root's directories are not for the owner. The variables that name Caretaker's directories are.
+        // Drop the variables that name root's directories, but keep those that name Caretaker's.
         let stays = |name: &OsStr| {
             let name = name.to_string_lossy();
             !matches!(&*name, "HOME" | "USER" | "LOGNAME" | "MAIL")
@@ -167,7 +167,7 @@ mod tests {
     use crate::surroundings::tests::environment_of;
 
     #[test]
-    fn an_owner_that_nobody_knows_has_a_group_that_is_not_roots() {
+    fn an_unknown_owner_gets_a_group_that_is_not_roots() {
         let unknown = Uid::from_raw(3_000_000_123);
         assert_eq!(Owner::of(unknown, Gid::from_raw(0)).gid.as_raw(), 3_000_000_123);
         let owner = Owner::of(unknown, Gid::from_raw(77));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_callers_own_directories_do_not_come_along() {
+    fn the_callers_own_directories_are_not_passed_on() {
         let environment = environment_of(&[
             ("HOME", Path::new("/root")),
             ("USER", Path::new("root")),

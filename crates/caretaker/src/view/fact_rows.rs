@@ -1,4 +1,4 @@
-//! Facts below each other: a dim name on the left, then the value.
+//! Facts, one per line: a dim name on the left, then the value.
 
 use std::io::{self, Write};
 
@@ -8,10 +8,10 @@ use jiff::tz::TimeZone;
 
 use super::styled_line::DIM;
 
-/// The width of the names on the left.
+/// The width of the name column.
 pub(crate) const NAMES: usize = 11;
 
-/// One fact; nothing if it is empty.
+/// Prints one fact; nothing if it is empty.
 pub(crate) fn row(out: &mut dyn Write, name: &str, value: &str) -> io::Result<()> {
     if value.is_empty() {
         return Ok(());
@@ -19,7 +19,7 @@ pub(crate) fn row(out: &mut dyn Write, name: &str, value: &str) -> io::Result<()
     writeln!(out, "{DIM}{name:<NAMES$}{DIM:#}{}", on_one_line(value))
 }
 
-/// Several facts under one name.
+/// Prints several facts under one name.
 pub(crate) fn rows(out: &mut dyn Write, name: &str, values: &[impl AsRef<str>]) -> io::Result<()> {
     let names = std::iter::once(name).chain(std::iter::repeat(" "));
     names.zip(values).try_for_each(|(name, value)| row(out, name, value.as_ref()))

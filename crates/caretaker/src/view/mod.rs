@@ -1,4 +1,4 @@
-//! Turns typed values into text for people.
+//! Turns typed values into text for users.
 
 pub(crate) mod changes;
 pub(crate) mod chart;

@@ -13,10 +13,10 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();
 pub(crate) const ODD: Style = AnsiColor::Yellow.on_default();
 
-/// Pieces of text side by side. They have passed `safe_text`.
+/// Consecutive pieces of text, already passed through `safe_text`.
 pub(crate) type Pieces<'a> = &'a [(Style, &'a str)];
 
-/// Writes the pieces and a line feed. A `…` stands for text that does not fit.
+/// Writes the pieces and a line feed. A `…` replaces text that does not fit.
 pub(crate) fn write_line(out: &mut dyn Write, pieces: Pieces<'_>, width: Width) -> io::Result<()> {
     let mut room = width;
     for (style, text) in pieces {

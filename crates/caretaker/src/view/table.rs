@@ -5,7 +5,7 @@ use comfy_table::{ContentArrangement, Row, Table, presets};
 
 use super::width::Width;
 
-/// Lays out rows under a header. It passes the cells through `safe_text`.
+/// Lays out rows under a header. Passes the cells through `safe_text`.
 pub(crate) fn table<R: AsRef<[String]>>(
     header: &[&str],
     rows: impl IntoIterator<Item = R>,

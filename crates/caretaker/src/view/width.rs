@@ -7,7 +7,7 @@ use crate::surroundings::Audience;
 /// The width of one line of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
-    /// A file or a pipe: nothing is cut.
+    /// For a file or a pipe: lines are never cut.
     Unlimited,
     Columns(usize),
 }
@@ -23,7 +23,7 @@ impl Width {
         }
     }
 
-    /// The rest after some columns.
+    /// The width that remains after some columns.
     pub(crate) fn minus(self, columns: usize) -> Self {
         match self {
             Self::Unlimited => Self::Unlimited,

@@ -1,4 +1,4 @@
-//! Outcomes and states of runs in words.
+//! Words for the outcomes and states of runs.
 
 use admission::words::safe_text::on_one_line;
 use admission::words::units;
@@ -73,7 +73,7 @@ pub(crate) fn why(state: &RunState) -> Option<&str> {
     }
 }
 
-/// The part of the reason that a person needs: an ordinary success has none.
+/// The part of the reason that a user needs; `None` for an ordinary success.
 pub(crate) fn worth_saying(why: &str) -> Option<&str> {
     let news =
         why.strip_prefix("the agent gave its result").map(|rest| rest.trim_start_matches("; "));
@@ -148,7 +148,7 @@ pub(crate) fn mcp_refusal(reason: McpRefusal) -> &'static str {
     }
 }
 
-/// Says if Caretaker kept or dropped a login that the agent changed. `None` for other events.
+/// Says whether Caretaker kept or dropped a login that the agent changed. `None` for other events.
 pub(crate) fn login_news(event: &RunEvent) -> Option<String> {
     match event {
         RunEvent::LoginCarriedBack { kept } => Some(format!(
@@ -215,7 +215,7 @@ pub(crate) fn server_changes(enabled: &[String], disabled: &[String]) -> String 
     parts.join("; ")
 }
 
-/// A tool call that was interrupted. The resumed agent learns about it.
+/// The warning about an interrupted tool call. The resumed agent learns about it.
 pub(crate) fn interrupted(call: &PendingTool) -> String {
     let what = match call.subject.as_str() {
         "" => on_one_line(&call.tool).into_owned(),

@@ -68,7 +68,7 @@ impl Apply<'_> {
         let run = self.worktree.run;
         let base = self.worktree.taken()?;
         let theirs = self.worktree.present(&base)?;
-        // Save every path that one side has, even if the checkout ignores it.
+        // Save every path that either side has, even if the checkout ignores it.
         let mut cover = theirs.clone();
         for (path, entry) in &base.entries {
             cover.entries.entry(path.clone()).or_insert_with(|| entry.clone());
@@ -103,7 +103,7 @@ impl Apply<'_> {
         Ok(ExitCode::Success)
     }
 
-    /// Records what the checkout is about to become, so that a revert takes back only that.
+    /// Records the state that the checkout is about to get, so that a revert takes back only this apply.
     fn operation(
         &self,
         kind: OperationKind,
@@ -199,7 +199,7 @@ impl Apply<'_> {
             for (path, why) in &outcome.failed {
                 note(&format!("cannot restore `{path}`: {why}"));
             }
-            // From now on, a new apply brings everything again.
+            // From now on, the next apply brings all changes again.
             let base = self.worktree.base()?;
             let history = &self.worktree.history;
             history.also_known_as(&SnapshotName::applied(), &base)?;

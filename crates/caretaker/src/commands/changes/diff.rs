@@ -21,7 +21,7 @@ use crate::commands::undo::{RunEnd, saved_before};
 use crate::data_out::{print_json, print_view};
 use crate::view::changes::diff_view;
 
-/// Longer than any comparison takes.
+/// Longer than any comparison should take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Show what a run changed in its workspace.
@@ -58,7 +58,7 @@ struct DiffReport {
 struct ChangedFile {
     path: BytesPath,
     change: ChangeKind,
-    /// Lines; `None` if the file is not text, or if git sees no change in it.
+    /// Line counts; `None` if the file is not text, or if git sees no change in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     added: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -83,7 +83,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     }
 }
 
-/// Refuses if a queued run wants this worktree: such a run does not hold the workspace yet.
+/// Refuses if a queued run needs this worktree, because such a run does not hold the workspace yet.
 fn must_not_be_waited_for(host: &Host, worktree: &Worktree) -> Result<(), CommandError> {
     let filter = RunFilter { which: Which::All, ..RunFilter::default() };
     let runs = list_runs(&host.state, &filter)?;
@@ -100,7 +100,7 @@ fn must_not_be_waited_for(host: &Host, worktree: &Worktree) -> Result<(), Comman
     }
 }
 
-/// A worktree in which no run can work while this value lives.
+/// A worktree that no run can use until this is dropped.
 pub(crate) struct HeldWorktree<'a> {
     worktree: &'a Worktree,
     _hold: run_shim::WorkspaceHold,
@@ -111,7 +111,7 @@ impl<'a> HeldWorktree<'a> {
         Ok(Self { worktree, _hold: hold(host, &worktree.path, worktree.run)? })
     }
 
-    /// Checks again, because a run may have worked in it since.
+    /// Checks again, because a run may have worked in it in the meantime.
     pub(crate) fn must_be_in_the_checkout(&self) -> Result<(), CommandError> {
         let taken = self.worktree.taken()?;
         if compare(&taken, &self.worktree.present(&taken)?).is_empty() {
@@ -134,9 +134,9 @@ fn discard_held(host: &Host, worktree: &Worktree, branch: Branch) -> Result<(), 
         .or_fail(|| "cannot record that the worktree is gone")
 }
 
-/// Counts the changes that would be lost, and lists them unless the user said `--yes`.
+/// Counts the changes that would be lost, and lists them unless the user gave `--yes`.
 fn unapplied(worktree: &Worktree, args: &Args) -> Result<ChangeCounts, CommandError> {
-    // With `--yes`, a worktree whose changes cannot be compared goes too.
+    // With `--yes`, remove even a worktree whose changes cannot be compared.
     let taken = match worktree.taken() {
         Ok(taken) => taken,
         Err(error) if args.yes => {

@@ -89,7 +89,7 @@ struct AsJson {
 }
 
 impl StartArgs {
-    /// Takes the address of the earlier daemon if the user gives none: it is in no configuration.
+    /// Takes the earlier daemon's address if the user gives none, because no configuration has it.
     fn or_as(&self, before: Option<&DaemonNote>) -> Self {
         let listened = before.and_then(|note| note.listen.as_ref()?.parse().ok());
         Self { listen: self.listen.or(listened), ..self.clone() }
@@ -161,7 +161,7 @@ fn running(host: &Host) -> Result<Option<DaemonNote>, CommandError> {
     loop {
         match daemon_presence(host)? {
             Presence::None => return Ok(None),
-            // The note of an earlier daemon stays until the present one has written its own.
+            // The note of an earlier daemon stays until the present daemon writes its own.
             Presence::Held(Some(note)) if note.is_alive() => return Ok(Some(note)),
             Presence::Held(_) if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
             Presence::Held(_) => {
@@ -180,7 +180,7 @@ fn refuse_older(host: &Host) -> Result<(), CommandError> {
     }
 }
 
-/// Refuses settings with which the new daemon could not start: the running daemon must not stop for them.
+/// Refuses settings with which the new daemon could not start, before the running daemon stops.
 fn refuse_unusable(helper: &CommandHelper, args: &StartArgs) -> Result<(), CommandError> {
     helper.config()?;
     match args.listen.filter(|address| !address.ip().is_loopback()) {
@@ -273,7 +273,7 @@ fn started(
     Ok(ExitCode::Success)
 }
 
-/// Starts `caretaker daemon serve` as a process of its own, and reads its report.
+/// Starts `caretaker daemon serve` as a separate process, and reads its report.
 fn spawn(helper: &CommandHelper, args: &StartArgs) -> Result<StartReport, CommandError> {
     let host = &helper.host;
     let failed = |error: io::Error| {
@@ -285,7 +285,7 @@ fn spawn(helper: &CommandHelper, args: &StartArgs) -> Result<StartReport, Comman
     if let Some(listen) = args.listen {
         command.arg("--listen").arg(listen.to_string());
     }
-    // The daemon works in another directory, where a relative path would mean another place.
+    // The daemon has another working directory, where a relative path would mean another place.
     if host.environment.variable("CARETAKER_HOME").is_some() {
         command.env("CARETAKER_HOME", host.state.path());
     }
@@ -298,7 +298,7 @@ fn spawn(helper: &CommandHelper, args: &StartArgs) -> Result<StartReport, Comman
         .map_err(failed)?;
     let mut said = String::new();
     if let Some(stdout) = child.stdout.take() {
-        // An unreadable report counts as none.
+        // An unreadable report counts as missing.
         BufReader::new(stdout).read_line(&mut said).ok();
     }
     Ok(serde_json::from_str(&said).unwrap_or_else(|_| {
@@ -316,7 +316,7 @@ fn open_log(host: &Host) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
-/// Today's spending, if there is a budget of the day.
+/// Today's spending, if there is a day budget.
 fn budget_of_day(helper: &CommandHelper) -> Result<Option<String>, CommandError> {
     let budget = helper.config()?.budgets.day.budget();
     if !budget.is_set() {

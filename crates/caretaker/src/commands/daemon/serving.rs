@@ -1,4 +1,4 @@
-//! `caretaker daemon serve`: is the daemon, and reports its start to the process that started it.
+//! `caretaker daemon serve`: runs the daemon, and reports its start to the process that started it.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -27,14 +27,14 @@ pub(crate) struct ServeArgs {
     pub(super) report: bool,
 }
 
-/// The one report of a new daemon.
+/// A new daemon's only report.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
 pub(super) enum StartReport {
     Ready {
         note: DaemonNote,
     },
-    /// Another daemon was faster.
+    /// Another daemon started first.
     AlreadyThere,
     Failed {
         error: String,
@@ -47,7 +47,7 @@ pub(super) fn serve_here(
     args: &ServeArgs,
 ) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
-    // A closing terminal ends its session, so the daemon leaves that session.
+    // When a terminal closes, its whole session ends, so the daemon leaves the session.
     if args.report {
         nix::unistd::setsid().ok();
     }
@@ -93,7 +93,7 @@ pub(super) fn serve_here(
     }
 }
 
-/// Reports once to the process that started the daemon, and lets go of stdout: no process reads it from then on.
+/// Reports once to the process that started the daemon, then points stdout at `/dev/null`, because its reader leaves.
 fn report(report: &StartReport) {
     let Ok(mut line) = serde_json::to_vec(report) else { return };
     line.push(b'\n');

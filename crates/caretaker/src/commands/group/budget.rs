@@ -59,7 +59,7 @@ fn set(host: &Host, group: &str, budget: Budget) -> Result<(), CommandError> {
     set.map(drop).or_fail(|| format!("cannot save the budget of group `{group}`"))
 }
 
-/// Sets the budget that `--group-budget` asks for.
+/// Sets the budget from `--group-budget`.
 pub(crate) fn set_asked(
     host: &Host,
     request: &RunRequest,
@@ -77,7 +77,7 @@ pub(crate) fn set_asked(
     }
 }
 
-/// One line per kind: how much is spent, and of how much.
+/// One line per quantity: the usage and the limit.
 pub(crate) fn lines(
     whose: &str,
     budget: &Budget,

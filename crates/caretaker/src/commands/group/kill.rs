@@ -35,10 +35,10 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     stopped.or_fail(|| format!("cannot mark group `{group}` as stopped"))?;
     let manner = if args.now { StopManner::Now } else { StopManner::Ladder };
     let stop = ControlRequest::Stop { manner };
-    // Another run may start while this command lists the group: list again until there is none.
+    // Another run may start while this command lists the group, so list again until no run is left.
     loop {
         let all = runs_of(host, group)?;
-        // Stop the waiting runs first. Else one of them starts when a live run ends.
+        // Stop the waiting runs first. Otherwise one of them starts when a live run ends.
         let (mut runs, live): (Vec<_>, Vec<_>) =
             unfinished(host, &all).partition(|run| run.is_queued().unwrap_or(false));
         let mut told = tell_all(host, &runs, &stop);
@@ -48,7 +48,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
             break;
         }
         let failed = report_ends(ends_of(host, &runs, told), args.json)?;
-        // A run that cannot be stopped now cannot be stopped by asking again.
+        // If a run cannot be stopped now, a second request would not help.
         if !failed.is_empty() {
             return Ok(worst(failed));
         }

@@ -27,7 +27,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// One group in brief.
+/// The summary of one group.
 #[derive(Debug, Serialize)]
 pub(crate) struct Group<'a> {
     name: &'a str,
@@ -44,7 +44,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     for run in &runs {
         by_name.entry(run.group.as_deref().unwrap_or_default()).or_default().push(run);
     }
-    // Read after the runs were listed: the record counts a run that is removed in between.
+    // Read the records after listing the runs: a record counts a run that is removed in between.
     let records: BTreeMap<String, GroupRecord> =
         GroupRecord::with_gone_runs(&host.state).into_iter().collect();
     for name in records.keys() {

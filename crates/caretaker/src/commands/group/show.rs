@@ -36,9 +36,9 @@ struct Shown<'a> {
     /// The budget of all runs together.
     budget: Budget,
     spent: Spending,
-    /// The part of the budget that is spent, if no new runs start.
+    /// The exhausted part of the budget, if there is one; then no new runs start.
     overspent: Option<Overspent>,
-    /// Removed runs. They still count, and `spent` has their usage.
+    /// Removed runs. They still count, and `spent` includes their usage.
     n_gone: u64,
     runs: &'a [RunOverview],
 }

@@ -19,7 +19,7 @@ use crate::command_helper::CommandHelper;
 use crate::data_out::print_json;
 use crate::running::progress::Progress;
 
-/// How long to wait for news before looking again.
+/// How long to wait for news before checking again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Wait until all runs of a group have ended, then show their outcomes.
@@ -56,7 +56,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     if let Ok(config) = helper.config() {
         budgets::note_if_spent(host, config, Some(&args.group));
     }
-    // The record keeps that a removed run failed, but not how.
+    // The record says that a removed run failed, but not how.
     let has_gone_failed = record.gone.is_some_and(|gone| gone.n_failed > 0);
     let gone = has_gone_failed.then_some(ExitCode::Failed);
     Ok(if is_over {
@@ -66,7 +66,8 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     })
 }
 
-/// The runs when all have ended, or when the time is up. Runs that join the group meanwhile count too.
+/// Waits until all runs have ended or the time is up, and returns them. Runs that join the group in the meantime count
+/// too.
 fn wait(
     host: &Host,
     group: &str,

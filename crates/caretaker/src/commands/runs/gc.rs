@@ -62,9 +62,9 @@ struct Report {
     is_done: bool,
     runs: Vec<Gone>,
     bytes: u64,
-    /// Session ids from `sessions new` that were never used.
+    /// Unused session ids from `sessions new`.
     minted: Vec<Uuid>,
-    /// Runs that a rule would remove, but that are needed.
+    /// Runs that a rule would remove, but that are still needed.
     kept: Vec<Kept>,
     /// Runs that could not be removed.
     failed: Vec<Failed>,
@@ -181,7 +181,7 @@ impl Args {
     }
 }
 
-/// Decides which runs go, and which worktrees with them. It compares only worktrees that would go, so it may take
+/// Decides which runs go, and which worktrees go with them. It compares only worktrees that would go, so it may take
 /// two rounds.
 fn decide(
     host: &Host,
@@ -222,17 +222,17 @@ fn decide(
     }
 }
 
-/// The removal of one run, or the need that came up since the plan was made.
+/// The removal of one run, or the need that arose since the plan.
 enum Removed {
     Yes,
     No(Need),
 }
 
-/// Removes a run, unless something has come to need it since `known` was listed. The worktree goes first: without its
-/// run, no command could name it any more.
+/// Removes a run, unless a need for it has arisen since `known` was listed. The worktree goes first: without its run,
+/// no command could name it any more.
 ///
-/// While this process holds the lock for removals, no run can be created or pinned. To compare a worktree may take
-/// long, so that happens without the lock.
+/// While this process holds the removal lock, no process can create or pin a run. Comparing a worktree may take long,
+/// so that happens without the lock.
 fn take_away(
     host: &Host,
     known: &[RunOverview],

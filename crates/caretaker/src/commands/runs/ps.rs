@@ -26,7 +26,7 @@ use crate::data_out::{print_json, print_view};
 use crate::view::width::Width;
 use crate::view::{self, words};
 
-/// An interrupted run is news for a day.
+/// The list shows an interrupted run for a day.
 const INTERRUPTED_IS_NEWS_MS: u64 = 24 * 3600 * 1000;
 
 /// List live runs, and runs that were interrupted in the last 24 hours and not continued.
@@ -58,7 +58,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let cut_off: Vec<RunOverview> =
         last_of_each_session(runs.clone()).into_iter().filter(is_cut_off).collect();
     if !args.all {
-        // An interrupted run that another run continues is no news.
+        // Do not list an interrupted run that another run continues.
         let is_listed = |run: &RunOverview| cut_off.iter().any(|it| it.run == run.run);
         runs.retain(|run| is_news(run, now) && (!run.state.is_interrupted() || is_listed(run)));
     }
@@ -106,7 +106,7 @@ fn note_cut_off(host: &Host, cut_off: &[RunOverview]) {
     }
 }
 
-/// A run that asked a question may have ended its turn. Then it is not in the list.
+/// Points out open questions: a run that asked one may have ended its turn, and is not in the list then.
 fn note_questions(host: &Host) {
     // If the inboxes cannot be read, `caretaker inbox` says why.
     let n_asked = open_inboxes(&host.state).map_or(0, |open| open.questions.len());
@@ -126,7 +126,7 @@ fn is_news(run: &RunOverview, now_ms: u64) -> bool {
     }
 }
 
-/// The reason why each queued run waits. Without an answer from the daemon, the list shows the prompts instead.
+/// Why each queued run waits. Without an answer from the daemon, the list shows the prompts instead.
 fn reasons(host: &Host, runs: &[RunOverview]) -> BTreeMap<RunId, String> {
     #[derive(Deserialize)]
     struct Queue {

@@ -49,7 +49,7 @@ fn ended() -> RunState {
 }
 
 #[test]
-fn a_table_says_of_each_run_what_there_is_to_say() {
+fn a_table_shows_the_known_facts_of_each_run() {
     let runs = [overview(running(Some("half way"))), overview(running(None)), overview(ended())];
     assert_eq!(
         table(&runs, &BTreeMap::new(), 1_000_000 + 125_000, Width::Unlimited),
@@ -71,7 +71,7 @@ fn on_a_terminal_no_line_is_wider_than_it_and_no_run_takes_two() {
 }
 
 #[test]
-fn what_is_over_is_no_news_and_a_loss_is_for_a_day() {
+fn an_ended_run_is_not_listed_and_a_lost_run_is_listed_for_a_day() {
     let now = 1_000_000 + INTERRUPTED_IS_NEWS_MS;
     let lost = overview(RunState::Lost { why: "killed".to_owned(), unreadable: false });
     assert!(is_news(&overview(running(None)), now));

@@ -1,4 +1,4 @@
-//! `caretaker resume`: continues a session, and first says what the agent will remember.
+//! `caretaker resume`: continues a session, after a check that the agent will remember it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -137,7 +137,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     launch.launch_and_retry(admitted, &prompt, &take_signals()?, retries, again)
 }
 
-/// The most warnings that are shown.
+/// Shows at most this many warnings.
 const MOST_WARNINGS: usize = 5;
 
 struct Resume<'a> {
@@ -158,7 +158,7 @@ impl<'a> Resume<'a> {
         if self.args.console.wait { WhenHeld::Wait } else { WhenHeld::Refuse }
     }
 
-    /// Decides if the session can be resumed, shows interrupted calls, and checks the run that resumes it.
+    /// Decides whether the session can be resumed, shows interrupted calls, and checks the run that resumes it.
     fn admit(
         &self,
         session: Uuid,
@@ -184,7 +184,7 @@ impl<'a> Resume<'a> {
             .or_fail(|| format!("cannot check the lease of session {session}"))?;
         let Some(holder) = holder else { return Ok(()) };
         let run = match self.host.find_run(&holder.run.to_string()) {
-            // The holder was refused and is gone: there is nothing to stop.
+            // The holder is gone because its shim refused it: there is nothing to stop.
             Err(error) if error.exit_code() == ExitCode::NotFound => return Ok(()),
             found => found?,
         };
@@ -194,7 +194,7 @@ impl<'a> Resume<'a> {
         wait_until_dead(&run, &socket)
     }
 
-    /// Shows the calls that were interrupted.
+    /// Shows the interrupted calls.
     fn announce(&self, pending: &[PendingTool]) {
         if !self.args.console.json {
             pending.iter().for_each(|call| say(&words::interrupted(call)));
@@ -247,7 +247,7 @@ impl<'a> Resume<'a> {
         Ok(ExitCode::Success)
     }
 
-    /// The refusal as an error; with `--json` it is printed too.
+    /// Converts the refusal into an error; with `--json`, also prints it.
     fn refused(&self, refusal: Refusal) -> Result<CommandError, CommandError> {
         if self.args.console.json {
             print_json(&RefusalReport::of(&refusal))?;
@@ -258,7 +258,7 @@ impl<'a> Resume<'a> {
     /// A new session in place of one that cannot be resumed. It gets a new id, and the old session stays where it is.
     fn afresh(&self, refusal: Refusal) -> Result<Conversation, CommandError> {
         if refusal.reason.exit_code() == ExitCode::Conflict {
-            // The session can be resumed, but not now.
+            // The session can be resumed later.
             return Err(self.refused(refusal)?);
         }
         let known = || known_workspace(self.host, refusal.session);
@@ -273,7 +273,7 @@ impl<'a> Resume<'a> {
         Ok(Conversation::Instead { of: refusal.session, workspace })
     }
 
-    /// A session that only has an id needs a prompt: there is nothing to continue.
+    /// A session that has only an id needs a prompt, because there is nothing to continue.
     fn must_have_prompt(&self, session: Uuid) -> Result<(), CommandError> {
         if self.args.prompt.is_some() || self.args.prompt_file.is_some() {
             return Ok(());
@@ -292,7 +292,7 @@ impl<'a> Resume<'a> {
         PromptSource::of(words, file, Audience::Person)?.read()
     }
 
-    /// Continues every session that was cut off. Reports those that cannot be continued, and goes on with the others.
+    /// Continues every session that was cut off. Reports those that cannot be continued, and continues the others.
     fn all_cut_off(&self) -> Result<ExitCode, CommandError> {
         let Self { host, config, args, program } = *self;
         if args.prompt.is_some() {
@@ -373,7 +373,7 @@ impl<'a> Resume<'a> {
     }
 }
 
-/// A name without a session, as `--json` prints it: a refusal without a session.
+/// The `--json` output if no session matches: a refusal without a session.
 fn not_found_report(error: &CommandError) -> Value {
     let kind = match error.exit_code() {
         ExitCode::NotFound => "unknown_session",
@@ -395,12 +395,12 @@ fn not_found_report(error: &CommandError) -> Value {
 struct Continued {
     run: RunId,
     session: Uuid,
-    /// The tool calls that were interrupted.
+    /// The interrupted tool calls.
     pending: Vec<PendingTool>,
 }
 
-/// Damage in the store of a session that can still be resumed, as far as the store's index shows it. `sessions verify`
-/// reads the whole store and may find more.
+/// The damage that the index of a resumable session's store shows. `sessions verify` reads the whole store and may find
+/// more.
 fn warnings(resumption: &Resumption) -> Vec<String> {
     let Some(store_db) = &resumption.store_db else { return Vec::new() };
     match verify_at_a_glance(store_db) {

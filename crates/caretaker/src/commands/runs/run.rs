@@ -1,4 +1,4 @@
-//! `caretaker run`: checks everything that can be checked, starts a run, and follows it.
+//! `caretaker run`: makes all checks, starts a run, and follows it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -121,7 +121,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     };
     let admitted = admit(None)?;
     warn_of_no_sandbox(&admitted.spec);
-    // The last check, because a pipe may be slow to end.
+    // Read the prompt last, because a pipe may be slow to end.
     let prompt = source.read()?;
     budget::set_asked(host, request, admitted.spec.group.as_deref())?;
     let signals = take_signals()?;

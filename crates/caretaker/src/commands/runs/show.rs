@@ -21,7 +21,7 @@ use crate::running::following::{open_journal, read_to_end};
 use crate::view::run::network_sum::{NetworkSum, NetworkSummary};
 use crate::view::run::show_view;
 
-/// The most bytes of stderr that are shown.
+/// Shows at most this many bytes of stderr.
 const STDERR_TAIL: u64 = 4 * 1024;
 
 /// Show one run: its prompt, its answer, its outcome and the reason, and its files.
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A run in full, in the shape that `--json` prints.
+/// Everything about a run, as `--json` prints it.
 #[derive(Debug, Serialize)]
 pub(crate) struct ShownRun {
     pub(crate) v: u32,
@@ -48,9 +48,9 @@ pub(crate) struct ShownRun {
     pub(crate) exit_code: Option<u8>,
     /// The agent's answer; `null` if there is none.
     pub(crate) answer: Option<String>,
-    /// The resource limits, and what enforces them. `None`: not known, as before the sandbox is up.
+    /// The resource limits, and what enforces them. `None` if unknown, for example before the sandbox exists.
     pub(crate) limits: Option<LimitsInForce>,
-    /// Tool → outcome → how often.
+    /// Tool → outcome → number of calls.
     pub(crate) tools: BTreeMap<String, BTreeMap<String, u64>>,
     /// Calls that started and never completed.
     pub(crate) open_tools: Vec<String>,
@@ -71,7 +71,7 @@ pub(crate) struct ShownRun {
     pub(crate) files: RunFiles,
 }
 
-/// The snapshot of the workspace, or the reason why there is none.
+/// The snapshot of the workspace, or why there is none.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum WorkspaceSaved {
@@ -102,7 +102,7 @@ fn look_at(host: &Host, run: &RunDirectory) -> Result<ShownRun, CommandError> {
         read_journal(run)?;
     let stderr_tail = match stderr_tail {
         Some(tail) => tail,
-        // The run goes on, or is lost: read the log so far.
+        // The run is live or lost: read the log so far.
         None => tail_of(&run.stderr_log_path()).unwrap_or_default(),
     };
     Ok(ShownRun {
@@ -132,12 +132,12 @@ fn look_at(host: &Host, run: &RunDirectory) -> Result<ShownRun, CommandError> {
     })
 }
 
-/// The whole journal, summed up.
+/// A summary of the whole journal.
 #[derive(Default)]
 struct WholeJournal {
-    /// The agent's lines, summed up.
+    /// A summary of the agent's lines.
     summary: StreamSummary,
-    /// The last event has the end of stderr.
+    /// The end of stderr, from the last event.
     stderr_tail: Option<String>,
     limits: Option<LimitsInForce>,
     network: NetworkSum,
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_stderr_the_end_is_shown() {
+    fn a_long_stderr_shows_its_end() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("stderr.log");
         std::fs::write(&path, format!("{}the end", "x".repeat(10_000))).unwrap();

@@ -53,7 +53,7 @@ struct SuspendReport<'a> {
 pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, CommandError> {
     let host = &helper.host;
     let runs = if args.all { all_under_way(host)? } else { host.find_runs(&args.runs)? };
-    // A run that was refused has no directory: it never was a run.
+    // A run without a directory was refused, so it does not count as a run.
     let is_none = |run: &RunDirectory| args.all && !run.path().exists();
     let mut code = ExitCode::Success;
     for (run, ended) in end_all(host, &runs, &ControlRequest::Suspend) {

@@ -75,7 +75,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
 
 fn say_how_it_stands(run: &RunDirectory) -> Result<(), CommandError> {
     let state = overview(run)?.state;
-    // The user may have asked for events after the last one: then no event says that the run ended.
+    // If the user asked for events after the last one, no printed event says that the run ended.
     if let Some(why) = words::why(&state) {
         note(&format!("the run has ended: {}: {why}", words::state(&state)));
     }

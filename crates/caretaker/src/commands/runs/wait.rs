@@ -1,4 +1,4 @@
-//! `caretaker wait`: returns when runs have ended, with their outcome as exit code.
+//! `caretaker wait`: returns when runs have ended, with their outcome as the exit code.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ fn outcome_of(
     mut follower: Follower,
     deadline: Option<Instant>,
 ) -> Result<Option<RunOutcome>, CommandError> {
-    // Look first: the run may have ended already. Then look again only when the follower wakes.
+    // Check first, because the run may have already ended. Then check again only when the follower wakes.
     if let Some(outcome) = overview(run)?.state.outcome() {
         return Ok(Some(outcome));
     }

@@ -56,8 +56,8 @@ pub(crate) struct BundleArgs {
 
 /// Import a session from a bundle of this or another machine.
 ///
-/// Checks the whole file first. If the session exists here, the bundle adds what is missing. A session that has gone
-/// another way is never overwritten.
+/// Checks the whole file first. If the session exists here, the bundle adds what is missing. A session that has
+/// diverged is never overwritten.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -84,7 +84,7 @@ struct BundleReport<'a> {
     session: &'a str,
     file: &'a Path,
     root: &'a str,
-    /// Blobs that name the home directory or the workspace, by where they do.
+    /// Counts the blobs that name the home directory or the workspace, by the part that names it.
     naming_paths: NamingTally,
     left_out: LeftOutTally,
     #[serde(flatten)]
@@ -153,7 +153,7 @@ pub(crate) fn run_bundle(
     Ok(ExitCode::Success)
 }
 
-/// The path of the bundle, if a file can be there.
+/// The path of the bundle, if a file can be created there.
 fn output_file(host: &Host, args: &BundleArgs) -> Result<PathBuf, CommandError> {
     if args.output == Path::new("-") {
         let what = "cannot write a bundle to stdout";
@@ -276,7 +276,7 @@ pub(crate) fn run_import(
         workspace: workspace.as_utf8().unwrap_or_default().to_owned(),
         now_ms: i64::try_from(now_ms()).unwrap_or(i64::MAX),
     };
-    // An unknown session cannot be in use. And `import` never replaces a session that appears meanwhile.
+    // An unknown session cannot be in use, and `import` never replaces a session that appears in the meantime.
     let is_known = target.directory().exists() || host.state.session_dir(&session).exists();
     let _lease = if is_known { Some(take_lease(host, session)?) } else { None };
     let catalogue = Where::default().open(host)?;

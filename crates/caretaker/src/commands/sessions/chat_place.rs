@@ -1,4 +1,4 @@
-//! The files of a session that can be copied, and the lease that allows changing them.
+//! The files of a session that can be copied, and the lease that is needed to change them.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use run_protocol::ExitCode;
 use run_shim::{read_session_record, renew_session_record};
 use uuid::Uuid;
 
-/// The place of a session of the command line or of ACP.
+/// The place of a command line or ACP session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ChatPlace {
     pub(super) kind: StoreKind,
@@ -76,7 +76,7 @@ impl ChatPlace {
         record.checkpoint?.root?.parse().ok()
     }
 
-    /// Records what the changed store holds. The caller holds the lease.
+    /// Records the contents of the changed store. The caller holds the lease.
     pub(super) fn renew_record(&self, host: &Host) {
         let Ok(session) = self.id.parse() else { return };
         if let Err(error) = renew_session_record(&host.state, &session, &self.database()) {
@@ -86,16 +86,16 @@ impl ChatPlace {
         }
     }
 
-    /// Where the original goes when a copy takes its place.
+    /// Where to put the original when a copy replaces it.
     pub(super) fn backup(&self, host: &Host) -> PathBuf {
         host.places.state.join("backups").join(format!("{}-{}", self.id, now_ms()))
     }
 
-    /// Takes the lease of the session, so that no run begins meanwhile.
+    /// Takes the lease of the session, so that no run of it can begin.
     pub(super) fn lease(&self, host: &Host) -> Result<Option<KernelLock>, CommandError> {
         match self.id.parse() {
             Ok(session) => take_lease(host, session).map(Some),
-            // No run can hold a session without a UUID.
+            // No run can hold a session whose id is not a UUID.
             Err(_) => Ok(None),
         }
     }

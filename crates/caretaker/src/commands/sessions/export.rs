@@ -124,7 +124,7 @@ impl Export {
         }
     }
 
-    /// Many conversations need a directory, unless they are lines.
+    /// Many conversations need a directory, except as JSON lines on stdout.
     fn target_for_many(&self) -> Result<Target, CommandError> {
         match &self.target {
             Target::Stdout if self.format == Format::Jsonl => Ok(Target::Stdout),
@@ -263,7 +263,7 @@ fn print(conversation: Conversation, format: Format) -> Result<(), CommandError>
     .map_err(CommandError::writing)
 }
 
-/// Reports what was not exported. Counts existing files, but does not name them: nothing is wrong with them.
+/// Reports the conversations that were not exported. Only counts existing files, because they are not errors.
 fn report(failures: Vec<(&Head, ExportError)>) -> ExitCode {
     let is_there = |error: &ExportError| matches!(error, ExportError::File(WriteFileError::Exists));
     let (kept, failed): (Vec<_>, Vec<_>) =

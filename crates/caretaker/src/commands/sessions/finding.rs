@@ -17,7 +17,7 @@ use ground::{lock, make_private_dir};
 use super::search::Args;
 use crate::running::progress::Progress;
 
-/// A pattern that occurs everywhere would fill the memory.
+/// A limit, because a pattern that occurs everywhere would fill the memory.
 pub(super) const MOST_HITS: usize = 100_000;
 
 /// One search.
@@ -39,7 +39,7 @@ pub(super) struct FoundHit {
 
 pub(super) struct Hits {
     pub(super) hits: Vec<FoundHit>,
-    /// The search stopped early.
+    /// True if the search stopped early.
     pub(super) is_cut: bool,
 }
 

@@ -85,7 +85,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         workspace: workspace.as_utf8().unwrap_or_default().to_owned(),
         now_ms: i64::try_from(now_ms()).unwrap_or(i64::MAX),
     };
-    // Before the copy exists, so that it can never do more than the original.
+    // Keep the terms before the copy exists, so that the copy can never do more than the original.
     if let Ok(from) = head.id.parse() {
         earlier_run::keep_for_copy(&host.state, from, copy)?;
     }
@@ -115,7 +115,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     Ok(ExitCode::Success)
 }
 
-/// Copies a conversation of another store, in words.
+/// Copies a conversation from another kind of store, as plain text.
 fn tell_again(
     args: &Args,
     catalogue: &Catalogue,
@@ -136,7 +136,7 @@ fn fork_point(args: &Args) -> ForkPoint {
     match &args.at {
         None => ForkPoint::Latest,
         Some(text) => match text.parse() {
-            // Ids of messages are longer.
+            // Message ids are longer.
             Ok(turn) if text.len() < 7 => ForkPoint::BeforeTurn(turn),
             _ => ForkPoint::At(text.clone()),
         },

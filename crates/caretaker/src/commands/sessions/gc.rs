@@ -1,4 +1,4 @@
-//! `caretaker sessions gc`: drops unused data from stores of sessions.
+//! `caretaker sessions gc`: drops unused data from session stores.
 
 use std::fs;
 use std::io::Write;
@@ -159,7 +159,7 @@ fn n_bytes_in(directory: &Path) -> u64 {
     entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-/// Blobs that must stay besides the store's checkpoint: the one in Caretaker's record.
+/// Blobs that must stay in addition to the store's checkpoint: the checkpoint in Caretaker's record.
 fn kept(host: &Host, place: &ChatPlace) -> Vec<BlobId> {
     place.recorded_root(host).into_iter().collect()
 }
@@ -195,7 +195,7 @@ fn examine(host: &Host, places: &[ChatPlace]) -> Vec<Option<Droppable>> {
     told.collect()
 }
 
-/// Sessions with nothing but their description.
+/// Sessions that have only a description.
 fn empty_sessions(heads: &[Head]) -> Vec<PathBuf> {
     let now = SystemTime::now();
     heads
@@ -221,7 +221,7 @@ fn drop_all(host: &Host, args: &Args, wanted: &[ChatPlace], gc: &mut Report) -> 
         let backup = place.backup(host);
         let original = if args.no_backup { Original::Dropped } else { Original::KeptIn(&backup) };
         let dropped = place.lease(host).and_then(|_lease| {
-            // Read again under the lease: a run may have left another checkpoint since.
+            // Read again under the lease: a run may have left another checkpoint in the meantime.
             let kept = kept(host, place);
             collect(&place.directory, &place.root, &kept, original).map_err(|error| {
                 let code = match &error {
@@ -263,7 +263,7 @@ fn drop_all(host: &Host, args: &Args, wanted: &[ChatPlace], gc: &mut Report) -> 
     code
 }
 
-/// Removes a session without messages, unless a run holds it or it has messages by now. Returns true if it is gone.
+/// Removes a session without messages, unless a run holds it or it has got messages since. Returns true if it is gone.
 fn drop_empty(host: &Host, directory: &Path) -> Result<bool, CommandError> {
     // The lease depends only on the session's id.
     let place = ChatPlace::of_directory(StoreKind::Cli, directory);
@@ -275,7 +275,7 @@ fn drop_empty(host: &Host, directory: &Path) -> Result<bool, CommandError> {
     if !is_abandoned_session(directory, SystemTime::now()) {
         return Ok(false);
     }
-    // Not recursively: files that appear meanwhile stay.
+    // Do not delete recursively, so that files that appear in the meantime stay.
     let removed =
         fs::remove_file(directory.join("meta.json")).and_then(|()| fs::remove_dir(directory));
     removed.map(|()| true).or_fail(|| format!("cannot remove `{}`", directory.display()))

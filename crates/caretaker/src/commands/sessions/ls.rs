@@ -99,7 +99,7 @@ fn sessions_table(heads: &[Head], now_ms: u64, width: Width) -> String {
         Width::Columns(columns) => columns,
     };
     let shown = if room < FULL_IDS { short_ids(heads) } else { HashMap::new() };
-    // Each with the least terminal width at which it is shown.
+    // Each column has the minimum terminal width at which it appears.
     let columns: [(&str, usize, Cell<'_>); 8] = [
         ("SESSION", 0, Box::new(|head| shown.get(&head.id).unwrap_or(&head.id).clone())),
         ("STORE", 50, Box::new(stores)),
@@ -131,7 +131,7 @@ fn sessions_table(heads: &[Head], now_ms: u64, width: Width) -> String {
     table(&header, rows, width)
 }
 
-/// The shortest unique beginnings of the ids. Commands accept them.
+/// The shortest unique prefixes of the ids. Commands accept them.
 fn short_ids(heads: &[Head]) -> HashMap<String, String> {
     const SHORTEST: usize = 8;
     let mut ids: Vec<&str> = heads.iter().map(|head| head.id.as_str()).collect();
@@ -160,7 +160,7 @@ pub(crate) fn stores(head: &Head) -> String {
     kinds.join("+")
 }
 
-/// The activity of the conversation, or where the user put it.
+/// The conversation's activity, or its shelf: draft, empty or archived.
 pub(crate) fn state(head: &Head) -> &'static str {
     match (head.activity, head.shelf) {
         (Activity::Live, _) => "live",
@@ -177,7 +177,7 @@ pub(crate) fn state(head: &Head) -> &'static str {
     }
 }
 
-/// The time since the last change; `~` if it is only the file's.
+/// The time since the last change; `~` if only the file's time is known.
 fn changed(head: &Head, now_ms: u64) -> String {
     let Some(at) = changed_ms(head) else { return String::new() };
     let ago = units::age(now_ms.saturating_sub(u64::try_from(at).unwrap_or(0)));
@@ -187,7 +187,7 @@ fn changed(head: &Head, now_ms: u64) -> String {
     }
 }
 
-/// The path, with the machine in front if it is not this one.
+/// The path, after the machine's name if it is on another machine.
 pub(crate) fn workspace(workspace: &Workspace) -> String {
     match &workspace.place {
         WorkspacePlace::Here => workspace.path.clone(),

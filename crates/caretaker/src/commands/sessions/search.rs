@@ -70,7 +70,7 @@ pub(crate) struct Args {
 
 /// The matches in one conversation.
 struct Found {
-    /// `None` if the text belongs to no known conversation.
+    /// `None` if the text does not belong to a known conversation.
     head: Option<Head>,
     hits: Vec<(StoreKind, Hit)>,
 }
@@ -125,8 +125,8 @@ fn matcher(args: &Args) -> Result<Matcher, CommandError> {
     })
 }
 
-/// Groups the matches by conversation, the latest change first. If several stores have a message, its matches count
-/// once.
+/// Groups the matches by conversation, the latest change first. Matches count once, even if several stores have the
+/// message.
 fn by_conversation(hits: Vec<FoundHit>) -> Vec<Found> {
     let mut found: HashMap<Option<String>, Vec<FoundHit>> = HashMap::new();
     for hit in hits {
@@ -143,11 +143,11 @@ fn order(found: &FoundHit) -> impl Ord + '_ {
     (*store, path, &hit.key, hit.position, &hit.message_id, &hit.field)
 }
 
-/// The matches of one conversation, each once, those of the richest store first.
+/// The matches in one conversation, without duplicates, those of the richest store first.
 fn once_each(mut hits: Vec<FoundHit>) -> Found {
     let head = hits.iter_mut().find_map(|hit| hit.head.take()).map(Arc::unwrap_or_clone);
     hits.sort_by(|one, other| order(one).cmp(&order(other)));
-    // Where the same words with the same surroundings occurred first.
+    // Where the same words first occurred in the same context.
     let mut first_in: HashMap<String, (StoreKind, Arc<Path>, String)> = HashMap::new();
     let mut in_messages: HashSet<(String, String)> = HashSet::new();
     hits.retain(|FoundHit { store, path, hit, .. }| {

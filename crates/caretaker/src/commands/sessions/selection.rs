@@ -120,7 +120,7 @@ impl Narrowing {
             && self.until.is_none_or(|until| began_ms(head).is_some_and(|at| at < until.0))
     }
 
-    /// Keeps the conversations that meet the conditions. To find out, it may read and complete their heads.
+    /// Keeps the conversations that meet the conditions. For this, it may read conversations to complete their heads.
     pub(crate) fn retain(&self, catalogue: &Catalogue, heads: &mut Vec<Head>) {
         heads.retain(|head| self.allows(head));
         if let Some(model) = &self.model {
@@ -132,7 +132,7 @@ impl Narrowing {
             };
             let is_meant = |head: &Head| head.models.iter().any(is_named);
             catalogue.complete(heads);
-            // Some stores have the models only in their messages. Read those only if the head does not tell.
+            // Some stores name the models only in messages. Read those only if the head does not name them.
             let (mut meant, mut unsure): (Vec<Head>, Vec<Head>) =
                 heads.drain(..).partition(is_meant);
             catalogue.add_models(&mut unsure);
@@ -159,7 +159,7 @@ impl Filter {
         self.workspace.as_ref().is_none_or(is_there) && self.narrowing.allows(head)
     }
 
-    /// Keeps the conversations that meet the conditions. To find out, it may read and complete their heads.
+    /// Keeps the conversations that meet the conditions. For this, it may read conversations to complete their heads.
     pub(crate) fn retain(&self, host: &Host, catalogue: &Catalogue, heads: &mut Vec<Head>) {
         let workspace = self.workspace.as_ref().map(|workspace| canonical(host, workspace));
         heads.retain(|head| workspace.as_ref().is_none_or(|workspace| is_about(head, workspace)));
@@ -178,7 +178,7 @@ impl Selection {
         self.filter.is_given() || self.all
     }
 
-    /// The selected conversations, newest first. Prints on stderr what could not be listed.
+    /// The selected conversations, newest first. Prints on stderr which stores could not be listed.
     pub(crate) fn select(&self, host: &Host, catalogue: &Catalogue) -> Vec<Head> {
         let mut heads = list(catalogue);
         heads.retain(|head| self.all || is_listed(head));
@@ -237,7 +237,7 @@ fn find_among(
     match heads.len() {
         1 => Ok(heads.swap_remove(0)),
         0 => {
-            // A store that cannot be read may have it.
+            // An unreadable store may have the conversation.
             report(&damage);
             Err(CommandError::new(ExitCode::NotFound, format!("no conversation `{text}`"))
                 .hint("see all conversations: caretaker sessions ls --all"))
@@ -252,12 +252,12 @@ fn find_among(
     }
 }
 
-/// True if an id begins with the text, raw or as lists show it: some sub-agents have a line end in their id.
+/// True if an id begins with the text, raw or as lists show it: some sub-agent ids contain a line end.
 fn begins_with(id: &str, text: &str) -> bool {
     !text.is_empty() && (id.starts_with(text) || on_one_line(id).starts_with(text))
 }
 
-/// The sub-agents that `PARENT#NAME` means. Their parents keep them, and no list has them.
+/// The sub-agents that `PARENT#NAME` means. Only their parents have them; lists do not show them.
 fn kept_by_parents(catalogue: &Catalogue, heads: &[Head], text: &str) -> Vec<Head> {
     let Some((parent, name)) = text.split_once('#') else { return Vec::new() };
     let parents: Vec<&Head> = heads.iter().filter(|head| begins_with(&head.id, parent)).collect();
@@ -279,7 +279,7 @@ fn kept_by_parents(catalogue: &Catalogue, heads: &[Head], text: &str) -> Vec<Hea
 }
 
 /// True if `ID@BUCKET` means this conversation. If several chats share an id, this also names the one that lists show
-/// with the bare id. For conversations of the SDK, the directory of the store follows the id.
+/// with the bare id. For SDK conversations, the store's directory follows the id.
 fn is_in_bucket(head: &Head, text: &str) -> bool {
     text.split_once('@').is_some_and(|(id, bucket)| {
         let is_there = |origin: &Origin| match sdk_directory(origin) {

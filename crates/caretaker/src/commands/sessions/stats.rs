@@ -39,7 +39,7 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report<'a> {
     v: u32,
-    /// Conversations that could not be read, and do not count.
+    /// Unreadable conversations, which do not count.
     unread: u64,
     #[serde(flatten)]
     stats: &'a ConversationStats,
@@ -52,7 +52,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let zone = TimeZone::system();
     let progress = Progress::of(heads.len(), "reading");
     let stats = Mutex::new(ConversationStats::default());
-    // Counted at once, so only one conversation per thread is in memory.
+    // Count each conversation right after reading it, so that only one per thread is in memory.
     let read_each = parallel::map(&heads, |head| {
         let read = catalogue.read(head, Extent::default());
         progress.step();

@@ -75,7 +75,7 @@ fn write(
         ];
         line(out, &pieces, width)?;
         for (what, n_hidden) in &account.n_hidden {
-            // Only the keys of deleted conversations are left.
+            // Deleted conversations leave only their keys.
             let how = if what == "deleted" { "" } else { " (see --all)" };
             line(out, &[(DIM, format!("    and {} {what}{how}", grouped(*n_hidden)))], width)?;
         }

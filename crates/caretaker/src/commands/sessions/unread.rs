@@ -8,7 +8,7 @@ use admission::words::units::grouped;
 use cursor_stores::model::Head;
 use run_protocol::ExitCode;
 
-/// More names than this are no help.
+/// More names than this do not help.
 const MOST_NAMED: usize = 20;
 
 /// Prints the ids and the reasons on stderr. `what` follows the id: `was not exported`.

@@ -1,4 +1,4 @@
-//! `caretaker doctor`: checks if runs can work on this host, and says what to change.
+//! `caretaker doctor`: checks whether runs can work on this host, and says what to change.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

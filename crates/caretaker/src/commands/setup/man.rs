@@ -38,7 +38,7 @@ fn write_all(directory: &Path) -> io::Result<()> {
     fs::write(directory.join("caretaker.1"), main_page()?)
 }
 
-/// The page of `caretaker` itself. It has the facts that all commands share.
+/// The page of `caretaker` itself, with the facts that all commands share.
 fn main_page() -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     Man::new(Cli::command()).render(&mut page)?;

@@ -1,4 +1,4 @@
-//! Changed files, for a person.
+//! Prints changed files.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use workspace_history::{Change, ChangeKind, TreePath};
 
 use crate::view::styled_line::{BAD, GOOD, ODD};
 
-/// The most paths that are shown; the rest is counted.
+/// Shows at most this many paths, and counts the rest.
 const MOST_PATHS: usize = 200;
 
 /// A changed path, as `--json` prints it.
@@ -26,7 +26,7 @@ impl From<&Change<'_>> for ChangedPath {
     }
 }
 
-/// A path and why it stayed, as `--json` prints it.
+/// A path that stayed and the reason, as `--json` prints it.
 #[derive(Debug, Serialize)]
 pub(crate) struct PathAndReason<'a> {
     path: BytesPath,

@@ -1,4 +1,4 @@
-//! Commits and the conversations that led to them, for a person.
+//! Prints commits and the conversations that led to them.
 
 use std::io::{self, Write};
 
@@ -12,11 +12,11 @@ use crate::commits::git::Commit;
 use crate::view::styled_line::{BOLD, DIM, GOOD, ODD, PLAIN, write_line};
 use crate::view::width::Width;
 
-/// The most commits that are named; the rest is counted.
+/// Names at most this many commits, and counts the rest.
 const MOST_COMMITS: usize = 10;
-/// The most commits that are named per conversation.
+/// Names at most this many commits per conversation.
 const MOST_MATCHES: usize = 3;
-/// From this score on, the files match.
+/// A score of at least this means that the files match.
 const GOOD_SCORE: u32 = 60;
 
 pub(crate) fn print(
@@ -56,7 +56,7 @@ fn print_commit(out: &mut dyn Write, commit: &Commit, width: Width) -> io::Resul
     write_line(out, &pieces, width)
 }
 
-/// The score, the conversation and its title; below them the reasons, uncut.
+/// Prints the score, the conversation and its title, and below them the full reasons.
 fn print_ranked(
     out: &mut dyn Write,
     commits: &[Commit],

@@ -1,4 +1,4 @@
-//! A patch for a person: coloured, and harmless.
+//! Prints a patch with colours, and without control characters.
 
 use std::io::{self, Write};
 
@@ -41,7 +41,7 @@ pub(crate) fn print_patch(out: &mut dyn Write, patch: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints hunks without file headers, each line after `margin`, and counts the lines that are left out.
+/// Prints hunks without file headers, each line after `margin`, and counts the omitted lines.
 pub(crate) fn print_hunks(
     out: &mut dyn Write,
     hunks: &str,
@@ -69,7 +69,7 @@ pub(crate) fn print_plain(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
     write!(out, "{}", on_lines(&String::from_utf8_lossy(text)))
 }
 
-/// `@@ -1,3 +1,4 @@`: the number of lines of each side.
+/// `@@ -1,3 +1,4 @@`: the number of lines on each side.
 fn hunk_lengths(header: &str) -> Option<(u64, u64)> {
     let mut words = header.split(' ').skip(1);
     let length = |word: &str| match word.split_once(',') {
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hunks_stand_behind_their_margin_and_what_is_left_out_is_counted() {
+    fn hunks_follow_the_margin_and_omitted_lines_are_counted() {
         let mut out = Vec::new();
         print_hunks(&mut out, "@@ -1,1 +1,2 @@\n-a\n+\x1b[2Jb\n+c\n", "  ", 3).unwrap();
         let shown = String::from_utf8(out).unwrap();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_is_coloured_by_what_its_lines_are_and_obeys_nothing() {
+    fn a_patch_is_coloured_by_line_and_cannot_control_the_terminal() {
         let patch = b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@ f\n a\n--- old\n+\x1b[2J\xff\n\\ No newline\n";
         let mut out = Vec::new();
         print_patch(&mut out, patch).unwrap();

@@ -1,4 +1,4 @@
-//! Changed files and commits for people.
+//! Views of changed files and commits.
 
 pub(crate) mod audit_view;
 pub(crate) mod change_view;

@@ -44,7 +44,7 @@ fn printed(folding: Folding) -> String {
 }
 
 #[test]
-fn a_conversation_reads_as_it_was_held_with_what_is_long_folded() {
+fn a_conversation_reads_in_order_with_long_parts_folded() {
     let text = printed(Folding::Folded);
     let (head, said) = text.split_once("\n\n").unwrap();
     assert!(head.starts_with("Fix ␛[2Jthe tests\nsession    5f1c3a52\n"), "{head}");
@@ -76,7 +76,7 @@ all good in x
 }
 
 #[test]
-fn everything_is_shown_on_request_and_nothing_obeys_the_terminal() {
+fn everything_is_shown_on_request_and_nothing_controls_the_terminal() {
     let text = printed(Folding::Open);
     for part in ["<user_info>", "second", "five␛[31m", "\"command\""] {
         assert!(text.contains(part), "{part} in {text}");

@@ -1,4 +1,4 @@
-//! Markdown, rendered plainly: a terminal shows a few styles, and the rest as source.
+//! Renders Markdown for a terminal: a few styles, and everything else as source.
 
 use std::io::{self, Write};
 

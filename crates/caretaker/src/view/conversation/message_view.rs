@@ -12,10 +12,10 @@ use crate::view::changes::diff_view::print_hunks;
 use crate::view::fact_rows::moment;
 use crate::view::styled_line::{BAD, BOLD, DIM, ODD};
 
-/// The most lines of a folded diff.
+/// A folded diff shows at most this many lines.
 const FOLDED_DIFF_LINES: usize = 12;
 
-/// How much of long texts is shown.
+/// How much of long texts to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Folding {
     /// The beginning of outputs and thoughts; context in one line.
@@ -45,7 +45,7 @@ impl MessageView {
         Self { folding, last_speaker: None }
     }
 
-    /// Something else was printed in between, so the next speaker is named again.
+    /// Tells the view that other output came in between, so that it names the next speaker again.
     pub(crate) fn interrupt(&mut self) {
         self.last_speaker = None;
     }

@@ -1,4 +1,4 @@
-//! A conversation for people.
+//! Prints a conversation.
 
 mod markdown_lines;
 mod message_view;
@@ -20,10 +20,10 @@ use crate::view::styled_line::{BOLD, DIM, ODD};
 use admission::words::safe_text::on_one_line;
 use admission::words::units;
 
-/// More files or lines of a plan would push the conversation off the screen.
+/// More files or plan lines would push the conversation off the screen.
 const MOST_FILES: usize = 5;
 const MOST_PLAN_LINES: usize = 8;
-/// The most problems that are shown; `--json` has all of them.
+/// Shows at most this many problems; `--json` has all of them.
 const MOST_PROBLEMS: usize = 10;
 
 /// Prints the facts about a conversation, then its messages.
@@ -63,8 +63,8 @@ fn files_in_words(files: &[String], folding: Folding) -> String {
     names
 }
 
-/// The messages, with the outcome of each turn after them. If only the last messages were read, earlier turns appear
-/// only if they failed.
+/// The messages, with the outcome of each turn after them. If the caller read only the last messages, earlier turns
+/// appear only if they failed.
 fn print_messages(
     out: &mut dyn Write,
     conversation: &Conversation,
@@ -182,7 +182,7 @@ fn print_todos(out: &mut dyn Write, conversation: &Conversation) -> io::Result<(
     Ok(())
 }
 
-/// The known numbers.
+/// The known token counts.
 pub(crate) fn tokens_in_words(tokens: &TokenUsage) -> String {
     let known = [
         (tokens.input, "in"),

@@ -1,4 +1,4 @@
-//! The counts of conversations, for a person.
+//! Prints the counts of conversations.
 
 use std::io::{self, Write};
 
@@ -16,15 +16,15 @@ use crate::view::chart::{bar, sparkline};
 use crate::view::styled_line::{BOLD, DIM, PLAIN, write_line};
 use crate::view::width::{Width, columns, fitted};
 
-/// The width of the names of the first facts.
+/// The width of the name column of the first facts.
 const NAMES: usize = 15;
-/// The longest name that a row of a chart may have, and the longest bar.
+/// The longest name and the longest bar in a chart row.
 const ROW_NAME: usize = 44;
 const LONGEST_BAR: usize = 30;
 const SHORTEST_BAR: usize = 6;
-/// The most rows of one chart.
+/// A chart shows at most this many rows.
 const MOST_ROWS: usize = 15;
-/// Days in a line, and days that get a row of their own.
+/// How many days the sparkline covers, and how many get their own row.
 const DAYS_IN_LINE: usize = 60;
 const DAYS_IN_ROWS: usize = 14;
 
@@ -171,7 +171,7 @@ struct Page<'a> {
 impl Page<'_> {
     fn fact(&mut self, name: &str, text: &str) -> io::Result<()> {
         let name = format!("{name:<NAMES$}");
-        // Not cut: a long fact continues on the next line of the terminal.
+        // Do not cut it: a long fact continues on the terminal's next line.
         write_line(self.out, &[(DIM, &name), (PLAIN, text)], Width::Unlimited)
     }
 
@@ -180,7 +180,7 @@ impl Page<'_> {
         write_line(self.out, &[(BOLD, title)], self.width)
     }
 
-    /// The largest rows first, and the number of the others.
+    /// Prints the largest rows first, and counts the others.
     fn chart(&mut self, title: &str, mut rows: Vec<Row>) -> io::Result<()> {
         if rows.is_empty() {
             return Ok(());
@@ -197,13 +197,13 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// Names, bars and words, in columns. Without a terminal there are no bars.
+    /// Prints names, bars and words in columns. Without a terminal, it prints no bars.
     fn rows(&mut self, rows: &[Row]) -> io::Result<()> {
         let most = rows.iter().map(|row| row.value).max().unwrap_or(0);
         let names: Vec<String> = rows.iter().map(|row| shortened(&row.name, self.width)).collect();
         let name_columns = names.iter().map(|name| columns(name)).max().unwrap_or(0);
         let word_columns = rows.iter().map(|row| columns(&row.words)).max().unwrap_or(0);
-        // The room beside the words. If it is too small, there is no bar.
+        // The space next to the words. If it is too small, print no bar.
         let bar_columns = match self.width {
             Width::Unlimited => 0,
             Width::Columns(width) => width.saturating_sub(name_columns + word_columns + 5),
@@ -266,7 +266,7 @@ impl Page<'_> {
 
 const BAR: Style = anstyle::AnsiColor::Cyan.on_default();
 
-/// Cuts a name. A path is known by its end, so its beginning goes.
+/// Shortens a name. The end of a path says most, so this cuts its beginning.
 fn shortened(name: &str, width: Width) -> String {
     let name = on_one_line(name);
     let Width::Columns(width) = width else { return name.into_owned() };

@@ -91,7 +91,7 @@ fn on_a_terminal_there_are_bars_and_nothing_is_wider_than_it() {
 }
 
 #[test]
-fn what_nobody_knows_is_unknown_and_not_zero() {
+fn an_unknown_number_is_unknown_and_not_zero() {
     let mut conversation = rich();
     conversation.head.tokens = None;
     conversation.turns.clear();

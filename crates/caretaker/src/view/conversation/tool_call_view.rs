@@ -1,4 +1,4 @@
-//! A tool call of a conversation: one line, and its output.
+//! A tool call in a conversation: one line, and its output.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use super::message_view::Folding;
 use crate::view::styled_line::{BAD, BOLD, DIM, GOOD, ODD};
 
-/// The most lines of output in a folded call.
+/// A folded call shows at most this many lines of output.
 const FOLDED_LINES: usize = 3;
 
 pub(super) fn write_call(out: &mut dyn Write, call: &ToolCall, folding: Folding) -> io::Result<()> {
@@ -77,7 +77,7 @@ pub(super) fn write_result(
 fn write_block(out: &mut dyn Write, text: &str, most_lines: usize) -> io::Result<()> {
     let text = on_lines(text.trim_matches('\n'));
     let n_lines = text.lines().count();
-    // A line that counts the rest is worth it only for more than one line.
+    // Do not spend a line on "1 more line".
     let shown = if n_lines <= most_lines.saturating_add(1) { n_lines } else { most_lines };
     for line in text.lines().take(shown) {
         writeln!(out, "    {DIM}│ {line}{DIM:#}")?;
@@ -92,7 +92,7 @@ fn write_block(out: &mut dyn Write, text: &str, most_lines: usize) -> io::Result
     Ok(())
 }
 
-/// The text of a result, without the wrapping of the store.
+/// The text of a result, without the store's wrapper.
 fn as_text(value: &Json) -> String {
     match value {
         Json::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! A run for people: its events while it works, and its report afterwards.
+//! Views of a run: its events while it is live, and its report afterwards.
 
 pub(crate) mod network_sum;
 pub(crate) mod network_words;

@@ -1,4 +1,4 @@
-//! All attempts of a run to use the network, summed up.
+//! Sums up a run's attempts to use the network.
 
 use std::collections::BTreeMap;
 
@@ -37,10 +37,10 @@ pub(crate) struct Refused {
     pub(crate) allow_with: Option<String>,
 }
 
-/// Host, port, way, reason, and details of the reason.
+/// Host, port, protocol, reason, and details of the reason.
 type Attempt = (Option<String>, Option<u16>, NetVia, NetRefusal, Option<String>);
 
-/// Adds up events one after the other.
+/// Adds up events one by one.
 #[derive(Debug, Default)]
 pub(crate) struct NetworkSummary {
     mode: Option<NetworkMode>,

@@ -14,7 +14,7 @@ pub(crate) fn place(host: Option<&str>, port: Option<u16>) -> String {
     }
 }
 
-/// The reason, to follow "refused:".
+/// The reason, as it follows "refused:".
 pub(crate) fn refusal(reason: NetRefusal, detail: Option<&str>) -> String {
     let words = match reason {
         NetRefusal::NotListed => "not on the allow-list",
@@ -44,7 +44,7 @@ pub(crate) fn via(via: NetVia) -> &'static str {
     }
 }
 
-/// ` ×3`; nothing for a single time.
+/// ` ×3`; empty for one attempt.
 pub(crate) fn times(count: u64) -> String {
     if count > 1 { format!(" ×{}", units::grouped(count)) } else { String::new() }
 }
@@ -55,7 +55,7 @@ pub(crate) fn flag(host: Option<&str>, port: Option<u16>, reason: NetRefusal) ->
         return None;
     };
     let port = port.map_or(String::new(), |port| format!(":{port}"));
-    // The agent chose the name: propose it only if the flag accepts it.
+    // The agent chose the name, so suggest it only if the flag accepts it.
     let entry: AllowedHost = format!("{host}{port}").parse().ok()?;
     Some(format!("--allow-host {entry}"))
 }

@@ -1,4 +1,4 @@
-//! A run for a person: the agent's stream, with the run's own events between its lines.
+//! Prints a run: the agent's stream, with the run's own events between its lines.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -24,18 +24,18 @@ use crate::view::styled_line::{BAD, BOLD, DIM, ODD, PLAIN, write_line};
 use crate::view::width::Width;
 use crate::view::words;
 
-/// The last lines of stderr explain a failure.
+/// How many of stderr's last lines to show after a failure.
 const STDERR_LINES: usize = 5;
 
-/// Shows the entries of a journal one after the other.
+/// Shows journal entries one by one.
 #[derive(Debug)]
 pub(crate) struct RunView {
     stream: StreamView,
     lines: AgentStream,
     text: TextReducer,
-    /// Hosts that are on the screen already.
+    /// Hosts that are already on the screen.
     reached: BTreeSet<String>,
-    /// Refusals that are on the screen already.
+    /// Refusals that are already on the screen.
     refused: BTreeSet<String>,
 }
 
@@ -50,7 +50,7 @@ impl RunView {
         }
     }
 
-    /// The terminal has another width now.
+    /// Sets the terminal's new width.
     pub(crate) fn resize(&mut self, width: Width) {
         self.stream.resize(width);
     }
@@ -120,7 +120,7 @@ impl RunView {
             RunEvent::Queued { priority } => {
                 self.dim(out, &format!("· queued with priority {priority}"))
             }
-            // The next event says as much.
+            // The next event shows it.
             RunEvent::Attempt { .. } => Ok(()),
             RunEvent::Waiting { reason } => {
                 self.odd(out, &format!("… waiting: {}", on_one_line(reason)))
@@ -130,7 +130,7 @@ impl RunView {
                 self.dim(out, &format!("· resuming a conversation of {messages}"))?;
                 pending.iter().try_for_each(|call| self.odd(out, &words::interrupted(call)))
             }
-            // No news. `show` has both.
+            // Not worth a line. `show` has both.
             RunEvent::WorkspaceSaved { .. } | RunEvent::Spent(_) => Ok(()),
             RunEvent::WorkspaceNotSaved { reason } => {
                 let reason = on_one_line(reason);
@@ -142,7 +142,7 @@ impl RunView {
             RunEvent::Audit(audit) => audit_view::lines(audit)
                 .iter()
                 .try_for_each(|line| self.odd(out, &format!("! {line}"))),
-            // The agent's own lines say as much.
+            // The agent's own lines show it.
             RunEvent::Released | RunEvent::PromptSent { .. } => Ok(()),
             RunEvent::Slow { silent_ms, tool } => {
                 let during = match tool {
@@ -368,7 +368,7 @@ impl RunView {
         let after = format!(" after {}", units::duration(duration_ms));
         let why =
             words::worth_saying(why).map_or(String::new(), |why| format!(": {}", on_one_line(why)));
-        // The last line is never cut: it says how the run ended.
+        // Never cut the last line: it says how the run ended.
         write_line(out, &[(style, &outcome), (DIM, &after), (PLAIN, &why)], Width::Unlimited)
     }
 

@@ -145,7 +145,7 @@ fn a_failure_shows_the_end_of_stderr_before_the_verdict() {
 }
 
 #[test]
-fn lines_of_ours_are_cut_on_a_terminal_but_never_the_last_one() {
+fn our_own_lines_are_cut_on_a_terminal_except_the_last_one() {
     let why = "because ".repeat(20);
     let entries =
         [run(RunEvent::Waiting { reason: why.clone() }), ended(RunOutcome::Cancelled, &why, "")];
@@ -157,7 +157,7 @@ fn lines_of_ours_are_cut_on_a_terminal_but_never_the_last_one() {
 }
 
 #[test]
-fn a_later_epoch_damage_and_unknown_events_are_told() {
+fn a_later_epoch_damage_and_unknown_events_are_shown() {
     let run_id: RunId = "0191d0f6-1111-7000-8000-000000000000".parse().unwrap();
     let header = JournalHeader { journal: 1, run: run_id, epoch: 2, at: 0, boot: None };
     let entries = [

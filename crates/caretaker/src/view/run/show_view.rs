@@ -1,4 +1,4 @@
-//! One run in full, for a person.
+//! Prints everything about one run.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -19,12 +19,12 @@ use crate::view::run::network_sum::NetworkSum;
 use crate::view::styled_line::{BOLD, DIM};
 use crate::view::words;
 
-/// The most lines of stderr that are shown; its file has all of them.
+/// Shows at most this many lines of stderr; its file has all of them.
 const STDERR_LINES: usize = 10;
-/// The most lines of an answer that are shown; `--json` has all of it.
+/// Shows at most this many lines of an answer; `--json` has all of it.
 const ANSWER_LINES: usize = 20;
 const ANSWER_CHARS: usize = 4000;
-/// The most hosts that are shown; the log has all of them.
+/// Shows at most this many hosts; the log has all of them.
 const NETWORK_LINES: usize = 12;
 
 pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
@@ -84,7 +84,7 @@ fn print_answer(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     let end = answer.char_indices().nth(ANSWER_CHARS).map_or(answer.len(), |(end, _)| end);
     let names = std::iter::once("answer").chain(std::iter::repeat(""));
     for (name, line) in names.zip(answer[..end].lines().take(ANSWER_LINES)) {
-        // Tabs are kept: an answer often has code in it.
+        // Keep tabs, because answers often contain code.
         writeln!(out, "{DIM}{name:<NAMES$}{DIM:#}{}", on_lines(line))?;
     }
     if end < answer.len() || answer.lines().count() > ANSWER_LINES {
@@ -189,7 +189,7 @@ fn print_network(out: &mut dyn Write, network: &NetworkSum) -> io::Result<()> {
     if !reached.is_empty() {
         lines.push(format!("reached {}", reached.join(", ")));
     }
-    // The same host may be refused by name, by TLS and by proxy: a person wants to read it once.
+    // DNS, TLS and the proxy may each refuse the same host. Show it once.
     let mut refusals: BTreeMap<(String, String), u64> = BTreeMap::new();
     for refused in &network.denied {
         let place = network_words::place(refused.host.as_deref(), refused.port);

@@ -89,7 +89,7 @@ fn shown() -> ShownRun {
                 port: Some(443),
                 count: 12,
             }],
-            // By its name and by a proxy: one host.
+            // DNS and the proxy both refused the same host.
             denied: [(None, NetVia::Dns, 2), (Some(443), NetVia::Connect, 1)]
                 .into_iter()
                 .map(|(port, via, count)| Refused {
@@ -180,7 +180,7 @@ fn the_json_form_is_one_flat_object() {
 }
 
 #[test]
-fn a_moment_is_written_for_people_and_nonsense_does_not_panic() {
+fn a_moment_is_readable_and_nonsense_does_not_panic() {
     assert_eq!(moment(1_790_000_000_000_i64).len(), "2026-09-21 16:13:20".len());
     assert_eq!(moment(u64::MAX), "unknown time");
 }
@@ -201,7 +201,7 @@ fn a_short_answer_is_shown_whole_and_harmless() {
 }
 
 #[test]
-fn of_a_long_answer_the_beginning_is_shown_and_where_the_rest_is() {
+fn a_long_answer_shows_its_beginning_and_where_the_rest_is() {
     let lines: String = (1..=30).map(|number| format!("line {number}.\n")).collect();
     for answer in [lines, "line 20. ".repeat(2000)] {
         let text = printed(&ShownRun { answer: Some(answer), ..shown() });

@@ -1,4 +1,4 @@
-//! A stream for a person: text as text, tool calls with outcome and time, thinking dimmed.
+//! Prints an agent's stream: plain text, tool calls with outcome and time, dimmed thinking.
 
 use std::io::{self, Write};
 
@@ -11,15 +11,15 @@ use super::{summary_view, tool_line};
 use crate::view::styled_line::{BAD, BOLD, DIM, GOOD, ODD, PLAIN, Pieces, write_line};
 use crate::view::width::{Width, columns, fitted};
 
-/// The most lines of a prompt that are shown.
+/// Shows at most this many lines of a prompt.
 const PROMPT_LINES: usize = 20;
-/// In less room than this, a command tells nothing.
+/// In less space than this, a command is unreadable.
 const LEAST_SUBJECT: usize = 12;
 
-/// Shows events one after the other.
+/// Shows events one by one.
 #[derive(Debug)]
 pub(crate) struct StreamView {
-    /// The text that the cursor stands behind.
+    /// The kind of text on the unfinished line.
     open_line: OpenLine,
     width: Width,
 }
@@ -36,7 +36,7 @@ impl StreamView {
         Self { open_line: OpenLine::None, width }
     }
 
-    /// The terminal has another width now.
+    /// Sets the terminal's new width.
     pub(crate) fn resize(&mut self, width: Width) {
         self.width = width;
     }
@@ -145,7 +145,7 @@ impl StreamView {
         }
     }
 
-    /// Writes a line of its own.
+    /// Writes a separate line.
     pub(crate) fn line(&mut self, out: &mut dyn Write, pieces: Pieces<'_>) -> io::Result<()> {
         self.end(out)?;
         write_line(out, pieces, self.width)
@@ -173,7 +173,7 @@ impl StreamView {
         write!(out, "{}", on_lines(text))
     }
 
-    /// Users know what they asked; the beginning reminds them of it.
+    /// Shows only the beginning of the prompt: users know what they asked.
     fn show_prompt(&mut self, out: &mut dyn Write, text: &str) -> io::Result<()> {
         let text = on_lines(text);
         for line in text.lines().take(PROMPT_LINES) {
@@ -216,7 +216,7 @@ impl StreamView {
         let facts: String =
             facts.iter().filter(|fact| !fact.is_empty()).map(|fact| format!(" · {fact}")).collect();
         let head = format!("{mark} {}", on_one_line(name));
-        // The outcome and the time tell more than the end of a long command.
+        // The outcome and the time matter more than the end of a long command.
         let room = self.width.minus(columns(&head) + columns(&facts) + 1).at_least(LEAST_SUBJECT);
         let subject = tool_line::subject(name, call.args, call.description.as_deref());
         let subject = match fitted(&subject, room).as_str() {

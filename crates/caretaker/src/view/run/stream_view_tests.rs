@@ -89,7 +89,7 @@ fn nothing_an_agent_says_reaches_the_terminal_as_a_control_character() {
     });
     assert_eq!(n_events, 11);
     let text = String::from_utf8(out).unwrap();
-    // Our own colours are the only escape sequences left: they end in `m` and hold digits alone.
+    // Our own colours are the only remaining escape sequences: they contain only digits and end in `m`.
     let ours = |rest: &str| {
         rest.strip_prefix("\u{1b}[").is_some_and(|rest| {
             rest.trim_start_matches(|digit: char| digit.is_ascii_digit() || digit == ';')
@@ -123,7 +123,7 @@ fn on_a_narrow_terminal_a_call_is_cut_but_not_its_outcome() {
 }
 
 #[test]
-fn of_a_long_prompt_a_screenful_is_shown() {
+fn a_long_prompt_shows_a_screenful() {
     let prompt = "line\\n".repeat(23);
     let stream = format!("{{\"type\":\"user\",\"message\":\"{prompt}\"}}\n");
     let shown = shown(&stream);

@@ -1,4 +1,4 @@
-//! The summary of an agent's stream, for a person.
+//! Prints the summary of an agent's stream.
 
 use std::io::{self, Write};
 
@@ -55,7 +55,7 @@ pub(crate) fn usage(usage: &Usage) -> String {
     known.join(", ")
 }
 
-/// Everything in the stream that a reader should not take on trust.
+/// Everything in the stream that looks wrong and that the user should check.
 pub(crate) fn oddities(summary: &StreamSummary) -> Vec<String> {
     let mut oddities = Vec::new();
     if !summary.unknown_kinds.is_empty() {

@@ -48,7 +48,7 @@ pub(crate) fn subject(name: &str, args: Option<&RawValue>, description: Option<&
     }
 }
 
-/// The outcome, if it says more than that the call worked.
+/// Details of the outcome, if there is more to say than success.
 pub(crate) fn detail(name: &str, outcome: &Outcome<'_>) -> String {
     let detail = match (&outcome.kind, name) {
         (OutcomeKind::Success | OutcomeKind::Failure, "shell") => {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_described_by_what_matters_of_its_arguments() {
+    fn a_call_is_described_by_its_important_arguments() {
         for (name, args, expected) in [
             ("shell", r#"{"command":"sleep 6\nls"}"#, "sleep 6…"),
             ("read", r#"{"path":"/w/notes.txt"}"#, "/w/notes.txt"),

@@ -1,4 +1,4 @@
-//! The workspace at the end of a run, or the next best snapshot if that was not saved.
+//! The workspace at the end of a run, or the next best snapshot if the shim did not save it.
 
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ impl RunEnd {
         }
     }
 
-    /// The moment until which changes count as the run's.
+    /// Changes until this moment count as the run's.
     pub(crate) fn until(&self) -> String {
         match self {
             Self::Saved(_) => "the run ended".to_owned(),

@@ -92,7 +92,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let is_a_guess = task.assumed_end().is_some() && !changes.is_empty();
     let is_refused = (is_a_guess || !plan.conflicts.is_empty()) && !args.yes;
     let refs = match args.to {
-        // Caretaker does not know where branches stood in the middle of a run.
+        // Caretaker does not know the positions of branches in the middle of a run.
         Some(_) => RefUndo::nothing(),
         None => RefUndo::plan(&history, id, args.redo)?,
     };
@@ -102,7 +102,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         report.is_refused = is_refused;
     } else if is_refused || !has_work {
         report.is_refused = is_refused;
-        // `save` may have opened up the modes of directories: put them back.
+        // `save` may have made directories readable: restore their modes.
         restore(&history, &present, &present).map_err(not_put_back)?;
     } else {
         report.outcome =
@@ -122,7 +122,7 @@ struct Place<'a> {
 impl Place<'_> {
     /// Saves the present workspace.
     fn save(&self, task: &Task, is_only_a_look: bool) -> Result<Snapshot, CommandError> {
-        // Use the ignore rules of the goal: files that it leaves out must not look new.
+        // Use the ignore rules of the goal, so that files that it ignores do not look new.
         let earlier = task.cover();
         let repositories = task.repositories();
         let scope = Scope::With { earlier: &earlier, repositories: &repositories, is_only_a_look };
@@ -134,8 +134,8 @@ impl Place<'_> {
         Ok(saved.snapshot)
     }
 
-    /// Carries out the plan. It first records what the workspace is about to become, so that the next attempt can finish
-    /// if this process dies.
+    /// Carries out the plan. First records the state that the workspace is about to get, so that the next attempt can
+    /// finish if this process dies.
     fn carry_out(
         &self,
         task: &Task,
@@ -173,7 +173,7 @@ fn not_put_back(error: workspace_history::RestoreError) -> CommandError {
     CommandError::new(ExitCode::Failed, "cannot restore the workspace").because(error)
 }
 
-/// Keeps runs out of a workspace for as long as the result lives.
+/// Keeps runs out of a workspace until the result is dropped.
 pub(crate) fn hold(
     host: &Host,
     workspace: &Path,

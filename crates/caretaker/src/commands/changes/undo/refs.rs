@@ -1,4 +1,4 @@
-//! The branches part of `caretaker undo`: branches that the run moved or deleted, and that did not move since.
+//! The part of `caretaker undo` for branches: those that the run moved or deleted, and that have not moved since.
 
 use admission::words::safe_text::on_one_line;
 use admission::words::talk::note;
@@ -12,7 +12,7 @@ use workspace_history::{
 pub(super) struct RefUndo {
     plan: RefPlan,
     outcome: RefsRestored,
-    /// True if the branches go to where they were before the run.
+    /// True if the branches go back to their positions before the run.
     is_back: bool,
 }
 
@@ -44,7 +44,7 @@ impl RefUndo {
         Ok(Self { plan, outcome: RefsRestored::default(), is_back })
     }
 
-    /// Leaves branches alone.
+    /// Leaves all branches alone.
     pub(super) fn nothing() -> Self {
         let (plan, outcome) = (RefPlan::default(), RefsRestored::default());
         Self { plan, outcome, is_back: true }

@@ -1,4 +1,4 @@
-//! The report of an undo, for a person and for a program.
+//! The report of an undo, as text and as JSON.
 
 use admission::command_error::CommandError;
 use admission::host::short_id;
@@ -16,7 +16,7 @@ use super::{Args, Place, RunEnd};
 use crate::data_out::{print_json, print_view};
 use crate::view::changes::change_view::{self, ChangedPath, PathAndReason};
 
-/// The most paths in JSON.
+/// The JSON report has at most this many paths.
 const MOST_PATHS: usize = 10_000;
 /// The report shows at most this many conflicts and merged files, and counts the rest.
 const MOST_NOTES: usize = 200;
@@ -37,15 +37,15 @@ struct UndoReport<'a> {
     merged: Vec<BytesPath>,
     /// Files that stay in any case.
     conflicts: Vec<PathAndReason<'a>>,
-    /// Directories that stay, because they hold files that undo does not cover.
+    /// Directories that stay, because they contain files that undo does not cover.
     left: Vec<BytesPath>,
     failed: Vec<PathAndReason<'a>>,
     /// Branches and other refs that the run moved or deleted.
     refs: Vec<RefReport>,
-    /// The snapshot that stands for the end of the run, if the workspace was not saved then.
+    /// The snapshot that replaces the one from the end of the run, if that does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<&'static str>,
-    /// HEAD then and now, if the run moved it; commits are not undone.
+    /// HEAD in the restored state and now, if the run moved it; undo does not remove commits.
     #[serde(skip_serializing_if = "Option::is_none")]
     head_then: Option<&'a Head>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -128,7 +128,7 @@ impl Task {
         }
     }
 
-    /// The snapshot that stands for the end of the run, if the workspace was not saved then.
+    /// The snapshot that replaces the one from the end of the run, if that does not exist.
     pub(super) fn assumed_end(&self) -> Option<&RunEnd> {
         match self {
             Self::Undo(task) => task.assumed_end.as_ref(),
@@ -152,7 +152,7 @@ impl Task {
         }
     }
 
-    /// HEAD then, if the run moved it; commits are not undone.
+    /// HEAD in the state to restore, if the run moved it; undo does not remove commits.
     pub(super) fn head_then<'a>(&'a self, present: &'a Snapshot) -> Option<&'a Head> {
         let (from, to) = match self {
             Self::Undo(task) => (task.base(present), &task.goal),
@@ -178,10 +178,10 @@ impl Place<'_> {
         self.undo_to(goal_name, goal).map(|task| Task::Undo(Box::new(task)))
     }
 
-    /// An undo that died half way. It must be finished before any other undo.
+    /// An interrupted undo. It must finish before any other undo.
     fn interrupted(&self, args: &Args) -> Result<Option<FinishTask>, CommandError> {
         let Some(operation) = self.history.interrupted() else { return Ok(None) };
-        // Older versions did not record the goal. And only `apply` can finish an apply.
+        // Older versions did not record the goal, and only `apply` can finish an apply.
         if operation.restored != operation.replaced.restored()
             || !matches!(operation.kind, OperationKind::Undo | OperationKind::Redo)
         {
@@ -200,7 +200,7 @@ impl Place<'_> {
         Err(CommandError::new(ExitCode::Conflict, what).hint(hint))
     }
 
-    /// A snapshot that has contents.
+    /// A snapshot whose contents still exist.
     fn kept(&self, name: &SnapshotName) -> Result<Option<Snapshot>, CommandError> {
         let found = self.history.snapshot(name)?;
         Ok(found.filter(|snapshot| snapshot.commit.is_some()))
@@ -232,7 +232,7 @@ impl Place<'_> {
         Ok(UndoTask { goal_name, goal, base, end, assumed_end, redone })
     }
 
-    /// The run's changes that are left after an undo to another goal.
+    /// The run's changes that remain after an undo to another goal.
     fn base_after(
         &self,
         undo: &Operation,
@@ -268,7 +268,7 @@ impl Place<'_> {
         Ok((SnapshotName::before(self.run), saved_before(self.history, self.run)?))
     }
 
-    /// The checkpoint of that label, the latest if there are several; or of that number.
+    /// The checkpoint with this label (the latest if there are several) or this number.
     fn marked(&self, label: &str) -> Result<(SnapshotName, Snapshot), CommandError> {
         let marks = marks_of(self.directory)?;
         let number = |number: &u32| Some(*number) == label.parse().ok();

@@ -19,7 +19,7 @@ use crate::export::commit_journal::{self, Entry};
 use crate::export::output_file::{Existing, write_whole};
 use crate::running::progress::Progress;
 
-/// The most commits that are looked up before a range; a range has few.
+/// Looks up at most this many commits before a range.
 const MOST_PARENTS: usize = 200;
 
 #[derive(Debug, clap::Args)]
@@ -102,7 +102,7 @@ impl Ground<'_> {
                 };
                 let words = match Episode::of(&conversation, window, &roots, &workspaces) {
                     Some(episode) => Told::Episode(commit_journal::episode(&episode, found)),
-                    // It changed files of the commit, but before the previous commit.
+                    // The conversation changed the commit's files, but before the previous commit.
                     None if !found.files.is_empty() => Told::Earlier(commit_journal::earlier(
                         &head.id,
                         head.title.as_deref(),
@@ -133,12 +133,12 @@ impl Ground<'_> {
         entries
     }
 
-    /// The time window of each commit. It begins with the commit before, even if that is outside the range.
+    /// The time window of each commit. It begins at the previous commit, even if that is outside the range.
     fn windows(&self) -> Vec<CommitWindow> {
         let is_listed = |id: &String| self.commits.iter().any(|commit| commit.id == *id);
         let parents = self.commits.iter().flat_map(|commit| &commit.parents);
         let elsewhere: BTreeSet<&String> = parents.filter(|id| !is_listed(id)).collect();
-        // A shallow clone does not have them.
+        // A shallow clone may lack them.
         let elsewhere: Vec<Commit> = elsewhere
             .into_iter()
             .take(MOST_PARENTS)

@@ -28,7 +28,7 @@ use journal::{Ground, JournalArgs};
 
 /// About one screen.
 const DEFAULT_LIMIT: usize = 10;
-/// The most commits of one question.
+/// One query covers at most this many commits.
 const MOST_COMMITS: usize = 1000;
 
 /// The flags that `at` and `between` share.
@@ -41,7 +41,7 @@ struct Common {
     /// A directory of the repository. [default: the current directory]
     #[arg(long, short = 'C', value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// How long before the commit a conversation was active at most; `none` for any time.
+    /// Only conversations active at most this long before the commit; `none` for any time.
     #[arg(long, value_name = "DURATION", default_value = "30m")]
     window: HumanDuration,
     /// List at most N conversations; 0 lists all. [default: 10, and all with --json or --journal]
@@ -98,7 +98,7 @@ pub(crate) struct BetweenArgs {
 
 pub(crate) fn run_at(helper: &CommandHelper, args: &AtArgs) -> Result<ExitCode, CommandError> {
     let commit = args.commit.as_str();
-    // Names of branches and tags cannot have two dots.
+    // Branch and tag names cannot contain two dots.
     match commit.split_once("..") {
         None => args.common.run(helper, |repository| Ok(vec![repository.commit(commit)?])),
         Some((_, newer)) if newer.starts_with('.') => {
@@ -277,7 +277,8 @@ fn matches(commits: &[Commit], evidence: &Evidence, window_ms: u64) -> Vec<(usiz
     matches
 }
 
-/// True if the conversation must be read: it began before the last commit, and went on until shortly before the first.
+/// True if the conversation must be read: it began before the last commit, and was still active within the window
+/// before the first.
 fn may_fit(head: &Head, commits: &[Commit], window_ms: u64) -> bool {
     let moments = || commits.iter().flat_map(|commit| [commit.author_ms, commit.commit_ms]);
     let (Some(first), Some(last)) = (moments().min(), moments().max()) else { return false };
@@ -287,7 +288,7 @@ fn may_fit(head: &Head, commits: &[Commit], window_ms: u64) -> bool {
     is_begun && goes_on
 }
 
-/// The names of the workspace: from the store, and without links if it is on this machine.
+/// The workspace's path from the store, and its path without links if it is on this machine.
 pub(super) fn workspace_names(workspace: Option<&Workspace>) -> Vec<String> {
     let Some(workspace) = workspace else { return Vec::new() };
     let mut names = vec![workspace.path.clone()];
@@ -335,7 +336,7 @@ fn answer(
             "commit": commits[*index].id,
             "score": found.score,
             "reason": found.reason(),
-            // The commit's files that the conversation changed before it.
+            // The commit's files that the conversation changed before the commit.
             "files": found.files,
             "workspace": found.workspace,
             // The time from the last change of the commit's files, or from any activity, to the commit; `null` if unknown.

@@ -1,7 +1,7 @@
 //! `caretaker sessions tail --all`: follows every conversation.
 //!
-//! There may be ten thousand conversations, so this looks only where something changed: a directory leads to its
-//! conversations, and a store is listed again only if it may have a new one.
+//! There may be ten thousand conversations, so this reads only those in changed directories, and lists a store again
+//! only if it may have a new conversation.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use cursor_stores::{Catalogue, ConversationStore, is_same_conversation};
 use super::{Args, Followed, Printer, directories};
 use crate::conversations::directory_watch::{Changes, DirectoryWatch};
 
-/// The latest conversations are likely to go on, so they are read at the start.
+/// The latest conversations are likely to continue, so read this many at the start.
 const LIKELY: usize = 50;
 
 type StoreName = (StoreKind, PathBuf);
@@ -59,13 +59,13 @@ struct Following<'a> {
     watch: DirectoryWatch,
     /// Conversations by id.
     followed: HashMap<String, Followed>,
-    /// The conversations that change when something in a directory does.
+    /// The conversations that may change when their directory changes.
     residents: HashMap<PathBuf, HashSet<String>>,
-    /// The stores that may have a new conversation when something in a directory changes.
+    /// The stores that may have a new conversation when a directory changes.
     stores_by_directory: HashMap<PathBuf, BTreeSet<StoreName>>,
-    /// The stamp of every conversation in every store, from the last look.
+    /// The stamp of every conversation in every store, from the last check.
     stamps: HashMap<(StoreName, String), Option<u64>>,
-    /// The stores that were listed. The catalogue may know more by now.
+    /// The stores that were listed. The catalogue may know more.
     known_stores: BTreeSet<StoreName>,
 }
 
@@ -79,7 +79,7 @@ impl Following<'_> {
             let mut followed = Followed::unread(head);
             self.settle(&followed.head);
             if number < LIKELY {
-                // If it cannot be read now, the next change tries again.
+                // If it cannot be read now, the next change causes another attempt.
                 followed.skip(&self.catalogue).ok();
             }
             self.followed.insert(followed.head.id.clone(), followed);
@@ -132,7 +132,7 @@ impl Following<'_> {
         if meant.is_empty() { Ok(()) } else { followed.print_news(&self.catalogue, printer) }
     }
 
-    /// The conversations that changed since the last look. Each store gets one question for many.
+    /// The conversations that changed since the last check. Asks each store only once.
     fn changed_among(&mut self, ids: Vec<String>) -> BTreeSet<String> {
         let mut by_store: BTreeMap<StoreName, Vec<(String, String)>> = BTreeMap::new();
         for id in ids {
@@ -169,7 +169,7 @@ impl Following<'_> {
         for directory in &changes.directories {
             let is_news = changes.with_news.contains(directory);
             let of_directory = self.stores_by_directory.get(directory).into_iter().flatten();
-            // A change of a database does not show if the conversation is old or new.
+            // A database change does not show whether the conversation is old or new.
             stores.extend(
                 of_directory.filter(|(kind, _)| is_news || !has_a_file_each(*kind)).cloned(),
             );
@@ -181,7 +181,7 @@ impl Following<'_> {
             changes.is_everything || stores.contains(&name_of(store))
         };
         if changes.is_everything || !stores.is_empty() {
-            // The catalogue's workspaces may be old too.
+            // The catalogue's workspaces may be outdated too.
             self.catalogue = self.args.place.open(self.host)?;
             self.watch_stores(is_meant);
             self.take_in(is_meant, printer)?;
@@ -212,8 +212,8 @@ impl Following<'_> {
         self.take_in(is_new, printer)
     }
 
-    /// The id under which this conversation is followed. If two conversations share an id, its suffix changes with the
-    /// directory of the store.
+    /// The id under which this conversation is followed. If two conversations share an id, the suffix depends on the
+    /// store's directory.
     fn known_id(&self, head: &Head) -> String {
         let is_renamed = |followed: &&Followed| is_same_conversation(&followed.head, head);
         if self.followed.contains_key(&head.id) || head.lineage.is_empty() {
@@ -258,7 +258,7 @@ impl Following<'_> {
     }
 }
 
-/// Adds the news of `now` to a known head.
+/// Updates a known head from `now`.
 fn take_over(known: &mut Head, now: Head) {
     for origin in now.origins {
         if !known.origins.contains(&origin) {
@@ -274,7 +274,7 @@ fn name_of(store: &dyn ConversationStore) -> StoreName {
     (store.kind(), store.path().to_owned())
 }
 
-/// True if each conversation of this store is a file or directory.
+/// True if this store has a file or directory per conversation.
 fn has_a_file_each(kind: StoreKind) -> bool {
     matches!(kind, StoreKind::Cli | StoreKind::Acp | StoreKind::Transcript)
 }

@@ -23,7 +23,7 @@ use crate::view::conversation::{Folding, MessageView};
 use crate::view::styled_line::BOLD;
 use all::follow_all;
 
-/// The messages that are read again at each change. No writer adds more in one burst.
+/// How many messages to read again at each change. No writer adds more in one burst.
 const WINDOW: usize = 200;
 
 /// Print the last messages of a conversation; with `-f`, follow it.
@@ -65,10 +65,10 @@ pub(crate) struct Args {
 /// A conversation that is followed.
 pub(super) struct Followed {
     pub(super) head: Head,
-    /// One per origin, from the last time it was read.
+    /// One per origin, from the last read.
     stamps: Vec<Option<u64>>,
     news: SessionNews,
-    /// It existed before, and its messages were not read.
+    /// True if it existed before and its messages have not been read.
     is_old: bool,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let host = &helper.host;
     let mut catalogue = args.place.open(host)?;
     let mut printer = Printer::new(args);
-    // First the watch, then the look: what appears in between is seen twice, not never.
+    // First the watch, then the read, so that no change in between is missed.
     let mut watch = if args.follow { Some(DirectoryWatch::new()?) } else { None };
     match &args.session {
         Some(session) => {
@@ -103,7 +103,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
                     followed.find_again(&catalogue);
                 }
                 if is_change || is_moved {
-                    // Sub-agents may have made new directories.
+                    // Sub-agents may have created directories.
                     watch.cover(&directories(&catalogue, &followed.head));
                     if stamps(&catalogue, &followed.head) != followed.stamps {
                         followed.print_news(&catalogue, &mut printer)?;
@@ -131,7 +131,7 @@ impl Followed {
         Self { is_old: false, ..Self::unread(head) }
     }
 
-    /// Finds its stores again. The SDK renames the directory of a store that an older version made.
+    /// Finds its stores again. The SDK renames a store's directory if an older version created it.
     fn find_again(&mut self, catalogue: &Catalogue) {
         let kinds: BTreeSet<StoreKind> =
             self.head.origins.iter().map(|origin| origin.store).collect();
@@ -141,7 +141,7 @@ impl Followed {
         }
     }
 
-    /// Takes all present messages as known.
+    /// Marks all present messages as known.
     pub(super) fn skip(&mut self, catalogue: &Catalogue) -> Result<Vec<Message>, CommandError> {
         let messages = self.read(catalogue)?;
         self.news.skip(&messages);
@@ -150,19 +150,19 @@ impl Followed {
     }
 
     fn read(&mut self, catalogue: &Catalogue) -> Result<Vec<Message>, CommandError> {
-        // The stamp first: a change during the read causes another read.
+        // Take the stamp first, so that a change during the read causes another read.
         self.stamps = stamps(catalogue, &self.head);
         let extent = Extent { last: Some(WINDOW), ..Extent::default() };
         Ok(read(catalogue, &self.head, extent)?.messages)
     }
 
-    /// Prints what is new. For a conversation that existed before and was not read, that is the present turn.
+    /// Prints the news. For a conversation that existed before and was not read, that is the present turn.
     pub(super) fn print_news(
         &mut self,
         catalogue: &Catalogue,
         printer: &mut Printer,
     ) -> Result<(), CommandError> {
-        // A store may be unreadable while its writer works; its next change will come.
+        // A store may be unreadable during a write; another change will follow.
         let Ok(messages) = self.read(catalogue) else { return Ok(()) };
         let mut news = self.news.tell(&messages);
         if std::mem::take(&mut self.is_old) {
@@ -190,7 +190,7 @@ pub(super) fn directories(catalogue: &Catalogue, head: &Head) -> BTreeSet<PathBu
         .collect()
 }
 
-/// Prints messages as they come.
+/// Prints messages as they arrive.
 pub(super) struct Printer {
     form: Form,
     is_many: bool,

@@ -1,4 +1,4 @@
-//! `caretaker sessions verify` and `repair`: check stores of sessions, and repair them.
+//! `caretaker sessions verify` and `repair`: check and repair session stores.
 
 pub(crate) mod words;
 
@@ -91,16 +91,16 @@ struct SessionReport {
     directory: PathBuf,
     #[serde(flatten)]
     verdict: StoreVerdict,
-    /// Other directories with the same id. `resume` finds only the one of its workspace.
+    /// Other directories with the same id. `resume` finds only the one in its workspace's bucket.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     also_in: Vec<PathBuf>,
-    /// The workspace in its description, if it is in the bucket of another.
+    /// The workspace in its description, if the session is in another workspace's bucket.
     #[serde(skip_serializing_if = "Option::is_none")]
     bucket_is_not_of: Option<String>,
     /// The last run that held the session, if it was lost. Its lock is free, and the next run takes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     stale_lock_of: Option<String>,
-    /// The checkpoint that the last run left, if it is gone: a log was lost, or this is another store.
+    /// The checkpoint that the last run left, if that is gone: a log was lost, or this is a different store.
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint_lost: Option<BlobId>,
     /// The checkpoint that the last run left, if the store does not continue it.
@@ -117,7 +117,7 @@ impl SessionReport {
             && self.diverged_from.is_none()
     }
 
-    /// Problems outside the store, which no repair of the store solves.
+    /// Problems outside the store, which a repair of the store cannot solve.
     fn around_the_store(&self) -> Vec<String> {
         let mut around: Vec<String> = self
             .also_in
@@ -192,7 +192,7 @@ fn all_places(catalogue: &Catalogue) -> Vec<ChatPlace> {
     listing.heads.iter().flat_map(ChatPlace::all_of).collect()
 }
 
-/// Unfinished copies in all places where Caretaker makes copies.
+/// Unfinished copies in all directories where Caretaker makes copies.
 pub(super) fn all_leftovers(host: &Host) -> Result<Vec<Leftover>, CommandError> {
     let places = admission::host::store_places::store_places(host)?;
     Ok(places.chats.iter().chain(&places.acp_sessions).flat_map(|root| leftovers(root)).collect())
@@ -360,7 +360,7 @@ pub(crate) fn run_repair(
     Ok(ExitCode::Success)
 }
 
-/// The store is sound, but `resume` may still look for another one.
+/// Handles a sound store: `resume` may still look for another one.
 fn whole_store(
     host: &Host,
     place: &ChatPlace,

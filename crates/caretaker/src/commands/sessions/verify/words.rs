@@ -1,4 +1,4 @@
-//! Words for problems of a store and for repairs.
+//! Words for store problems and repairs.
 
 use admission::words::units::counted;
 use cursor_stores::session_copy::{Place, RepairAction, RootCandidate, StoreFinding};

@@ -103,7 +103,7 @@ fn told_run(
     let deadline = Instant::now() + COMING_UP;
     let request = ControlRequest::RegenerateMcp(change.clone());
     loop {
-        // Another run than the one that the user named may hold the session now.
+        // The session's present holder may not be the run that the user named.
         let holder = session_holder(&host.state, &spec.session).ok().flatten();
         let named = holder.map_or(spec.run, |holder| holder.run);
         let run = host.find_run(&named.to_string())?;
@@ -119,7 +119,7 @@ fn told_run(
                 let what = format!("run {named} cannot change its MCP servers");
                 return Err(CommandError::new(ExitCode::Conflict, what).because(reason));
             }
-            // The shim is starting or has just ended: the lock tells which.
+            // The shim is starting or has just ended: check its lock.
             Err(ControlError::Connect(_) | ControlError::Conversation(_))
                 if Instant::now() < deadline =>
             {
@@ -138,7 +138,7 @@ fn not_begun(run: &RunDirectory) -> CommandError {
     CommandError::new(ExitCode::Conflict, what).hint("try again when it has started")
 }
 
-/// Makes the change for the session's next run.
+/// Records the change for the session's next run.
 fn change_record(
     host: &Host,
     spec: &RunSpec,
@@ -150,7 +150,7 @@ fn change_record(
         return Err(CommandError::new(ExitCode::NotFound, what));
     }
     let lease = take_lease(host, session)?;
-    // Read again under the lease: another run may have had the session since.
+    // Read again under the lease: another run may have used the session in the meantime.
     let last = read_session_record(&host.state, &session)
         .and_then(|record| spec_of(host, &record.run.to_string()).ok());
     let changed = change_servers_of_session(&host.state, last.as_ref().unwrap_or(spec), change);

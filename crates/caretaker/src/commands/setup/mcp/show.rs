@@ -86,7 +86,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     print_text(&format!("{text}\n"))
 }
 
-/// The spec of a run that has a sandbox, and so a generated `mcp.json`.
+/// The spec of a run with a sandbox: only such a run has a generated `mcp.json`.
 pub(super) fn spec_of(host: &Host, run: &str) -> Result<RunSpec, CommandError> {
     let run = host.find_run(run)?;
     let spec = run.spec().or_fail(|| format!("cannot find the servers of run {}", run.run_id()))?;

@@ -1,8 +1,8 @@
 //! `caretaker mcp tools`: counts the tools of an agent's MCP servers.
 //!
-//! The simulated agent asks the servers for their tools, inside the sandbox of a run, and does nothing else. So a server of
-//! the repository never runs on the host, a server whose program is not in the sandbox is missing here too, and a server
-//! with a `url` is reached through the run's network or not at all.
+//! The simulated agent asks the servers for their tools, inside the sandbox of a run, and does nothing else. So a
+//! repository's server never runs on the host, a server whose program is not in the sandbox cannot answer, and a server
+//! with a `url` is reachable only through the run's network.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +40,7 @@ use crate::running::stopping::{tell, wait_until_dead};
 use crate::running::workspace_owner::become_owner;
 use crate::view::words;
 
-/// How long a count may take unless the user says otherwise.
+/// The default time limit of a count.
 const USUAL_TIMEOUT: HumanDuration = HumanDuration::Limited(Duration::from_secs(60));
 
 /// The prompt for the simulated agent.
@@ -97,7 +97,7 @@ struct Found {
     tools: Option<Vec<String>>,
 }
 
-/// The servers, and their tools together.
+/// The servers, and the sum of their tools.
 struct Counted {
     servers: Vec<CountedServer>,
     budget: ToolBudget,
@@ -147,15 +147,16 @@ fn count(helper: &CommandHelper, args: &Args) -> Result<Counted, CommandError> {
     let context = RunContext { counts_tools: true, ..RunContext::new(conversation, way) };
     let mut admitted = Admission::new(host, config, program, &request, context)?.admit()?;
     let servers = servers_of_run(&host.state, &admitted.spec)?.servers;
-    // The simulated agent's session is not a conversation of the user: keep it apart.
+    // The simulated agent's session is not one of the user's conversations: keep it apart.
     let session = admitted.spec.session;
     let place = host.state.tool_counts().join(session.to_string());
     admitted.spec.host_config_root = place.clone().into();
-    // The agent asks the servers before its first line: a silent server must not cost the answers of the others.
+    // The agent asks the servers before it prints its first line: a silent server must not make the run fail and lose
+    // the other answers.
     admitted.spec.limits.startup_ms = USUAL_TIMEOUT.milliseconds();
     let console = &ConsoleOptions { detach: true, ..ConsoleOptions::default() };
     let launch = Launch { host, config, console, program, route: &Route::Direct };
-    // Take over signals before the run exists, so that no signal leaves it behind.
+    // Take over signals before the run exists, so that a signal cannot orphan it.
     let signals = TakenSignals::block().or_fail(|| "cannot wait for signals")?;
     let run = launch.start(admitted, PROMPT.as_bytes())?;
     let socket = host.control_socket(&run);
@@ -173,7 +174,7 @@ fn count(helper: &CommandHelper, args: &Args) -> Result<Counted, CommandError> {
     Ok(sum(&servers, &answer?))
 }
 
-/// A run with the sandbox that the user's run would have, and the simulated agent in it.
+/// A run of the simulated agent, in the sandbox that the user's run would have.
 fn request(args: &Args) -> Result<RunRequest, CommandError> {
     if args.profile.as_deref() == Some(profiles::OFF) {
         let what = "counting tools needs a sandbox, and the profile `off` has none";
@@ -213,7 +214,7 @@ fn sum(servers: &McpServers, found: &[Found]) -> Counted {
     Counted { servers: counted.collect(), budget }
 }
 
-/// Stops the run when a signal comes, and then sets the flag.
+/// Stops the run when a signal arrives, and then sets the flag.
 fn stop_on_signals(signals: TakenSignals, run: &RunDirectory, socket: &Path) -> Arc<AtomicBool> {
     let is_cancelled = Arc::new(AtomicBool::new(false));
     let (is_asked, run, socket) = (Arc::clone(&is_cancelled), run.clone(), socket.to_owned());
@@ -229,7 +230,7 @@ fn stop_on_signals(signals: TakenSignals, run: &RunDirectory, socket: &Path) -> 
     is_cancelled
 }
 
-/// The simulated agent's answer, or the reason why there is none.
+/// The simulated agent's answer, or why there is none.
 fn answer_of(run: &RunDirectory) -> Result<Vec<Found>, CommandError> {
     let journal = fs::read_to_string(run.journal_path()).unwrap_or_default();
     let lines = journal.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

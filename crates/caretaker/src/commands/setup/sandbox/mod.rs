@@ -101,7 +101,7 @@ struct Part {
     /// `mount`, `variable`, `filter` and so on.
     what: String,
     detail: String,
-    /// The line of the profile, or another source.
+    /// The profile line, or another source.
     origin: String,
 }
 
@@ -129,7 +129,7 @@ fn explain(helper: &CommandHelper, args: &ExplainArgs) -> Result<ExitCode, Comma
     };
     let spec = hypothetical_spec(helper, args.workspace.clone(), &request)?;
     let explained = match spec.profile.as_str() {
-        // Without a sandbox there is nothing to plan.
+        // A run without a sandbox has no plan.
         profiles::OFF => without_sandbox(&spec),
         _ => {
             let mut explained = explained(&spec, &plan_run(&host.state, &spec)?);
@@ -144,7 +144,7 @@ fn explain(helper: &CommandHelper, args: &ExplainArgs) -> Result<ExitCode, Comma
     }
 }
 
-/// The spec of the run that would start. If no agent is installed, the simulated agent takes its place.
+/// The spec of the run that would start. If no agent is installed, it uses the simulated agent.
 pub(crate) fn hypothetical_spec(
     helper: &CommandHelper,
     workspace: Option<PathBuf>,
@@ -204,7 +204,7 @@ fn explained(spec: &RunSpec, plan: &SandboxPlan) -> ExplainedSandbox {
     }
 }
 
-/// The resource limits, the source of each, and what enforces them on this host.
+/// The resource limits, the source of each, and the mechanism that enforces them on this host.
 fn limits(spec: &RunSpec) -> Vec<Part> {
     let Ok(profile) = Profile::parse(&spec.profile, &spec.profile_text) else { return Vec::new() };
     let Some(of_profile) = profile.limits() else { return Vec::new() };

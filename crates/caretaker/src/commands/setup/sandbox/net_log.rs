@@ -60,7 +60,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
 
 struct NetLog {
     out: Box<dyn Write>,
-    /// For programs; `None` for people.
+    /// Writes JSON; `None` prints text.
     events: Option<EventWriter>,
     width: Width,
     mode: Option<NetworkMode>,
