@@ -21,7 +21,8 @@ pub(crate) fn is_open_for_writing(database: &Path) -> bool {
     let Ok(metadata) = plain_file::inspect(database) else { return false };
     match plain_file::read_at_most(Path::new("/proc/locks"), MAX_LOCKS_BYTES) {
         Ok(locks) => {
-            // A process loses its locks on a file when it closes any descriptor of that file, so ignore our own locks.
+            // A process loses its locks on a file when it closes any descriptor of that file. So check our own
+            // descriptors instead.
             let own = std::process::id();
             holders(&String::from_utf8_lossy(&locks), metadata.ino())
                 .filter(|pid| *pid != own)
@@ -120,7 +121,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store.db");
         let file = std::fs::File::create(&path).unwrap();
-        assert!(is_open_for_writing(&path), "our own lock must not count");
+        assert!(is_open_for_writing(&path), "this process has it open");
         drop(file);
         assert!(!is_open_for_writing(&path));
         assert!(changed_recently(&path));

@@ -148,7 +148,10 @@ fn paths_outside_messages_become_relative_or_are_left_out() {
             assert_eq!(root.previous_workspace_uris, ["file://${workspace}"]);
         }
         for data in blobs.values() {
-            assert!(!String::from_utf8_lossy(data).contains("secret"), "no contents from outside the workspace");
+            assert!(
+                !String::from_utf8_lossy(data).contains("secret"),
+                "no contents from outside the workspace"
+            );
         }
         assert_eq!(bundled.naming.n_unknown, 0, "{generation:?}");
         assert!(bundled.naming.n_messages > 0);
