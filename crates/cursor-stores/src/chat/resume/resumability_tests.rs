@@ -128,7 +128,7 @@ fn a_recorded_checkpoint_that_is_gone_means_a_lost_log() {
     // A new store has nothing but its log.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
-    #[expect(clippy::disallowed_methods, reason = "a database that is no store")]
+    #[expect(clippy::disallowed_methods, reason = "a database that is not a store")]
     let database = rusqlite::Connection::open(&path).unwrap();
     database.execute_batch("PRAGMA user_version = 1; CREATE TABLE other (x)").unwrap();
     drop(database);
