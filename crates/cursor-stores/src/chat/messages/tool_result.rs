@@ -84,7 +84,7 @@ fn has_text(output: &Json) -> bool {
     }
 }
 
-/// True for content that `result` repeats, so that it is not needed.
+/// True for content that `result` already has.
 fn is_only_text(content: &Json) -> bool {
     match content {
         Json::Array(blocks) => blocks.iter().all(|block| block["type"] == "text"),

@@ -51,7 +51,7 @@ fn a_bundle_has_the_same_conversation_on_another_machine_for_every_build() {
         let header = bytes.split(|byte| *byte == b'\n').next().unwrap();
         assert!(!String::from_utf8_lossy(header).contains("/home"), "the header contains a path");
         let names_paths = generation != Generation::Aug2025;
-        assert_eq!(bundled.naming.n_messages > 0, names_paths, "only messages name paths");
+        assert_eq!(bundled.naming.n_messages > 0, names_paths, "how many messages name a path");
         assert_eq!(bundled.naming.n_unknown, 0);
         assert_eq!(bundled.left_out, LeftOutTally::default());
 
