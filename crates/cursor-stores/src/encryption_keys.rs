@@ -1,10 +1,10 @@
-//! Encryption keys stand beside messages in stores. They must never be shown, found or exported.
+//! Stores keep encryption keys next to messages. The keys must never be shown, found or exported.
 
 use serde_json::Value as Json;
 
 use crate::lenient_json;
 
-/// The end of the name of every field that holds an encryption key.
+/// The name of every field that holds an encryption key ends with this.
 pub(crate) const ENDING: &str = "EncryptionKey";
 
 /// True if a field holds an encryption key.
@@ -20,7 +20,7 @@ pub(crate) fn names_a_key(bytes: &[u8]) -> bool {
     })
 }
 
-/// Replaces the values of all keys, or removes their fields. Looks into JSON inside strings, too.
+/// Replaces the values of all keys, or removes their fields. Also looks into JSON inside strings.
 pub(crate) fn hide_keys(json: &mut Json, replacement: Option<&str>) {
     match json {
         Json::Object(fields) => {

@@ -1,4 +1,4 @@
-//! The decoders by themselves, for the fuzz targets. Built only with the feature `fuzzing`.
+//! Single decoders, for the fuzz targets. Built only with the feature `fuzzing`.
 //!
 //! A whole home takes milliseconds to write and read. A single value takes almost no time, so these targets try a
 //! thousand times as many inputs.
@@ -26,12 +26,12 @@ const DECODERS: [Decoder; 10] = [
     salvage::fuzz_page,
 ];
 
-/// Runs one decoder. No input may make it panic, hang or use up the memory.
+/// Runs one decoder. No input may make it panic, hang or run out of memory.
 pub fn decode(which: u8, bytes: &[u8]) {
     DECODERS[usize::from(which) % DECODERS.len()](bytes);
 }
 
-/// The decoders of texts inside values.
+/// The decoders for text inside values.
 fn texts(bytes: &[u8]) {
     drop(raw_record::RawContent::of_bytes(bytes));
     let text = String::from_utf8_lossy(bytes);

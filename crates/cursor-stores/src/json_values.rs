@@ -1,4 +1,4 @@
-//! Reads values of JSON that many versions of Cursor wrote. A field of the wrong type counts as missing.
+//! Reads JSON values that many versions of Cursor wrote. A field of the wrong type counts as missing.
 
 use std::borrow::Cow;
 
@@ -7,11 +7,11 @@ use serde_json::Value as Json;
 
 use crate::lenient_json;
 
-/// Smaller numbers are not times, but counters of a clock that started with the computer.
+/// Smaller numbers are not dates. They come from a clock that started with the computer.
 const EARLIEST_MS: i64 = 100_000_000_000;
 const LATEST_MS: i64 = 100_000_000_000_000;
 
-/// The value, unpacked if it is JSON in a string.
+/// Returns the value, parsed if it is JSON in a string.
 pub(crate) fn unpack(json: &Json) -> Cow<'_, Json> {
     match json {
         Json::String(text) if text.trim_start().starts_with(['{', '[']) => {
@@ -24,12 +24,12 @@ pub(crate) fn unpack(json: &Json) -> Cow<'_, Json> {
     }
 }
 
-/// A string that is not empty.
+/// Returns a string, unless it is empty.
 pub(crate) fn text(json: &Json) -> Option<&str> {
     json.as_str().filter(|text| !text.is_empty())
 }
 
-/// The first of these fields that is a string and not empty.
+/// Returns the first of these fields that is a non-empty string.
 pub(crate) fn text_of<'a>(json: &'a Json, names: &[&str]) -> Option<&'a str> {
     names.iter().find_map(|name| text(json.get(name)?))
 }
@@ -38,7 +38,7 @@ pub(crate) fn items(json: &Json) -> &[Json] {
     json.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The strings of an array.
+/// Returns the non-empty strings of an array.
 pub(crate) fn texts(json: &Json) -> Vec<String> {
     items(json).iter().filter_map(text).map(str::to_owned).collect()
 }
@@ -47,7 +47,7 @@ pub(crate) fn is_true(json: &Json) -> bool {
     json.as_bool().unwrap_or_else(|| json.as_i64().is_some_and(|number| number != 0))
 }
 
-/// True if a value holds nothing.
+/// True if a value has no content.
 pub(crate) fn is_blank(json: &Json) -> bool {
     match json {
         Json::Null => true,
@@ -58,7 +58,7 @@ pub(crate) fn is_blank(json: &Json) -> bool {
     }
 }
 
-/// A time in milliseconds since 1970, written as a number or as text.
+/// Reads a time in milliseconds since 1970, written as a number or as text.
 pub(crate) fn time(json: &Json) -> Option<i64> {
     match json {
         Json::Number(number) => {
@@ -81,7 +81,7 @@ pub(crate) fn is_time(at_ms: &i64) -> bool {
     (EARLIEST_MS..LATEST_MS).contains(at_ms)
 }
 
-/// A count of tokens. Zero means that the store does not know.
+/// Reads a token count. Zero means that the store does not know.
 pub(crate) fn tokens(json: &Json) -> Option<u64> {
     json.as_u64().filter(|count| *count > 0)
 }

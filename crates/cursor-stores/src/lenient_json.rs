@@ -1,4 +1,4 @@
-//! Parses JSON as JavaScript writes it. Strict parsers reject some of it.
+//! Parses JSON the way JavaScript writes it. Strict parsers reject some of it.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ pub(crate) fn parse(json: &[u8]) -> Result<Json, serde_json::Error> {
     parse_as(json)
 }
 
-/// Like [`parse`], for any type.
+/// Like [`parse`], but for any type.
 pub(crate) fn parse_as<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
     match serde_json::from_slice(json) {
         Ok(value) => Ok(value),
@@ -20,7 +20,7 @@ pub(crate) fn parse_as<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json
     }
 }
 
-/// Returns the text without what makes a strict parser fail, or `None` if it holds nothing of that kind.
+/// Replaces everything that makes a strict parser fail. Returns `None` if there is nothing to replace.
 pub(crate) fn repair(json: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(json);
     match (surrogates::mend(&text), text) {

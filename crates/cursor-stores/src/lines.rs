@@ -1,4 +1,4 @@
-//! Reads a file that another process writes, line by line. No line is read without a limit.
+//! Reads a file line by line while another process writes it. Every line has a size limit.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -7,22 +7,22 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 pub(crate) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// One line, without its end.
+/// One line, without its line feed.
 pub(crate) enum Line<'a> {
     Whole {
         bytes: &'a [u8],
-        /// False for the last line if its writer is not done, or was killed.
+        /// False for the last line if its writer is still writing it, or was killed.
         is_terminated: bool,
     },
     TooLong,
 }
 
-/// Reads lines from the front.
+/// Reads lines from the beginning of a file.
 pub(crate) struct LineReader<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
     limit: usize,
-    /// The number of the last line that was read, from 1.
+    /// The number of the last line read, from 1.
     pub(crate) number: u64,
 }
 
@@ -59,7 +59,7 @@ impl<R: Read> LineReader<R> {
         }
         self.number += 1;
         if n_bytes > self.limit {
-            // One hostile line must not hold its memory for the rest of the file.
+            // One hostile line must not keep its memory allocated for the rest of the file.
             self.line = Vec::new();
             return Ok(Some(Line::TooLong));
         }

@@ -1,13 +1,12 @@
-//! Does many small things on all cores.
+//! Runs many small tasks on all cores.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-/// Calls `work` for every item, on as many threads as there are cores, and returns the answers in the order of the
-/// items. Each thread takes the next item when it is free, so a large item
-/// does not delay the others.
+/// Calls `work` for every item, on as many threads as there are cores. Returns the results in the order of the items.
+/// Each thread takes the next item when it is free, so a large item does not delay the others.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let n_threads = n_cores().min(items.len());
     if n_threads <= 1 {
@@ -39,13 +38,13 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
     numbered.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// Locks a mutex. A panic in another thread does not make its content wrong.
+/// Locks a mutex, even after a panic in another thread: the data is still valid.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) fn n_cores() -> usize {
-    // Asked once: the answer costs reading several system files.
+    // Cached, because the call reads several system files.
     static N_CORES: OnceLock<usize> = OnceLock::new();
     *N_CORES.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
 }

@@ -1,4 +1,4 @@
-//! Opens a file only if it is a plain one: a FIFO would hang the reader, and a symlink could lead anywhere.
+//! Opens only plain files: a FIFO would hang the reader, and a symlink could lead anywhere.
 
 use std::fs::{self, File, FileType, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -47,7 +47,7 @@ pub(crate) fn open(path: &Path) -> Result<File, PlainFileError> {
     }
 }
 
-/// A number that changes when the file is written to or replaced. `None` if there is no plain file.
+/// Returns a number that changes when the file is written or replaced. `None` if there is no plain file.
 pub(crate) fn stamp(path: &Path) -> Option<u64> {
     let file = inspect(path).ok()?;
     let mut hasher = DefaultHasher::new();

@@ -1,6 +1,6 @@
-//! The records of a conversation as its store keeps them, for users who want to see the input of a reader.
+//! A conversation's records as its store keeps them, for users who want to see a reader's input.
 //!
-//! **Invariant:** the value of an encryption key is in no record.
+//! **Invariant:** no record contains the value of an encryption key.
 
 use std::ops::ControlFlow;
 
@@ -14,12 +14,12 @@ use serde_json::value::RawValue;
 use crate::encryption_keys::{hide_keys, names_a_key};
 use crate::lenient_json;
 
-/// One record: a row, a blob, a line of a file.
+/// One record: a row, a blob, or a line of a file.
 #[derive(Debug, Clone, Serialize)]
 pub struct RawRecord {
     /// The place of the record in its store, such as `blobs/<id>` or `cursorDiskKV/bubbleId:<composer>:<bubble>`.
     pub record: String,
-    /// The field of another record that refers to this one, if only that says what it is: `turns[3]`.
+    /// The field of another record that refers to this one, such as `turns[3]`, if nothing else says what it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     #[serde(flatten)]
@@ -37,14 +37,14 @@ pub enum RawContent {
     Base64(Vec<u8>),
     /// Cursor deleted the value and left its key.
     Deleted(bool),
-    /// The reason why the content is missing.
+    /// Why the content is missing.
     LeftOut(String),
 }
 
-/// Takes each record, until it breaks.
+/// Gets each record, until it returns `Break`.
 pub type VisitRaw<'a> = dyn FnMut(RawRecord) -> ControlFlow<()> + 'a;
 
-/// Replaces the value of an encryption key.
+/// Stands in for the value of an encryption key.
 const PRESENT: &str = "present";
 
 impl RawRecord {
@@ -62,11 +62,11 @@ impl RawRecord {
 }
 
 impl RawContent {
-    /// JSON if the bytes are JSON, else text if they are text, else bytes.
+    /// Returns JSON if the bytes are JSON, else text if they are text, else base64.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
         let may_be_secret = names_a_key(bytes);
         if matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'[')) {
-            // Each record is printed on one line, so it must not contain a line end.
+            // Each record is printed on one line, so it must not contain a line break.
             let is_one_line = !bytes.contains(&b'\n') && !bytes.contains(&b'\r');
             if is_one_line
                 && !may_be_secret
@@ -96,7 +96,7 @@ impl RawContent {
     }
 }
 
-/// A value of a database as JSON. Bytes that are not text become base64.
+/// Converts a database value to JSON. Bytes that are not text become base64.
 pub(crate) fn json_of_sql(value: ValueRef<'_>) -> Json {
     match value {
         ValueRef::Null => Json::Null,
@@ -149,7 +149,7 @@ mod tests {
             let line = line(bytes.as_bytes());
             assert!(!line.contains("5ec2e7"), "{line}");
         }
-        // A text about keys holds no secret.
+        // A text that mentions keys contains no secret.
         let spoken = br#"{"text":"what is a blobEncryptionKey?"}"#;
         assert!(line(spoken).contains("what is a blobEncryptionKey?"));
     }

@@ -1,9 +1,9 @@
-//! Times for messages that have none, between those that have one.
+//! Interpolates times for messages that have none.
 
 use crate::model::{Message, Moment};
 
-/// Gives each message without a time one of its own. The times are spread evenly between the recorded ones, beginning
-/// with `from` before the first message and ending with `until` after the last. Without `from`, messages before the first
+/// Gives each message without a time one of its own. The times are spread evenly between the recorded ones, starting at
+/// `from` before the first message and ending at `until` after the last. Without `from`, messages before the first
 /// recorded time stay without one.
 pub(crate) fn spread_times<'m>(
     messages: impl IntoIterator<Item = &'m mut Message>,

@@ -23,12 +23,13 @@ pub trait ConversationStore: Send + Sync {
     /// Lists all conversations. Reads nothing that would make a list of thousands slow.
     fn list(&self) -> Listing;
 
-    /// Fills in what [`Self::list`] left out of a head because it costs opening a file. Only for heads that are shown.
+    /// Fills in what [`Self::list`] left out of a head because it would have to open a file. Only for heads that are
+    /// shown.
     fn complete(&self, _head: &mut Head) {
-        // Most stores know everything when they list.
+        // Most stores already know everything when they list.
     }
 
-    /// The models that answered, if finding them is too slow for both [`Self::list`] and [`Self::complete`].
+    /// Returns the models that answered, if finding them is too slow for both [`Self::list`] and [`Self::complete`].
     fn models(&self, _key: &str) -> Vec<String> {
         Vec::new()
     }
@@ -36,12 +37,12 @@ pub trait ConversationStore: Send + Sync {
     /// Reads one conversation.
     fn read(&self, key: &str, extent: Extent) -> Result<Conversation, ReadConversationError>;
 
-    /// Calls `found` for every match, from several threads and in no order, until it breaks. Returns what could not be
-    /// searched.
+    /// Calls `found` for every match, from several threads and in no particular order, until it returns `Break`.
+    /// Returns the parts that it could not search.
     fn search(&self, matcher: &Matcher, found: Found<'_>) -> Vec<Damage>;
 
-    /// Calls `visit` with every record that the store keeps of a conversation, until it breaks. `branches` says whether to
-    /// include records that the user edited away, where the store can tell them apart.
+    /// Calls `visit` with every record that the store keeps for a conversation, until it returns `Break`. `branches`
+    /// says whether to include records that the user edited away, if the store can tell them apart.
     fn visit_raw(
         &self,
         key: &str,
@@ -49,33 +50,34 @@ pub trait ConversationStore: Send + Sync {
         visit: &mut VisitRaw<'_>,
     ) -> Result<(), ReadConversationError>;
 
-    /// The store as one that an index can cover. `None` for stores that are fast enough without an index.
+    /// Returns the store if an index can cover it. `None` for stores that are fast enough without an index.
     fn indexable(&self) -> Option<&dyn IndexableStore> {
         None
     }
 
-    /// A number that changes with the conversation, found without reading it. `None` if the conversation is gone.
+    /// Returns a number that changes with the conversation, without reading it. `None` if the conversation is gone.
     fn stamp(&self, key: &str) -> Option<u64>;
 
-    /// [`Self::stamp`] for each key. A store that would have to read everything may miss a record that changed in place.
+    /// Calls [`Self::stamp`] for each key. To avoid reading everything, a store may miss a record that changed in
+    /// place.
     fn stamps(&self, keys: &[&str]) -> Vec<Option<u64>> {
         keys.iter().map(|key| self.stamp(key)).collect()
     }
 
-    /// The directories in which something changes when the conversation changes. For `None`, the directories in which a
-    /// new conversation would appear. Never files: SQLite deletes its logs and creates new ones.
+    /// Returns the directories that change when the conversation changes. For `None`, those where a new conversation
+    /// would appear. Never files, because SQLite deletes its logs and creates new ones.
     fn watched(&self, key: Option<&str>) -> Vec<PathBuf>;
 
-    /// Counts rows by the store's own families of keys, and says which families are read. Does not read values.
+    /// Counts rows by the store's own key families, and says which families are read. Does not read values.
     fn account(&self) -> Account;
 }
 
 /// A large store that can be searched in parts.
 pub trait IndexableStore: ConversationStore {
-    /// A number that changes whenever anything in the store changes.
+    /// Returns a number that changes whenever anything in the store changes.
     fn fingerprint(&self) -> Option<u64>;
 
-    /// The current parts, without the empty ones.
+    /// Returns the current parts, without the empty ones.
     fn sections(&self) -> Result<Vec<Section>, ReadConversationError>;
 
     /// Calls `visit` with every record of a part.
@@ -85,7 +87,7 @@ pub trait IndexableStore: ConversationStore {
         visit: &mut dyn FnMut(&[u8], Encoding),
     ) -> Result<(), ReadConversationError>;
 
-    /// [`ConversationStore::search`] in these parts, and in everything that belongs to no part.
+    /// Like [`ConversationStore::search`], but only in these parts and in everything that belongs to no part.
     fn search_sections(&self, names: &[String], matcher: &Matcher, found: Found<'_>)
     -> Vec<Damage>;
 }
@@ -123,7 +125,7 @@ pub enum Branches {
     WithOrphans,
 }
 
-/// Says why a conversation was not read.
+/// Says why a conversation could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadConversationError {
@@ -147,7 +149,7 @@ impl ReadConversationError {
 }
 
 impl Extent {
-    /// Drops the messages that are before the wanted ones.
+    /// Drops the messages before the wanted ones.
     pub(crate) fn cut<T>(self, messages: &mut Vec<T>) {
         if let Some(last) = self.last {
             messages.drain(..messages.len().saturating_sub(last));
@@ -155,21 +157,21 @@ impl Extent {
     }
 }
 
-/// Takes each match of a search, from several threads, until it breaks.
+/// Gets each match of a search, from several threads, until it returns `Break`.
 pub type Found<'a> = &'a (dyn Fn(Hit) -> ControlFlow<()> + Sync);
 
-/// A place where a pattern was found.
+/// A match of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hit {
-    /// The key of the conversation in its store. Empty if no conversation is known to own the match.
+    /// The key of the conversation in its store. Empty if no known conversation owns the match.
     pub key: String,
-    /// The store's own name of the message or row.
+    /// The store's own name for the message or row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
     /// The position among the messages of the conversation, from 0, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<usize>,
-    /// The field that holds it: `text`, `thinking.text`, `toolFormerData.result`, …
+    /// The field with the match: `text`, `thinking.text`, `toolFormerData.result`, …
     pub field: String,
     pub snippet: Snippet,
 }
@@ -182,7 +184,7 @@ pub enum Encoding {
     Bytes,
 }
 
-/// The content of a store in numbers, so that a user can see why a chat is not listed.
+/// The store's content in numbers, so that a user can see why a chat is not listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
     pub n_conversations: u64,
@@ -193,13 +195,13 @@ pub struct Account {
     pub families: Vec<Family>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<Damage>,
-    /// An older copy that Cursor made, which can be read instead.
+    /// An older copy that Cursor made. A user can read it instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<BytesPath>,
 }
 
 impl Account {
-    /// Counts the conversations, and the hidden ones by the reason why a list hides them.
+    /// Counts the conversations, and the hidden ones by the reason why lists hide them.
     pub(crate) fn count(&mut self, heads: &[Head]) {
         for head in heads {
             match head.shelf {
@@ -227,13 +229,13 @@ impl Account {
 /// Rows or files of one family.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Family {
-    /// Such as `bubbleId:`, or `blobs`.
+    /// For example `bubbleId:` or `blobs`.
     pub name: String,
     pub n_rows: u64,
     pub treatment: Treatment,
 }
 
-/// How we treat the rows of a family.
+/// What this crate does with the rows of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Treatment {
@@ -241,7 +243,7 @@ pub enum Treatment {
     Read,
     /// Only counted.
     Counted,
-    /// Credentials and settings: we never look at their values.
+    /// Credentials and settings. This crate never reads their values.
     NeverRead,
 }
 
@@ -251,11 +253,11 @@ pub enum Discovered {
     Skipped(SkippedPlace),
 }
 
-/// A place that looks like a store and is not read.
+/// A place that looks like a store but is not read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SkippedPlace {
     pub store: StoreKind,
     pub path: BytesPath,
-    /// As a clause without a full stop.
+    /// A clause without a full stop.
     pub why: String,
 }

@@ -1,4 +1,4 @@
-//! Stores for tests, made like Cursor's, and helpers that show whether reading changed anything.
+//! Test stores in Cursor's format, and helpers that show whether reading changed anything.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,14 +10,14 @@ use tempfile::TempDir;
 
 use crate::chat::{BlobId, ChatMeta, WritableStore};
 
-/// A store with an open writer: everything is in `-wal`, until it is closed.
+/// A store with an open writer. Everything is in `-wal` until the writer closes it.
 pub(crate) struct TestStore {
     pub(crate) directory: TempDir,
     pub(crate) meta: ChatMeta,
     pub(crate) writer: WritableStore,
 }
 
-/// A store after a clean exit of its writer: one file, and no log.
+/// A store whose writer exited cleanly: one file, and no log.
 pub(crate) struct ClosedStore {
     pub(crate) directory: TempDir,
 }
@@ -69,7 +69,7 @@ impl TestStore {
         ClosedStore { directory: self.directory }
     }
 
-    /// Copies what a killed writer leaves: the main file and the log, without `-shm`.
+    /// Copies what a killed writer leaves behind: the main file and the log, without `-shm`.
     pub(crate) fn as_killed(&self) -> ClosedStore {
         let directory = tempfile::tempdir().unwrap();
         for name in ["store.db", "store.db-wal"] {
@@ -89,7 +89,7 @@ pub(crate) fn open_writer(path: &Path) -> WritableStore {
     WritableStore::open(path).unwrap()
 }
 
-/// The properties of a file that reading must not change.
+/// The file properties that reading must not change.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FilePicture {
     pub(crate) n_bytes: usize,
@@ -116,7 +116,7 @@ pub(crate) fn picture_of(directory: &Path) -> BTreeMap<String, FilePicture> {
     picture
 }
 
-/// Everything in a directory and below it, by path. Without `-shm`, which belongs to readers.
+/// Everything below a directory, by path. Without `-shm`, which readers may change.
 pub(crate) fn picture_of_tree(directory: &Path) -> BTreeMap<PathBuf, FilePicture> {
     let mut picture = BTreeMap::new();
     let mut rest = vec![directory.to_owned()];

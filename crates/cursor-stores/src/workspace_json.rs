@@ -1,4 +1,4 @@
-//! Finds the folder of a workspace, from `workspace.json` and from the URIs that the IDE writes, in all their shapes.
+//! Finds a workspace's folder from `workspace.json` and from the URIs that the IDE writes, in all their forms.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(crate) fn read_workspace_json(path: &Path) -> Option<Workspace> {
     ["folder", "workspace", "configuration"].iter().find_map(|name| workspace_of_json(&json[name]))
 }
 
-/// Reads a URI: a string, or an object as the IDE serialises its own URIs.
+/// Reads a URI: a string, or an object in the IDE's own form.
 pub(crate) fn workspace_of_json(json: &Json) -> Option<Workspace> {
     match json {
         Json::String(uri) => workspace_of_uri(uri),
@@ -46,9 +46,9 @@ pub(crate) fn workspace_of_json(json: &Json) -> Option<Workspace> {
     }
 }
 
-/// Reads a URI of a folder or of a `.code-workspace` file, or a plain path.
+/// Reads the URI of a folder or of a `.code-workspace` file, or a plain path.
 ///
-/// Parsed by hand: URL parsers reject the `%2B` in the host of a remote URI.
+/// Parsed by hand, because URL parsers reject the `%2B` in the host of a remote URI.
 pub(crate) fn workspace_of_uri(uri: &str) -> Option<Workspace> {
     let Some((scheme, rest)) = uri.split_once("://") else {
         return match uri.strip_prefix("file:") {
@@ -73,7 +73,7 @@ pub(crate) fn workspace_of_uri(uri: &str) -> Option<Workspace> {
         .then(|| Workspace { path, place: WorkspacePlace::Remote(remote_name(&authority)) })
 }
 
-/// Reads a path of any system. A Windows path into WSL becomes the path on the WSL machine.
+/// Reads a path from any operating system. A Windows path into WSL becomes the path on the WSL machine.
 fn workspace_of_path(path: &str) -> Option<Workspace> {
     if let Some(share) = path.strip_prefix(r"\\") {
         let mut steps = share.split(['\\', '/']);
@@ -91,7 +91,7 @@ fn workspace_of_path(path: &str) -> Option<Workspace> {
     is_path.then(|| Workspace::here(path))
 }
 
-/// `/c:/Users/me`, the path of a URI that Windows wrote.
+/// Reads `/c:/Users/me`, the path in a URI that Windows wrote.
 fn windows_path(path: &str) -> Option<String> {
     let path = path.strip_prefix('/')?;
     has_drive(path).then(|| path.replace('/', r"\"))
@@ -102,7 +102,7 @@ fn has_drive(path: &str) -> bool {
         || matches!(path.as_bytes(), [letter, b':'] if letter.is_ascii_alphabetic())
 }
 
-/// The name of a remote machine. Decodes a host that is written in hexadecimal.
+/// Returns the name of a remote machine. Decodes a host that is written in hexadecimal.
 fn remote_name(authority: &str) -> String {
     // A container on another machine is `dev-container+…@ssh-remote+…`. A user name before a host also has an `@`.
     for separator in ["@ssh-remote+", "@wsl+", "@tunnel+"] {
@@ -137,7 +137,7 @@ fn readable_host(host: &str) -> Option<String> {
     Some(format!("{user}{name}{port}"))
 }
 
-/// Decodes `%2B` and other escapes. Everything else stays.
+/// Decodes `%2B` and other escapes. Everything else stays unchanged.
 pub(crate) fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

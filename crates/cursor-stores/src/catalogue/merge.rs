@@ -1,4 +1,4 @@
-//! Merges heads and conversations that several stores have. For each field, the richest store wins.
+//! Merges heads and conversations that are in several stores. For each field, the richest store wins.
 
 use std::collections::HashMap;
 
@@ -36,8 +36,7 @@ pub(crate) fn merge_heads(known: &mut Head, other: Head) {
         (Some(rich), Some(poor)) => Some(rich.saturating_add(poor)),
         (rich, poor) => rich.or(poor),
     };
-    // If one store sees the conversation live, it is live. Otherwise, if one store is damaged, a copy must not hide
-    // that.
+    // If any store sees the conversation live, it is live. Otherwise a copy must not hide that a store is damaged.
     rich.activity = [rich.activity, poor.activity]
         .into_iter()
         .min_by_key(|activity| match activity {
@@ -74,7 +73,7 @@ pub(crate) fn merge_heads(known: &mut Head, other: Head) {
     *known = rich;
 }
 
-/// Merges two conversations. The messages come from the store that has more in them, the rest from both.
+/// Merges two conversations. The messages come from the store with the better messages, the rest from both.
 pub(crate) fn merge_conversations(
     known: Conversation,
     other: Conversation,
@@ -225,8 +224,8 @@ pub(crate) fn is_whole_in_first(head: &Head) -> bool {
         && head.activity != Activity::Damaged
 }
 
-/// Ranks the messages of a store: first, that they are the original and not made from the other store's; then tool
-/// results; then everything else.
+/// Ranks a store's messages: originals before messages derived from the other store, then by tool results, then by
+/// everything else.
 fn richness(conversation: &Conversation) -> (bool, usize, usize, usize) {
     let is_original = is_whole_in_first(&conversation.head) && conversation.damage.is_empty();
     let parts = || conversation.messages.iter().flat_map(|message| &message.parts);

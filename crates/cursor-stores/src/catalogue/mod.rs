@@ -1,4 +1,4 @@
-//! All stores of a machine as one list of conversations.
+//! All stores on a machine as one list of conversations.
 
 mod merge;
 mod places;
@@ -32,7 +32,7 @@ pub struct Catalogue {
     absent: Vec<PathBuf>,
 }
 
-/// A place beside the stores that holds no conversation.
+/// A place next to the stores that holds no conversation.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct OtherPlace {
     pub path: run_protocol::BytesPath,
@@ -43,7 +43,7 @@ pub struct OtherPlace {
 /// Every conversation once, and the parts that could not be listed.
 #[derive(Debug, Default)]
 pub struct CatalogueListing {
-    /// In no order. Includes sub-agents, drafts and empty conversations.
+    /// In no particular order. Includes sub-agents, drafts and empty conversations.
     pub heads: Vec<Head>,
     pub damage: Vec<StoreDamage>,
 }
@@ -57,7 +57,7 @@ pub struct StoreDamage {
     pub damage: crate::model::Damage,
 }
 
-/// A match, and the store that holds it.
+/// A match, and the store where it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogueHit<'a> {
     pub store: StoreKind,
@@ -109,13 +109,13 @@ impl Catalogue {
         self.stores.iter().map(AsRef::as_ref)
     }
 
-    /// Places that belong to conversations and hold none.
+    /// Returns places that belong to conversations but hold none.
     #[must_use]
     pub fn others(&self) -> &[OtherPlace] {
         &self.others
     }
 
-    /// Places that do not exist.
+    /// Returns places that do not exist.
     #[must_use]
     pub fn absent(&self) -> &[PathBuf] {
         &self.absent
@@ -126,17 +126,17 @@ impl Catalogue {
         &self.skipped
     }
 
-    /// Lists all conversations. A conversation that several stores have appears once, with several origins.
+    /// Lists all conversations. A conversation in several stores appears once, with several origins.
     #[must_use]
     pub fn list(&self) -> CatalogueListing {
         self.list_in(|_| true)
     }
 
-    /// Like [`Self::list`], only for the stores that `is_meant` selects.
+    /// Like [`Self::list`], but only for the stores that `is_meant` selects.
     #[must_use]
     pub fn list_in(&self, is_meant: impl Fn(&dyn ConversationStore) -> bool) -> CatalogueListing {
-        // One id of the SDK may mean several conversations, and a transcript belongs to one of them. Only all stores of
-        // the SDK together tell which.
+        // One SDK id may mean several conversations, and a transcript belongs to only one of them. Only all SDK stores
+        // together tell which.
         let is_akin = |kind: StoreKind| matches!(kind, StoreKind::Sdk | StoreKind::Transcript);
         let needs_sdk = self.stores().any(|store| is_akin(store.kind()) && is_meant(store));
         let stores: Vec<&dyn ConversationStore> = self
@@ -227,12 +227,12 @@ impl Catalogue {
                 first.unwrap_or_else(|| ReadConversationError::Missing(head.id.clone().into()))
             );
         };
-        // If several conversations share an id, all but one have a listed id of their own. Their stores do not know it.
+        // If several conversations share an id, all but one are listed under a new id, which their stores do not know.
         if head.origins.iter().any(|origin| origin.key.as_ref() == Some(&conversation.head.id)) {
             conversation.head.id.clone_from(&head.id);
             conversation.head.origins.clone_from(&head.origins);
         }
-        // If one store fails, the user must learn it, even if another store has a part of the conversation.
+        // If one store fails, tell the user, even if another store has a part of the conversation.
         for (origin, error) in failures {
             let ReadConversationError::Unreadable { source, .. } = error else { continue };
             let place = origin.path.as_ref().display().to_string();
@@ -247,7 +247,7 @@ impl Catalogue {
         Ok(conversation)
     }
 
-    /// The sub-agents whose state is kept inside a conversation, as `<id>#<name>`. A list would have to read every
+    /// Returns the sub-agents whose state is inside a conversation, as `<id>#<name>`. A list would have to read every
     /// conversation to find them.
     #[must_use]
     pub fn kept_subagents(&self, head: &Head) -> Vec<Head> {
@@ -268,7 +268,8 @@ impl Catalogue {
         kept
     }
 
-    /// Calls `found` for every match in any store, from several threads and in no order, until it breaks.
+    /// Calls `found` for every match in any store, from several threads and in no particular order, until it returns
+    /// `Break`.
     pub fn search<'a>(
         &'a self,
         matcher: &Matcher,
@@ -277,7 +278,7 @@ impl Catalogue {
         self.search_in(|_| true, matcher, found)
     }
 
-    /// Like [`Self::search`], only in the stores that `is_meant` selects.
+    /// Like [`Self::search`], but only in the stores that `is_meant` selects.
     pub fn search_in<'a>(
         &'a self,
         is_meant: impl Fn(&dyn ConversationStore) -> bool,
@@ -298,7 +299,7 @@ impl Catalogue {
         damage
     }
 
-    /// The store that a conversation's origin names.
+    /// Returns the store that a conversation's origin names.
     #[must_use]
     pub fn store_of(&self, origin: &Origin) -> Option<&dyn ConversationStore> {
         self.stores().find(|store| {

@@ -1,4 +1,4 @@
-//! Recognises text that another store has too, even if that store cuts it into other pieces.
+//! Recognises text that another store also has, even if that store splits it differently.
 
 use std::collections::HashSet;
 
@@ -45,7 +45,7 @@ impl SaidAlready {
     }
 }
 
-/// The letters of each text of a message, whatever its kind.
+/// Returns the letters of each text of a message, whatever its kind.
 fn pieces(message: &Message) -> Vec<String> {
     let mut pieces = Vec::new();
     for part in &message.parts {
@@ -62,7 +62,7 @@ fn add_texts(value: &Json, pieces: &mut Vec<String>) {
         }
         Json::Array(values) => values.iter().for_each(|value| add_texts(value, pieces)),
         Json::Object(fields) => {
-            // The kind of a part is our word, not the store's.
+            // The name of a part's kind is ours, not the store's.
             let values = fields.iter().filter(|(name, _)| *name != "type");
             values.for_each(|(_, value)| add_texts(value, pieces));
         }

@@ -1,7 +1,7 @@
 //! Decides which heads with the same id are the same conversation.
 //!
 //! The ids of the command line, the IDE and ACP are unique. The SDK lets its caller choose an id, which is unique only
-//! within one workspace. Two stores of the SDK may use one id for two conversations. They are one conversation only if
+//! within one workspace. Two SDK stores may use one id for two conversations. They are the same conversation only if
 //! their contents agree.
 
 use std::collections::{HashMap, HashSet};
@@ -34,7 +34,7 @@ fn agree(one: &Head, other: &Head) -> bool {
     one.lineage.iter().all(|(turn, run)| other.lineage.get(turn).is_none_or(|other| other == run))
 }
 
-/// True if two heads, read at two times, belong to one conversation, even if its store moved in between.
+/// True if two heads, read at different times, belong to one conversation, even if its store moved in between.
 #[must_use]
 pub fn is_same_conversation(one: &Head, other: &Head) -> bool {
     let name = |head: &Head| {
@@ -43,7 +43,7 @@ pub fn is_same_conversation(one: &Head, other: &Head) -> bool {
     name(one) == name(other) && agree(one, other)
 }
 
-/// The project directory that holds a store of the SDK or a transcript.
+/// Returns the project directory that holds an SDK store or a transcript.
 fn project(origin: &Origin) -> Option<&Path> {
     let directory = match origin.store {
         StoreKind::Sdk => "sdk-agent-store",
@@ -54,8 +54,8 @@ fn project(origin: &Origin) -> Option<&Path> {
     path.ancestors().find(|path| path.file_name() == Some(OsStr::new(directory)))?.parent()
 }
 
-/// If several conversations share an id, the oldest keeps it, and the others get ids of their own. The oldest stays the
-/// oldest when another one is continued, so the ids are stable.
+/// If several conversations share an id, the oldest keeps it, and the others get new ids. The oldest stays the oldest
+/// when another one is continued, so the ids are stable.
 pub(crate) fn tell_apart(heads: &mut [Head], places: &HashMap<String, Vec<usize>>) {
     let mut taken: HashSet<String> = heads.iter().map(|head| head.id.clone()).collect();
     for of_same_id in places.values().filter(|places| places.len() > 1) {
@@ -77,7 +77,7 @@ pub(crate) fn tell_apart(heads: &mut [Head], places: &HashMap<String, Vec<usize>
     }
 }
 
-/// `ID@` and the beginning of the store's directory name, with a number if that is taken.
+/// Returns `ID@` and the beginning of the store's directory name, with a number if that is taken.
 fn other_id(head: &Head, taken: &HashSet<String>) -> String {
     let directories = head.origins.iter().filter_map(sdk_directory);
     let short: String = directories.take(1).flat_map(|name| name.chars().take(8)).collect();
@@ -86,7 +86,7 @@ fn other_id(head: &Head, taken: &HashSet<String>) -> String {
     std::iter::once(id.clone()).chain(numbered).find(|id| !taken.contains(id)).unwrap_or(id)
 }
 
-/// The directory name of a store of the SDK: a hash of its workspace.
+/// Returns the directory name of an SDK store: a hash of its workspace.
 #[must_use]
 pub fn sdk_directory(origin: &Origin) -> Option<&str> {
     let path: &Path = origin.path.as_ref();

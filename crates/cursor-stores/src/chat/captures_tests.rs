@@ -47,7 +47,7 @@ fn all_roots(store: &ChatStore) -> BTreeSet<BlobId> {
     roots
 }
 
-/// Decodes a blob as the referring field says. Returns `None` for blobs that are no messages.
+/// Decodes a blob as the referring field says. Returns `None` for blobs that are not messages.
 fn fidelity(kind: BlobKind, data: &[u8]) -> Option<Fidelity> {
     fn of<M: Message + Default>(data: &[u8]) -> Fidelity {
         decode_message::<M>(data).unwrap().fidelity
@@ -75,7 +75,7 @@ fn round_trips(store: &ChatStore) -> BTreeMap<BlobKind, usize> {
         println!("{id} {kind:?} {fidelity:?}");
         assert!(
             fidelity != Some(Fidelity::Differs),
-            "{id}, a {kind:?}, is not encoded as Cursor encoded it"
+            "{id}, a {kind:?}, encodes differently from Cursor"
         );
         *n_by_kind.entry(kind).or_default() += 1;
         visit_references(kind, &data, &mut |reference| {

@@ -1,4 +1,4 @@
-//! Chats of the command line agent and of ACP sessions: the `store.db` of a session and the `meta.json` beside it.
+//! Chats of the command line agent and of ACP sessions: a session's `store.db`, and the `meta.json` next to it.
 //!
 //! ```text
 //! ChatsRoot ─► ChatFiles ─► Head                                              list: no database is opened
@@ -43,7 +43,7 @@ pub(crate) use store::blobs::{Fetched, Rows, Scanned, StoredBlob};
 pub(crate) use store::chat_store::MAX_BLOB_BYTES;
 pub(crate) use store::writers::Writers;
 
-/// Fuzzes the reader of messages, those of the prompt and pending ones.
+/// Fuzzes the reader of prompt messages and pending messages.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz_message(bytes: &[u8]) {
     if let Some(message) = messages::json_message::JsonMessage::parse(bytes) {
@@ -53,7 +53,7 @@ pub(crate) fn fuzz_message(bytes: &[u8]) {
     drop(parse_pending(&[String::from_utf8_lossy(bytes).into_owned()]));
 }
 
-/// Fuzzes the decoder of each kind of blobs.
+/// Fuzzes the decoder of each blob kind.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz_blob(bytes: &[u8]) {
     for kind in references::BlobKind::ALL {

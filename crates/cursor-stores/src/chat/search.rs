@@ -1,4 +1,4 @@
-//! Searching all chats for a pattern, without an index.
+//! Searches all chats for a pattern, without an index.
 //!
 //! ```text
 //!  every blob ──► may hold it? ──no──► nothing more is read: most chats end here
@@ -10,7 +10,7 @@
 //!      the blob itself ──► a field that is not shown, an orphan (`orphan:…`), a file, a todo
 //! ```
 //!
-//! The store keeps the same words in the prompt and again in the turns. A search finds them once.
+//! The store keeps the same words in the prompt and again in the turns. A search reports them once.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -35,7 +35,7 @@ use crate::store::{Extent, Found};
 
 /// All cores search a larger store together.
 const LARGE: u64 = 32 * 1024 * 1024;
-/// The limit for one chat. A pattern that matches more blobs says nothing.
+/// The limit for one chat. A pattern that matches more blobs is too vague.
 const MAX_CANDIDATES: usize = 20_000;
 
 pub(crate) fn search(root: &ChatsRoot, matcher: &Matcher, found: Found<'_>) -> Vec<Damage> {
@@ -89,14 +89,14 @@ struct ChatHit {
 }
 
 impl ChatHit {
-    /// A match outside of the messages.
+    /// A match outside the messages.
     fn beside(message_id: Option<String>, found: FieldMatch) -> Self {
         Self { position: None, message_id, found }
     }
 }
 
 impl ChatSearch<'_> {
-    /// Searches the chat. Returns the damage that kept it from searching everything.
+    /// Searches the chat. Returns the damage that prevented a complete search.
     fn run(&self) -> Option<Damage> {
         let files = &self.chat.files;
         let place = || format!("{}/store.db", self.chat.key);
@@ -111,7 +111,7 @@ impl ChatSearch<'_> {
         if self.is_certainly_absent() {
             return None;
         }
-        // Report hits only when all of them come from one state of the store.
+        // Report hits only when all of them come from the same state of the store.
         match with_store(&files.database_path(), |store| self.hits(store)) {
             Ok((hits, is_whole)) => {
                 for hit in hits {
@@ -174,7 +174,7 @@ impl ChatSearch<'_> {
     fn hits(&self, store: &ChatStore) -> Result<(Vec<ChatHit>, bool), ReadDatabaseError> {
         let mut hits = Vec::new();
         let meta = meta_row(store)?.ok().flatten();
-        // Serialized without the encryption key: no search finds it.
+        // Serialized without the encryption key, so that no search finds it.
         let meta_json =
             meta.as_ref().and_then(|meta| serde_json::to_vec(meta).ok()).unwrap_or_default();
         if let Some(found) = search_json(self.matcher, &meta_json) {
@@ -192,8 +192,8 @@ impl ChatSearch<'_> {
         Ok((hits, is_whole))
     }
 
-    /// Returns the blobs that may hold some of the words, if every word occurs somewhere, and whether the scan saw all
-    /// blobs.
+    /// Returns the blobs that may contain some of the words, if every word occurs somewhere, and whether the scan saw
+    /// all blobs.
     fn candidates(&self, store: &ChatStore) -> Result<(Vec<BlobId>, bool), ReadDatabaseError> {
         let Scan { mut candidates, is_noted, is_whole } = self.scan_all(store)?;
         if !is_noted.iter().all(|is_noted| *is_noted) {
@@ -208,8 +208,8 @@ impl ChatSearch<'_> {
         }
         let pieces = store.at_once(|blobs| blobs.pieces(parallel::n_cores() * 4))?;
         let scanned = parallel::map(&pieces, |rows| {
-            // A connection belongs to one thread, and each reads its own moment. `add_hits` reads the candidates again
-            // in one moment.
+            // Each thread has its own connection and sees its own state of the store. `add_hits` reads the candidates
+            // again in one state.
             with_store(&self.chat.files.database_path(), |store| {
                 store.at_once(|blobs| self.scan(blobs, *rows))
             })
@@ -308,7 +308,7 @@ fn read_unchanged(path: &Path) -> Option<Vec<u8>> {
     (DatabaseFingerprint::of(path).ok()? == before).then_some(file)
 }
 
-/// Searches the shown parts of a message. Words may stand in different parts.
+/// Searches the visible parts of a message. Words may be in different parts.
 fn search_message(matcher: &Matcher, message: &Message) -> Option<FieldMatch> {
     let parts: Vec<serde_json::Value> = message
         .parts

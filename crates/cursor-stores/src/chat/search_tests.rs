@@ -1,4 +1,4 @@
-//! Searching chats: which hits there are, where, and how often.
+//! Searching chats: which hits there are, where, and how many.
 
 use std::ops::ControlFlow;
 use std::path::Path;

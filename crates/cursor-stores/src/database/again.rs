@@ -2,7 +2,7 @@
 
 use super::error::{OpenDatabaseError, ReadDatabaseError};
 
-/// How often to read a file that keeps changing.
+/// The most attempts to read a file that keeps changing.
 pub(crate) const ATTEMPTS: usize = 5;
 
 /// Reads, and reads again while `is_change` says that the error comes from a writer.
@@ -19,20 +19,20 @@ pub(crate) fn again_if<T, E>(
     read()
 }
 
-/// Says why something was not read from a database.
+/// Says why a read from a database failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UseDatabaseError {
     #[error(transparent)]
     Open(#[from] OpenDatabaseError),
     #[error(transparent)]
     Read(#[from] ReadDatabaseError),
-    /// It lacks the tables of such a store.
+    /// The database lacks the tables of such a store.
     #[error("{0}")]
     NotAStore(&'static str),
 }
 
 impl UseDatabaseError {
-    /// True if the error will stay: the file is damaged, and not only in use.
+    /// True if the error is permanent: the file is damaged, not just in use.
     pub(crate) fn is_lasting(&self) -> bool {
         !matches!(
             self,
@@ -42,7 +42,7 @@ impl UseDatabaseError {
     }
 }
 
-/// Opens a database and uses it, again while another process writes to it.
+/// Opens a database and uses it. Tries again if another process writes to it.
 pub(crate) fn again<T>(
     open_and_use: impl FnMut() -> Result<T, UseDatabaseError>,
 ) -> Result<T, UseDatabaseError> {
@@ -53,7 +53,7 @@ pub(crate) fn again<T>(
 mod tests {
     use super::*;
 
-    /// The result of reads that fail with these errors in turn, and the number of reads.
+    /// Simulates reads that fail with these errors in turn. Returns the result and the number of reads.
     fn reads(errors: &[&'static str]) -> (Result<(), &'static str>, usize) {
         let mut n_reads = 0;
         let done = again_if(

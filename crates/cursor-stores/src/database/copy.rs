@@ -1,4 +1,4 @@
-//! A copy of a database and its log. SQLite needs it if it cannot create the log's index beside the original.
+//! A copy of a database and its log. SQLite needs it if it cannot create the log's index next to the original.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use crate::plain_file::{self, PlainFileError};
 /// The most bytes to copy.
 const MAX_BYTES: u64 = 512 * 1024 * 1024;
 
-/// A copy in its own temporary directory, which is removed with it.
+/// A copy in its own temporary directory, deleted on drop.
 #[derive(Debug)]
 pub(crate) struct DatabaseCopy {
     path: PathBuf,

@@ -1,11 +1,11 @@
-//! The reasons why a database was not opened or not read.
+//! Why a database could not be opened or read.
 
 use rusqlite::ErrorCode;
 
 use crate::database::salvage::SalvageError;
 use crate::plain_file::PlainFileError;
 
-/// Says why a database was not opened.
+/// Says why a database could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenDatabaseError {
@@ -15,7 +15,7 @@ pub enum OpenDatabaseError {
     Empty,
     #[error("the file is not an SQLite database")]
     NotADatabase,
-    /// After waiting as long as [`super::lock_patience`] allows.
+    /// The reader waited as long as [`super::lock_patience`] allows.
     #[error("the database is locked by another process")]
     Locked,
     #[error("the database kept changing while it was opened")]
@@ -30,7 +30,7 @@ pub enum OpenDatabaseError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadDatabaseError {
-    /// The data may mix two states; open the database again.
+    /// The data may mix two states. Open the database again.
     #[error("the database changed while it was read")]
     Changed,
     #[error("the database could not be read")]
@@ -38,7 +38,7 @@ pub enum ReadDatabaseError {
 }
 
 impl ReadDatabaseError {
-    /// The same error, as the opener of a database reports it.
+    /// Converts the error to the one that opening a database returns.
     pub(crate) fn of_opening(self) -> OpenDatabaseError {
         match self {
             Self::Changed => OpenDatabaseError::Changing,
@@ -46,13 +46,13 @@ impl ReadDatabaseError {
         }
     }
 
-    /// True if a part of the file is damaged, and not locked, changed or out of reach.
+    /// True if a part of the file is damaged, not just locked, changed or out of reach.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Self::Sqlite(err) if is_damage(err))
     }
 }
 
-/// Like [`ReadDatabaseError::is_damage`]. A read that was interrupted met pages that no writer leaves.
+/// Like [`ReadDatabaseError::is_damage`], but an interrupted read counts too: it met pages that no writer leaves.
 pub(crate) fn is_damage(err: &rusqlite::Error) -> bool {
     matches!(
         err.sqlite_error_code(),
@@ -60,7 +60,7 @@ pub(crate) fn is_damage(err: &rusqlite::Error) -> bool {
     )
 }
 
-/// The error that SQLite reports for damage, for damage that SQLite does not look for.
+/// Creates the error that SQLite reports for damage, for damage that SQLite does not look for.
 pub(crate) fn contradiction() -> rusqlite::Error {
     let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
     rusqlite::Error::SqliteFailure(code, None)

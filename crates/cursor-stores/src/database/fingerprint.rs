@@ -1,4 +1,4 @@
-//! Tells whether a database changed, without looking into it.
+//! Tells whether a database changed, without opening it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::plain_file::{self, PlainFileError};
 
-/// Identifies the content of a database by the metadata of its file and its logs, without `-shm`.
+/// Identifies the content of a database by the metadata of its file and its logs, except `-shm`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DatabaseFingerprint {
     main: FileStamp,
@@ -15,8 +15,7 @@ pub struct DatabaseFingerprint {
     journal: Option<FileStamp>,
 }
 
-/// Does not include the time of the last status change: SQLite, as root, sets the owner of a log even when it only
-/// reads.
+/// Excludes the time of the last status change: as root, SQLite sets a log's owner even when it only reads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct FileStamp {
     device: u64,
@@ -48,7 +47,7 @@ impl DatabaseFingerprint {
         self.journal.as_ref().is_some_and(|journal| journal.bytes > 0)
     }
 
-    /// Identifies the file itself, whatever its content.
+    /// Identifies the file itself, regardless of its content.
     pub(crate) fn file(&self) -> (u64, u64) {
         (self.main.device, self.main.inode)
     }

@@ -1,5 +1,5 @@
-//! Finds out who has a database open for writing. A row that says "running" is true only while a process is there to
-//! end it.
+//! Finds out which processes have a database open for writing. A row that says "running" is true only while a process
+//! is there to finish the work.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -13,16 +13,16 @@ use crate::plain_file;
 /// is open.
 const PENDING_BYTE: u64 = 0x4000_0000;
 const MAX_LOCKS_BYTES: u64 = 4 * 1024 * 1024;
-/// How recent a change must be to count as a sign of life if locks cannot be seen: longer than most tool calls.
+/// If locks cannot be seen, a change this recent counts as a sign of life. Longer than most tool calls.
 const STILL_WARM: Duration = Duration::from_secs(300);
 
-/// True if a process has the database open for writing. If the system does not tell, a recent change decides.
+/// True if a process has the database open for writing. If the system cannot tell, a recent change decides.
 pub(crate) fn is_open_for_writing(database: &Path) -> bool {
     let Ok(metadata) = plain_file::inspect(database) else { return false };
     match plain_file::read_at_most(Path::new("/proc/locks"), MAX_LOCKS_BYTES) {
         Ok(locks) => {
-            // A process loses its locks on a file when it closes any descriptor of that file. So our own locks mean
-            // nothing.
+            // A process loses its locks on a file when it closes any descriptor of that file. So check our own
+            // descriptors instead.
             let own = std::process::id();
             holders(&String::from_utf8_lossy(&locks), metadata.ino())
                 .filter(|pid| *pid != own)
@@ -33,7 +33,7 @@ pub(crate) fn is_open_for_writing(database: &Path) -> bool {
     }
 }
 
-/// True if a file, or the log beside it, changed in the last minutes.
+/// True if a file, or its log, changed in the last few minutes.
 pub(crate) fn changed_recently(path: &Path) -> bool {
     [path, &with_suffix(path, "-wal")].into_iter().any(|file| {
         plain_file::inspect(file)
@@ -57,7 +57,7 @@ fn holders(locks: &str, inode: u64) -> impl Iterator<Item = u32> + '_ {
     })
 }
 
-/// Readers hold the same lock. A process is surely a reader only if we can see that it has no descriptor for writing.
+/// Readers hold the same lock. A process counts as a reader only if we can see that it has no descriptor for writing.
 fn may_write(pid: u32, inode: u64) -> bool {
     let descriptors = match std::fs::read_dir(format!("/proc/{pid}/fd")) {
         Ok(descriptors) => descriptors,
@@ -77,7 +77,7 @@ fn may_write(pid: u32, inode: u64) -> bool {
         })
 }
 
-/// True if a descriptor can write to the file with this inode. The number may belong to another file by now; newer
+/// True if a descriptor can write to the file with this inode. By now the descriptor may refer to another file; newer
 /// kernels print the inode.
 fn is_for_writing(descriptor_facts: &str, inode: u64) -> bool {
     let fact = |name: &str| {
@@ -121,7 +121,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store.db");
         let file = std::fs::File::create(&path).unwrap();
-        assert!(is_open_for_writing(&path), "by ourselves");
+        assert!(is_open_for_writing(&path), "this process has it open");
         drop(file);
         assert!(!is_open_for_writing(&path));
         assert!(changed_recently(&path));

@@ -1,7 +1,6 @@
 //! Finds damage that SQLite does not notice: an index that misses rows.
 //!
-//! A flipped bit in a key of an index, or in the number of a page, is no error to SQLite. It just does not find the
-//! row.
+//! SQLite reports no error if a bit flips in an index key or in a page number. It just does not find the row.
 
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
@@ -19,8 +18,8 @@ pub(crate) struct IndexedTable {
 }
 
 impl ReadOnlyDatabase {
-    /// Fails as if the file had changed if tables and indexes contradict each other. Checks each state of a file once,
-    /// and only small files.
+    /// Fails as if the file had changed if tables and indexes contradict each other. Checks each state of a file only
+    /// once, and only small files.
     pub(crate) fn check_small(&self) -> Result<(), ReadDatabaseError> {
         if self.fingerprint().n_bytes() > SMALL {
             return Ok(());
@@ -31,7 +30,7 @@ impl ReadOnlyDatabase {
         })
     }
 
-    /// Like [`Self::check_small`], for a table of any size. Checks only the order of the keys.
+    /// Like [`Self::check_small`], but for a table of any size. Checks only the order of the keys.
     pub(crate) fn check_order(&self, table: &IndexedTable) -> Result<(), ReadDatabaseError> {
         if !self.stored_columns(table.name)?.iter().any(|column| column == table.key) {
             return Ok(());
@@ -41,8 +40,8 @@ impl ReadOnlyDatabase {
         })
     }
 
-    /// Like [`Self::check_small`] at a tenth of its cost, for a reader of a few keys. Checks that the index has as many
-    /// keys as the table, in order, and that none of them differs from a wanted key by one bit.
+    /// Like [`Self::check_small`] at a tenth of the cost, for a reader of a few keys. Checks that the index has as many
+    /// keys as the table, in order, and that no key differs from a wanted key by one bit.
     pub(crate) fn check_keys(
         &self,
         table: &IndexedTable,
@@ -57,7 +56,7 @@ impl ReadOnlyDatabase {
                 n_keys += 1;
                 !wanted.iter().any(|wanted| differs_by_a_bit(key, wanted.as_bytes()))
             })?;
-            // `NOT INDEXED` makes SQLite count the pages of the table, not those of the index.
+            // `NOT INDEXED` makes SQLite count the rows in the table, not in the index.
             let sql = format!("SELECT count(*) FROM {} NOT INDEXED", table.name);
             Ok(is_sound && n_keys == connection.query_row(&sql, [], |row| row.get::<_, i64>(0))?)
         })
@@ -74,7 +73,7 @@ impl ReadOnlyDatabase {
         match self.read(is_sound) {
             Ok(true) => {}
             Ok(false) => return Err(self.start_again()),
-            // A check that cannot run proves nothing. The reader will meet the error itself.
+            // A check that cannot run proves nothing. The reader will get the error itself.
             Err(ReadDatabaseError::Sqlite(_)) => {}
             Err(err) => return Err(err),
         }
@@ -95,7 +94,7 @@ fn differs_by_a_bit(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && bits.sum::<u32>() == 1
 }
 
-/// True if the index has its keys in order, and `is_sound` accepts each of them.
+/// True if the index keys are in order, and `is_sound` accepts each of them.
 fn is_in_order(
     connection: &Connection,
     table: &IndexedTable,

@@ -1,14 +1,14 @@
-//! Limits how long readers wait for locked databases. All databases share one limit, so that listing many takes no
-//! longer than listing one.
+//! Limits how long readers wait for locked databases. All databases share one limit, so listing many takes no longer
+//! than listing one.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::parallel::lock;
 
-/// Cursor itself waits as long for a lock.
+/// Cursor itself waits this long for a lock.
 const LIMIT: Duration = Duration::from_secs(5);
-/// A well-behaved writer is done within this time. Readers always wait this long, even when the limit is used up.
+/// A well-behaved writer finishes within this time. Readers always wait this long, even when the limit is used up.
 const LEAST: Duration = Duration::from_millis(20);
 /// After this long without a lock, readers may wait the full time again.
 const RECOVERY: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! The only code that opens Cursor's databases: read-only, and without leaving a trace if possible.
+//! The only code that opens Cursor's databases: read-only, and if possible without leaving a trace.
 //!
 //! ```text
 //!                      -wal or -journal has bytes?
@@ -15,12 +15,12 @@
 //!
 //! A rollback journal (`-journal`) always counts as live: only SQLite's locks tell whether it is hot.
 //!
-//! If SQLite meets damage, the read fails as if the file had changed. When the reader starts again, it gets the
+//! If SQLite finds damage, the read fails as if the file had changed. When the reader starts again, it gets the
 //! salvaged database (see [`super::salvage`]), and learns that something may be missing. A reader that must see the
 //! file as Cursor does opens it strictly. Then damage is an error.
 //!
 //! Every read ends. A read that takes longer than any real query is interrupted, because a crafted tree of pages can
-//! have more rows than there are atoms.
+//! have more rows than there are atoms in the universe.
 
 use std::fs;
 use std::io::Read;
@@ -45,14 +45,14 @@ use crate::plain_file::{self, PlainFileError};
 
 /// Longer than any real query takes on the slowest disk.
 const READ_LIMIT: Duration = Duration::from_secs(120);
-/// How often a running query checks the time: about every tenth of a millisecond.
+/// A running query checks the time this often: about every tenth of a millisecond.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// Takes a row of a query, and says whether to go on.
+/// Takes a row of a query, and says whether to continue.
 pub(crate) type VisitRow<'v> = dyn FnMut(&Row<'_>) -> rusqlite::Result<ControlFlow<()>> + 'v;
 
-/// An open database that another program owns, inside one read transaction: all reads see the same state.
+/// An open database that another program owns, in one read transaction: all reads see the same state.
 #[derive(Debug)]
 pub(crate) struct ReadOnlyDatabase {
     connection: Connection,
@@ -61,7 +61,7 @@ pub(crate) struct ReadOnlyDatabase {
     tolerance: Tolerance,
     fingerprint: DatabaseFingerprint,
     deadline: Arc<Deadline>,
-    /// The database behind the connection, if it is not the file itself.
+    /// The database behind the connection, if it is not the original file.
     stand_in: StandIn,
 }
 
@@ -77,11 +77,11 @@ enum StandIn {
 enum Access {
     /// Opened as if on read-only media. Consistent while the files do not change.
     Immutable,
-    /// Opened without locks, beside a log that a killed writer left. Consistent while the files do not change.
+    /// Opened without locks, next to a log that a killed writer left. Consistent while the files do not change.
     Abandoned,
-    /// Opened with locks, beside a log that has content.
+    /// Opened with locks, next to a log that has content.
     Live,
-    /// Our own copy of database and log.
+    /// Our own copy of the database and its log.
     Copied,
     /// Opened without its log, because nothing else worked.
     WithoutLog,
@@ -89,7 +89,7 @@ enum Access {
     Salvaged,
 }
 
-/// The reaction to damage.
+/// What to do about damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tolerance {
     /// Read the salvaged database.
@@ -171,7 +171,7 @@ impl ReadOnlyDatabase {
         Err(OpenDatabaseError::Changing)
     }
 
-    /// The salvaged database, if this is one.
+    /// Returns the salvaged database, if this is one.
     fn salvaged(&self) -> Option<&SalvagedDatabase> {
         match &self.stand_in {
             StandIn::Salvaged(salvaged) => Some(salvaged),
@@ -184,7 +184,7 @@ impl ReadOnlyDatabase {
         self.salvaged().is_some()
     }
 
-    /// The lost or cut rows with these keys.
+    /// Returns the lost or cut rows with these keys.
     pub(crate) fn lost(&self, keys: Range<&str>) -> impl Iterator<Item = (&str, Loss)> {
         self.salvaged().into_iter().flat_map(move |salvaged| salvaged.lost(keys.clone()))
     }
@@ -202,8 +202,8 @@ impl ReadOnlyDatabase {
         &self.fingerprint
     }
 
-    /// Notes damage, and returns the error that makes the reader start again. Contradictions count as damage, unless
-    /// another process wrote to the files just now.
+    /// Records the damage, and returns the error that makes the reader start again. Contradictions count as damage,
+    /// unless another process just wrote to the files.
     pub(crate) fn start_again(&self) -> ReadDatabaseError {
         if self.is_of_one_moment() {
             salvage::note(&self.path, &self.fingerprint);
@@ -211,7 +211,7 @@ impl ReadOnlyDatabase {
         ReadDatabaseError::Changed
     }
 
-    /// Says what is missing from everything that is read here.
+    /// Says what is missing from everything read here.
     pub(crate) fn shortcoming(&self) -> Option<&'static str> {
         if self.is_salvaged() {
             Some("the file is damaged; showing the rows that could be salvaged")
@@ -220,7 +220,7 @@ impl ReadOnlyDatabase {
         }
     }
 
-    /// Like [`Self::shortcoming`], only about the log.
+    /// Like [`Self::shortcoming`], but only about the log.
     pub(crate) fn missing_log(&self) -> Option<&'static str> {
         match self.access {
             Access::Immutable
@@ -242,7 +242,7 @@ impl ReadOnlyDatabase {
         self.read_within(READ_LIMIT, query)
     }
 
-    /// Like [`Self::read`], interrupted after `limit`. An interruption counts as damage.
+    /// Like [`Self::read`], but interrupted after `limit`. An interruption counts as damage.
     pub(crate) fn read_within<T>(
         &self,
         limit: Duration,
@@ -267,7 +267,7 @@ impl ReadOnlyDatabase {
         }
     }
 
-    /// Calls `visit` with each row of a query, until it breaks.
+    /// Calls `visit` with each row of a query, until it returns `Break`.
     pub(crate) fn visit_rows(
         &self,
         sql: &str,
@@ -286,7 +286,7 @@ impl ReadOnlyDatabase {
         })
     }
 
-    /// The number that a query counts.
+    /// Returns the result of a counting query.
     pub(crate) fn count(&self, sql: &str, params: impl Params) -> Result<u64, ReadDatabaseError> {
         self.read(|connection| {
             let count = connection.prepare_cached(sql)?.query_row(params, |row| row.get(0));
@@ -294,7 +294,7 @@ impl ReadOnlyDatabase {
         })
     }
 
-    /// True if everything that was read comes from one moment, as far as the files tell.
+    /// True if all reads saw the same state, as far as the files tell.
     fn is_of_one_moment(&self) -> bool {
         let Ok(now) = DatabaseFingerprint::of(&self.path) else { return false };
         match (self.access, &self.stand_in) {
@@ -308,8 +308,8 @@ impl ReadOnlyDatabase {
         }
     }
 
-    /// The columns of an ordinary table. Empty if there is no such table. Ignores views and virtual tables, in which a
-    /// hostile file may hide an endless computation.
+    /// Returns the columns of an ordinary table. Empty if there is no such table. Ignores views and virtual tables,
+    /// where a hostile file may hide an endless computation.
     pub(crate) fn stored_columns(&self, table: &str) -> Result<Vec<String>, ReadDatabaseError> {
         self.read(|connection| {
             // Computed columns are ours in a salvaged database, and hostile in any other.
@@ -325,7 +325,7 @@ impl ReadOnlyDatabase {
         })
     }
 
-    /// Like [`Self::stored_columns`]. Empty if one of the columns that such a table `always` has is missing.
+    /// Like [`Self::stored_columns`], but empty if one of the columns that such a table `always` has is missing.
     pub(crate) fn columns(
         &self,
         table: &str,
@@ -341,9 +341,9 @@ impl ReadOnlyDatabase {
         }
     }
 
-    /// True if the schema contradicts itself about a table. A view with that name, or computed columns, are no
-    /// contradiction: a program can create them. SQLite ignores the word that states the type, so a bit may have
-    /// flipped there while the rest is right.
+    /// True if the schema contradicts itself about a table. A view with that name, or computed columns, do not count: a
+    /// program can create them. SQLite ignores the word that states the type, so a bit may have flipped there while the
+    /// rest is right.
     fn is_schema_damaged(&self, table: &str, always: &[&str]) -> Result<bool, ReadDatabaseError> {
         if self.is_salvaged() {
             return Ok(false);
@@ -385,7 +385,7 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// SQLite takes an empty file for a new database, and notices garbage only later.
+    /// SQLite treats an empty file as a new database, and notices garbage only later.
     fn check_header(&self) -> Result<(), OpenDatabaseError> {
         if self.fingerprint.is_empty() {
             return Err(OpenDatabaseError::Empty);
@@ -420,9 +420,9 @@ impl Opening<'_> {
         let watch = Arc::clone(&deadline);
         connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || watch.is_over()))?;
         if access == Access::Abandoned {
-            // Without locks SQLite believes that it is the last user, and would write the log back and delete it.
+            // Without locks, SQLite assumes that it is the last user, and would write the log back and delete it.
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-            // In exclusive mode SQLite keeps the index of the log in memory.
+            // In exclusive mode, SQLite keeps the index of the log in memory.
             connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         }
         // Otherwise SQLite prepares a statement again for every bound value, in case another plan is better.
@@ -454,7 +454,7 @@ impl Opening<'_> {
     }
 
     /// Opens a database if SQLite cannot create the index of its log, as on read-only media: from a copy, or without
-    /// the log if it is too large to copy.
+    /// the log if they are too large to copy.
     fn without_shm(&self) -> Result<ReadOnlyDatabase, OpenDatabaseError> {
         let (access, stand_in) = match DatabaseCopy::of(self.path)? {
             Some(copy) => (Access::Copied, StandIn::Copy(copy)),
@@ -510,7 +510,7 @@ fn connect(path: &Path, access: Access) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Writes a path of any bytes as a URI, so that no character is taken for a parameter.
+/// Writes a path with any bytes as a URI, so that no character can look like a parameter.
 fn file_uri(path: &Path, parameters: &str) -> String {
     use std::fmt::Write;
     let mut uri = String::from("file:");

@@ -9,7 +9,7 @@ use super::*;
 use crate::database::with_suffix;
 use crate::test_store::{TestStore, open_writer, picture_of};
 
-/// Opens in another thread, so that a hang fails the test instead of stopping it.
+/// Opens in another thread, so that a hang fails the test instead of blocking it.
 fn open_soon(path: &Path) -> Result<ReadOnlyDatabase, OpenDatabaseError> {
     let (sender, receiver) = mpsc::channel();
     let path = path.to_owned();
@@ -295,7 +295,7 @@ fn a_small_file_of_more_rows_than_can_ever_be_counted_is_given_up() {
             connection.query_row(sql, [], |row| row.get::<_, i64>(0))
         })
     };
-    // The read takes too long, but that is no proof of damage: the disk may be slow.
+    // The read takes too long, but that does not prove damage: the disk may be slow.
     let err = count(&ReadOnlyDatabase::open(&closed.path()).unwrap()).unwrap_err();
     let ReadDatabaseError::Sqlite(err) = err else { panic!("{err:?}") };
     assert_eq!(err.sqlite_error_code(), Some(ErrorCode::OperationInterrupted));

@@ -1,4 +1,4 @@
-//! The format of a row in SQLite: its length and number, a header of types, then the values.
+//! SQLite's row format: length and number, a header of types, then the values.
 
 /// A value of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,14 +36,14 @@ impl RecordHead {
         Some(Self { kinds, n_bytes })
     }
 
-    /// The length of a row with this header.
+    /// Returns the length of a row with this header.
     pub(crate) fn row_length(&self) -> Option<usize> {
         self.kinds
             .iter()
             .try_fold(self.n_bytes, |length, kind| length.checked_add(value_length(*kind)?))
     }
 
-    /// The place of a column's value in the row.
+    /// Returns the position of a column's value in the row.
     pub(crate) fn place_of(&self, column: usize) -> Option<std::ops::Range<usize>> {
         let start = self
             .kinds
@@ -68,7 +68,7 @@ pub(crate) fn record(row: &[u8]) -> Option<Vec<Value<'_>>> {
         .collect()
 }
 
-/// The length of a value of this type.
+/// Returns the length of a value of this type.
 pub(crate) fn value_length(kind: u64) -> Option<usize> {
     match kind {
         0 | 8 | 9 => Some(0),
@@ -98,7 +98,7 @@ pub(crate) fn value(kind: u64, bytes: &[u8]) -> Option<Value<'_>> {
     })
 }
 
-/// SQLite's variable-length integer: most significant bits first, and a ninth byte with eight bits.
+/// Reads SQLite's variable-length integer: most significant bits first. A ninth byte has eight bits.
 pub(crate) fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for position in 0..9 {
@@ -123,7 +123,7 @@ pub(crate) fn big_endian_32(page: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(page.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
-/// How many bytes of a row stay on its page. `usable` is the usable size of a page.
+/// Returns how many bytes of a row stay on its page. `usable` is the usable size of a page.
 pub(crate) fn local_length(length: usize, usable: usize) -> usize {
     let most = usable - 35;
     if length <= most {

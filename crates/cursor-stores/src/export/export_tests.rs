@@ -14,7 +14,7 @@ use crate::model::{
 use crate::search::{Case, Matcher, Pattern};
 use crate::{Catalogue, Extent, ReadConversationError, StorePlaces};
 
-/// The fixture shows the crate as other crates see it, not as its own tests do.
+/// The fixture uses this crate as other crates see it, without `cfg(test)`.
 fn rich() -> Conversation {
     let value = serde_json::to_value(store_fixtures::conversation::rich()).unwrap();
     serde_json::from_value(value).unwrap()
@@ -53,7 +53,7 @@ fn read_back(path: &Path) -> Vec<Conversation> {
     assert_eq!(listing.damage, []);
     let read = |head: &Head| {
         let mut conversation = catalogue.read(head, Extent::default()).unwrap();
-        assert_eq!(conversation.head, *head, "a list says what is read");
+        assert_eq!(conversation.head, *head, "the list and the read agree");
         let gained = conversation.head.origins.pop().unwrap();
         assert_eq!(gained.store, StoreKind::Export);
         conversation
@@ -128,7 +128,7 @@ fn a_directory_is_a_store_of_all_its_files_and_names_those_that_are_none() {
     let files = Files::new();
     files.write("a.json", as_json(&small("a", "first")));
     files.write("b.jsonl", as_jsonl(&[small("b", "second")]));
-    files.write("notes.md", "not looked at");
+    files.write("notes.md", "ignored");
     files.write("package.json", r#"{"name": "left-pad"}"#);
     files.write("newer.json", r#"{"version": 2, "head": "something else"}"#);
     files.write("cut.json", &as_json(&rich())[..100]);
@@ -161,7 +161,7 @@ fn a_path_that_is_not_a_file_is_skipped_with_a_reason() {
     }
     let giant = files.write("giant.json", "");
     fs::OpenOptions::new().write(true).open(&giant).unwrap().set_len(20 << 30).unwrap();
-    // In a directory they are reported, and the others are read.
+    // In a directory, broken files are reported and the others are read.
     let listing = catalogue(files.0.path()).list();
     assert_eq!((listing.heads.len(), listing.damage.len()), (1, 3), "{:?}", listing.damage);
 }

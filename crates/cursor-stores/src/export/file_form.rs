@@ -87,7 +87,7 @@ pub(super) fn read_heads<R: BufRead + Seek>(
     }
 }
 
-/// Reads the bytes of the one conversation that begins here.
+/// Reads the conversation that begins here.
 pub(super) fn read_one(input: &mut dyn BufRead) -> Result<Vec<u8>, ExportFileError> {
     let mut bytes = Vec::new();
     input.read_until(b'\n', &mut bytes)?;
@@ -120,7 +120,7 @@ pub(super) enum Form<'a> {
     Lines {
         opening: &'a [u8],
         messages: Vec<&'a [u8]>,
-        /// The number of messages that there should be.
+        /// The expected number of messages.
         n_lines: u64,
     },
 }
@@ -146,7 +146,7 @@ pub(super) fn split(mut rest: &[u8]) -> Result<Vec<Filed<'_>>, ExportFileError> 
 }
 
 impl Form<'_> {
-    /// Decodes the conversation. A line that cannot be read is damage, and does not affect the others.
+    /// Decodes the conversation. An unreadable line counts as damage and does not affect the others.
     pub(super) fn read(&self) -> Result<Conversation, ExportFileError> {
         match self {
             Self::Object(bytes) => parse(bytes),
@@ -196,7 +196,7 @@ struct Beginning {
     n_lines: Option<u64>,
 }
 
-/// Reads just enough to know the head.
+/// Reads just enough to get the head.
 fn read_beginning(input: impl Read) -> Result<Beginning, ExportFileError> {
     let mut seen = Seen::default();
     let mut decoder = serde_json::Deserializer::from_reader(Guarded::new(input));
@@ -222,7 +222,7 @@ struct Seen {
     head: Option<Head>,
 }
 
-/// Notes what it sees, and fails on purpose once it has seen enough: a decoder cannot be stopped otherwise.
+/// Records what it sees, and fails on purpose when it has seen enough. There is no other way to stop a decoder.
 struct UntilHead<'a>(&'a mut Seen);
 
 impl<'de> Visitor<'de> for UntilHead<'_> {

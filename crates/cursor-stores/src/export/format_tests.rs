@@ -7,7 +7,7 @@ use super::file_form::split;
 use super::{write_json, write_jsonl};
 use crate::model::Conversation;
 
-/// The content of a file, if all of it can be read.
+/// Returns the conversation in a file, if all of it can be read.
 fn read(bytes: &[u8]) -> Option<Conversation> {
     let mut filed = split(bytes).ok()?;
     assert!(filed.len() < 2, "one conversation");

@@ -1,8 +1,8 @@
-//! Finds out how deep JSON is nested from its bytes, before a decoder recurses into it.
+//! Measures how deep JSON is nested from its bytes, before a decoder recurses into it.
 
 use std::io::{self, Read};
 
-/// The depth of a store's value, and the few levels that a conversation adds.
+/// The depth of a store's value, plus the few levels that a conversation adds.
 pub(super) const MAX_NESTING: usize = 256;
 
 /// The position in a JSON text.
@@ -42,7 +42,7 @@ pub(super) fn is_too_deep(json: &[u8]) -> bool {
     })
 }
 
-/// A reader that fails if the JSON is nested too deep.
+/// A reader that fails if the JSON is nested too deeply.
 pub(super) struct Guarded<R> {
     input: R,
     nesting: Nesting,

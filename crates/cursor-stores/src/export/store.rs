@@ -29,14 +29,14 @@ struct ExportStore {
     path: PathBuf,
     /// Sorted.
     file_names: Vec<String>,
-    /// The directory of the files.
+    /// The directory that holds the files.
     directory: PathBuf,
     damage: Vec<Damage>,
-    /// The offsets of conversations in their files, by key. A hint from the last list.
+    /// Where conversations begin in their files, by key. A hint from the last listing.
     offsets: Mutex<HashMap<String, u64>>,
 }
 
-/// Says why a file of a store was not read.
+/// Says why a file of a store could not be read.
 #[derive(Debug, thiserror::Error)]
 enum ReadExportError {
     #[error(transparent)]
@@ -119,7 +119,7 @@ impl ExportStore {
         let mut offsets = lock(&self.offsets);
         for (begins_at, mut head) in found {
             offsets.insert(key(file_name, &head.id), begins_at);
-            // Comes last: Cursor's own store knows more than a copy.
+            // Lowest rank: Cursor's own store knows more than a copy.
             head.origins.push(self.origin(file_name, &head.id));
             heads.push(head);
         }
@@ -133,7 +133,7 @@ impl ExportStore {
     fn read_in(&self, file_name: &str, id: &str) -> Result<Option<Conversation>, ReadExportError> {
         let mut read = self.read_at_hint(file_name, id)?;
         if read.is_none() {
-            // The store was not listed yet, or the file changed since.
+            // The store was not listed yet, or the file changed since then.
             self.heads(file_name)?;
             read = self.read_at_hint(file_name, id)?;
         }
@@ -143,7 +143,7 @@ impl ExportStore {
         }))
     }
 
-    /// Reads a conversation where the last list found it. `None` if it is not there.
+    /// Reads a conversation where the last listing found it. `None` if it is not there.
     fn read_at_hint(
         &self,
         file_name: &str,
@@ -189,7 +189,7 @@ fn key(file_name: &str, id: &str) -> String {
     format!("{file_name}/{id}")
 }
 
-/// The matches in a conversation: one for each message, and one for each other field.
+/// Finds the matches in a conversation: one for each message, and one for each other field.
 fn matches(
     filed: &Filed<'_>,
     matcher: &Matcher,
@@ -326,7 +326,7 @@ impl ConversationStore for ExportStore {
     }
 }
 
-/// Includes the cause, which alone gives the position in the file.
+/// Includes the cause, because only the cause gives the position in the file.
 fn damage(file_name: &str, error: &ReadExportError) -> Damage {
     let cause = std::error::Error::source(error);
     let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));

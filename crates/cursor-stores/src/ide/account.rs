@@ -1,4 +1,4 @@
-//! Counts the rows of the database by families of keys, without looking at values.
+//! Counts the database's rows by key family, without reading values.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ fn n_headers(pool: &Pool) -> u64 {
     count.unwrap_or(0)
 }
 
-/// Walks from family to family, and counts each.
+/// Walks from family to family, and counts the rows of each.
 fn families(database: &Vscdb, table: Table) -> Result<Vec<Family>, ReadDatabaseError> {
     let mut found: Vec<(String, KeyRange)> = Vec::new();
     let everything = String::new()..keys::after("");
@@ -87,7 +87,7 @@ fn families(database: &Vscdb, table: Table) -> Result<Vec<Family>, ReadDatabaseE
     Ok(treated.collect())
 }
 
-/// The prefix that a key shares with its family.
+/// Returns the prefix that a key shares with its family.
 fn family_prefix(table: Table, key: &str) -> &str {
     let up_to = |mark: char| key.find(mark).map(|at| &key[..=at]);
     match table {
@@ -118,7 +118,7 @@ fn family_prefix(table: Table, key: &str) -> &str {
     }
 }
 
-/// Ids of cloud agents begin keys, so each would be a family.
+/// Some keys begin with the id of a cloud agent, so each would be its own family.
 fn family_name(table: Table, prefix: &str) -> String {
     let is_agent = table == Table::DiskKv && prefix.starts_with("bc-");
     let name = if is_agent { "bc-…:" } else { prefix };

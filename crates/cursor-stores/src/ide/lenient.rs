@@ -13,7 +13,7 @@ pub(super) use crate::json_values::{
 };
 use crate::lenient_json;
 
-/// Parses JSON leniently. Removes the keys to encrypted blobs, so that no caller can leak them.
+/// Parses JSON leniently. Removes the keys of encrypted blobs, so that no caller can leak them.
 pub(super) fn parse(bytes: &[u8]) -> Option<Json> {
     let mut json = lenient_json::parse(bytes).ok()?;
     if memchr::memmem::find(bytes, ENDING.as_bytes()).is_some() {
@@ -22,7 +22,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Json> {
     Some(json)
 }
 
-/// Parses an object, without its blank fields. Bubbles have dozens of those, and only a dozen others.
+/// Parses an object, without its blank fields. Bubbles have dozens of those, and only about a dozen others.
 pub(super) fn parse_object(bytes: &[u8]) -> Option<Json> {
     let sparse = serde_json::from_slice::<Sparse>(bytes).ok();
     match sparse {

@@ -1,4 +1,4 @@
-//! The records of a conversation as they are: its rows of all families, its heads, and the blobs of its agent.
+//! A conversation's records, unchanged: its rows from all families, its heads, and its agent's blobs.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -69,7 +69,7 @@ impl Raw<'_, '_> {
         self.tell(RawRecord::new(format!("cursorDiskKV/{key}"), content))
     }
 
-    /// All columns of its row in the table of headers.
+    /// All columns of its row in the header table.
     fn header_row(&mut self) {
         let id = self.id;
         let row = self.pool.with(|database| {
@@ -172,7 +172,7 @@ impl Raw<'_, '_> {
         });
     }
 
-    /// Tells a blob, and returns its bytes.
+    /// Reports a blob, and returns its bytes.
     fn blob(&mut self, id: BlobId, field: String) -> Option<Vec<u8>> {
         let (content, bytes) = match self.pool.with(|database| blob(database, id)) {
             Ok(Some(bytes)) => (RawContent::of_bytes(&blob_content(&bytes)), Some(bytes)),

@@ -1,4 +1,4 @@
-//! The conversations of one user directory of the IDE as a store.
+//! The conversations in one IDE user directory, as a store.
 
 use ground::with_causes;
 
@@ -59,25 +59,25 @@ fn discover_in(user_dir: &Path) -> Vec<Discovered> {
         .collect()
 }
 
-/// The conversations of one user directory of the IDE.
+/// The conversations in one IDE user directory.
 pub(super) struct IdeStore {
     /// `globalStorage/state.vscdb`, or its backup.
     pub(super) path: PathBuf,
     role: Role,
     pub(super) workspace_storage: PathBuf,
-    /// Read as soon as a conversation does not name its workspace.
+    /// Read when the first conversation does not name its workspace.
     links: OnceLock<WorkspaceLinks>,
     pub(super) prompt_rows: PromptRows,
 }
 
-/// The role of the file for Cursor.
+/// What the file is to Cursor.
 enum Role {
     Database,
-    /// A copy of a database that is now damaged. It is a store of its own, because each of the two may have
-    /// conversations that the other lacks.
+    /// A copy of a database that is now damaged. It is a separate store, because each of the two may have conversations
+    /// that the other lacks.
     Backup {
         of: PathBuf,
-        /// The damage of the database.
+        /// What is wrong with the database.
         why: &'static str,
     },
 }
@@ -85,7 +85,7 @@ enum Role {
 /// The database, or its backup.
 pub(super) struct Opened {
     pub(super) pool: Pool,
-    /// The reason why this is the backup.
+    /// Why this is the backup.
     pub(super) backup: Option<String>,
 }
 
@@ -105,7 +105,7 @@ impl IdeStore {
         with_suffix(&self.path, ".backup")
     }
 
-    /// The backup as its own store, if the database is damaged.
+    /// Returns the backup as a separate store, if the database is damaged.
     fn backup(&self) -> Option<Self> {
         let path = self.backup_path();
         plain_file::inspect(&path).ok()?;
@@ -133,7 +133,7 @@ impl IdeStore {
         }
     }
 
-    /// The conversations of the backup that were deleted since, judging by the rest of the database.
+    /// Returns the backup's conversations that were deleted later, judging by the rest of the database.
     pub(super) fn deleted_since(&self) -> HashSet<String> {
         let mut deleted = HashSet::new();
         if let Role::Backup { of, .. } = &self.role
@@ -150,7 +150,7 @@ impl IdeStore {
         deleted
     }
 
-    /// Checks a large database before all of it is read. If the check fails, reading reports why.
+    /// Checks a large database before reading all of it. If the check fails, the read reports why.
     fn check(&self) {
         if let Ok(opened) = self.open() {
             opened.pool.with(database::Vscdb::check).ok();
@@ -186,12 +186,12 @@ impl IdeStore {
 }
 
 impl Opened {
-    /// True if this is salvaged from the database itself, and not its backup.
+    /// True if this is salvaged from the database itself, not from its backup.
     pub(super) fn is_salvaged_itself(&self) -> bool {
         self.backup.is_none() && self.pool.is_salvaged()
     }
 
-    /// The damage that affects everything from the backup or from a damaged database.
+    /// Returns the damage that affects everything from the backup or from a damaged database.
     pub(super) fn damage(&self) -> Option<Damage> {
         let what = match (&self.backup, self.pool.shortcoming()) {
             (Some(why), _) => format!(

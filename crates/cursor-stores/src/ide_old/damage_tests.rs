@@ -37,7 +37,7 @@ fn a_planted_word_in_every_field_is_found_where_it_is() {
         let hit = &hits[0];
         let conversation = home.store().read(&hit.key, Extent::default()).unwrap();
         let whole = serde_json::to_string(&conversation).unwrap();
-        assert!(whole.contains(&word), "{field} is not in what is read");
+        assert!(whole.contains(&word), "the read conversation lacks {field}");
         match hit.position {
             None => assert!(frames.contains(field.as_str()), "{field}"),
             Some(position) => {

@@ -1,4 +1,4 @@
-//! Reads the rows with chats of older IDEs by exact key, because the same table holds credentials.
+//! Reads the rows with chats of older IDEs by exact key, because the same table contains credentials.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -152,7 +152,7 @@ fn read_from(
     Ok(failures)
 }
 
-/// Opens a database and queries it, again if it changed in the meantime.
+/// Opens a database and queries it. Tries again if it changed in the meantime.
 fn query<T>(
     path: &Path,
     ask: impl FnMut(&Vscdb) -> Result<T, ReadDatabaseError>,

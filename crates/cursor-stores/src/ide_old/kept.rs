@@ -25,7 +25,7 @@ pub(super) enum Shape {
     Session,
     /// The prompts of a workspace, without their conversations.
     Prompts,
-    /// A row that is not JSON. Its conversations cannot be told apart.
+    /// A row that is not JSON. Its conversations cannot be separated.
     Damaged,
 }
 

@@ -8,7 +8,7 @@
 //!                                                   aiService.generations   when
 //! ```
 //!
-//! **Invariant:** rows are read by exact key. Tokens and secrets are in the same table, and are not touched.
+//! **Invariant:** rows are read by exact key. The same table has tokens and secrets, which this code never reads.
 
 mod bubble;
 mod chat_session;

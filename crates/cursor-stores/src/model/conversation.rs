@@ -13,7 +13,7 @@ use super::usage::TokenUsage;
 /// The version of the JSON form.
 pub const CONVERSATION_VERSION: u32 = 1;
 
-/// Everything that is known of a conversation.
+/// Everything known about a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Conversation {
     /// The version of this format.
@@ -34,7 +34,7 @@ pub struct Conversation {
     /// The files that the store lists as changed, under the store's names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// Other records of the store, which are only counted, by the store's own name: `codeBlockPartialInlineDiffFates`.
+    /// Other records of the store, only counted, by the store's own name: `codeBlockPartialInlineDiffFates`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub also_kept: BTreeMap<String, u64>,
     /// The parts that could not be read.
@@ -42,11 +42,11 @@ pub struct Conversation {
     pub damage: Vec<Damage>,
 }
 
-/// A turn: from one prompt up to the next.
+/// A turn: from one prompt to the next.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Turn {
-    /// Cursor's id of the turn.
+    /// Cursor's id for the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// The model that answered.
@@ -55,10 +55,10 @@ pub struct Turn {
     /// The model's settings, such as how hard it should think.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub model_params: BTreeMap<String, String>,
-    /// The time of its beginning.
+    /// When the turn began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<Moment>,
-    /// The time of its end.
+    /// When the turn ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Moment>,
     /// How the turn ended.
@@ -66,16 +66,16 @@ pub struct Turn {
     /// The error, in the store's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The error code, if the store has one beside its message.
+    /// The error code, if the store has one besides its message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
-    /// The tokens that it used.
+    /// The tokens that the turn used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<TokenUsage>,
 }
 
 impl Turn {
-    /// The error in words: the message, and the code if it differs.
+    /// Returns the message, and the code if it differs.
     #[must_use]
     pub fn error_in_words(&self) -> Option<String> {
         match (&self.error, &self.error_code) {
@@ -98,7 +98,7 @@ pub enum TurnState {
     Unknown,
 }
 
-/// One entry of a todo list.
+/// One entry of a to-do list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Todo {
     /// The task.
@@ -107,7 +107,7 @@ pub struct Todo {
     pub state: TodoState,
 }
 
-/// The progress of a todo.
+/// The progress of a to-do entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoState {
@@ -119,7 +119,7 @@ pub enum TodoState {
 }
 
 impl TodoState {
-    /// Reads the word of a store: `in_progress`, `inProgress`, `IN_PROGRESS`, …
+    /// Reads a store's word for it: `in_progress`, `inProgress`, `IN_PROGRESS`, …
     pub(crate) fn of(word: &str) -> Self {
         let letters: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
         match letters.to_ascii_lowercase().as_str() {

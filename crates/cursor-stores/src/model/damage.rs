@@ -1,11 +1,11 @@
-//! Damage that a user should know of.
+//! Damage that a user should know about.
 
 use serde::{Deserialize, Serialize};
 
 /// A part of a conversation or a store that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Damage {
-    /// The affected part, in the words of the store: `message 12`, `turns[3]`, `bubbleId:…`.
+    /// The affected part, as the store names it: `message 12`, `turns[3]`, `bubbleId:…`.
     pub place: String,
     /// The problem, as a clause without a full stop.
     pub what: String,

@@ -1,4 +1,4 @@
-//! The facts of a conversation that a list shows.
+//! The facts about a conversation that a list shows.
 
 use std::collections::BTreeMap;
 
@@ -18,18 +18,18 @@ use super::usage::TokenUsage;
 pub struct Head {
     /// Cursor's id. The same conversation has the same id in all stores.
     pub id: String,
-    /// The stores that hold it; the richest first.
+    /// The stores that hold it, richest first.
     pub origins: Vec<Origin>,
     /// Cursor's or the user's title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The folder that it is about.
+    /// The folder where it took place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Workspace>,
-    /// The time of its beginning.
+    /// When it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<Moment>,
-    /// The time of its last change.
+    /// When it last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated: Option<Moment>,
     /// `agent`, `ask`, `plan`, `debug`, …
@@ -38,18 +38,18 @@ pub struct Head {
     /// The models that are known to have answered, each once, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
-    /// The number of messages of users and assistants, without context and system prompts.
+    /// The number of user and assistant messages, without context and system prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_messages: Option<u64>,
-    /// The count comes from the richest store, or from its own statement. A full read may find more messages.
+    /// The count comes from the richest store, or from the store's own count. A full read may find more messages.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_count_estimated: bool,
-    /// The size on disk, if it can be found cheaply.
+    /// The size on disk, if it is cheap to find.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_bytes: Option<u64>,
     /// The current activity.
     pub activity: Activity,
-    /// The user's shelf for it.
+    /// Where the user filed it.
     #[serde(default, skip_serializing_if = "Shelf::is_shown")]
     pub shelf: Shelf,
     /// The parent, for a sub-agent. Sub-agents are listed only on request.
@@ -64,13 +64,13 @@ pub struct Head {
     /// The tool calls that were open when the state was last written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<PendingCall>,
-    /// Distinguishes conversations with the same id, if callers choose ids: turn → run, and under [`Head::BEGINNING`]
-    /// where and when it began. Not part of the JSON.
+    /// Tells apart conversations with the same id, in stores where callers choose ids: turn → run, and under
+    /// [`Head::BEGINNING`] where and when the conversation began. Not part of the JSON.
     #[serde(skip)]
     pub lineage: BTreeMap<i64, String>,
 }
 
-/// A store that holds a conversation, and the name of the conversation there.
+/// A store that holds a conversation, and the conversation's name in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Origin {
     /// The kind of store.
@@ -82,7 +82,7 @@ pub struct Origin {
     pub key: Option<String>,
 }
 
-/// The kinds of places where Cursor keeps conversations; the richest first.
+/// The kinds of places where Cursor keeps conversations, richest first.
 #[derive(
     Debug,
     Clone,
@@ -98,13 +98,13 @@ pub struct Origin {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreKind {
-    /// `chats/<md5>/<uuid>/store.db` of the command line agent.
+    /// `chats/<md5>/<uuid>/store.db`, which the command line agent writes.
     Cli,
     /// `acp-sessions/<uuid>/store.db`.
     Acp,
-    /// `globalStorage/state.vscdb` of the IDE.
+    /// `globalStorage/state.vscdb`, which the IDE writes.
     Ide,
-    /// `workspaceStorage/<hash>/state.vscdb` of older IDEs.
+    /// `workspaceStorage/<hash>/state.vscdb`, which older IDEs wrote.
     IdeOld,
     /// `sdk-agent-store/<hash>/index.db`.
     Sdk,
@@ -114,7 +114,7 @@ pub enum StoreKind {
     Export,
 }
 
-/// The activity of a conversation, as far as its store tells.
+/// The activity of a conversation, as far as its store shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
@@ -122,13 +122,13 @@ pub enum Activity {
     Live,
     #[default]
     Idle,
-    /// Its last turn was not finished, and no process is working on it.
+    /// Its last turn did not finish, and no process is working on it.
     Interrupted,
     /// Its last turn ended with an error.
     Failed,
     /// Its store has no checkpoint that a resume could continue.
     NoCheckpoint,
-    /// Its store is sound, but a resume would refuse it: for instance, its workspace is gone.
+    /// Its store is intact, but a resume would refuse it, for example because its workspace is gone.
     NotResumable,
     /// Parts of it cannot be read.
     Damaged,
@@ -136,16 +136,16 @@ pub enum Activity {
     Locked,
 }
 
-/// The user's shelf for a conversation.
+/// Where the user filed a conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Shelf {
     #[default]
     Shown,
     Archived,
-    /// The user typed text and did not send it.
+    /// The user typed text but did not send it.
     Draft,
-    /// The user opened it, and it holds nothing.
+    /// The user opened it, but it is empty.
     Empty,
 }
 
@@ -197,10 +197,10 @@ impl From<&ToolCall> for PendingCall {
     }
 }
 
-/// The folder that a conversation is about.
+/// The folder where a conversation took place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Workspace {
-    /// The path on its own machine. The `.code-workspace` file if there are several folders.
+    /// The path on its own machine. The `.code-workspace` file if the workspace has several folders.
     pub path: String,
     /// The machine of the workspace.
     #[serde(default, skip_serializing_if = "WorkspacePlace::is_here")]
@@ -235,7 +235,7 @@ impl Head {
     /// No turn has this number.
     pub const BEGINNING: i64 = i64::MIN;
 
-    /// A head with nothing but its id and its store.
+    /// Creates a head with only its id and its store.
     #[must_use]
     pub fn new(id: impl Into<String>, origin: Origin) -> Self {
         Self { id: id.into(), origins: vec![origin], ..Self::default() }
@@ -251,7 +251,7 @@ impl Head {
 }
 
 impl Origin {
-    /// The key of the conversation in this store.
+    /// Returns the conversation's key in this store.
     #[must_use]
     pub fn key<'a>(&'a self, head: &'a Head) -> &'a str {
         self.key.as_deref().unwrap_or(&head.id)
@@ -282,7 +282,7 @@ impl fmt::Display for StoreKind {
     }
 }
 
-/// Says that a word names no kind of store.
+/// The word does not name a kind of store.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a kind of store: cli, acp, ide, ide-old, sdk, transcript or export")]
 pub struct UnknownStoreKind(String);

@@ -53,11 +53,11 @@ pub enum MessageKind {
     Said,
     /// Only context that Cursor added. Folded when shown.
     Context,
-    /// Replaces messages that were summarised. Those come before it.
+    /// Replaces messages that were summarised. They come before it.
     Summary,
-    /// Written by Cursor in the user's name, such as the end of a background task.
+    /// Written by Cursor in the user's name, such as the notice that a background task ended.
     Simulated,
-    /// Not committed yet: its writer is not done, or was killed.
+    /// Not committed yet: the writer is still writing it, or was killed.
     Pending,
     /// On an abandoned branch. Shown only on request.
     Orphan,
@@ -128,7 +128,7 @@ pub enum Part {
     },
     /// Code that the store keeps apart from the text.
     Code {
-        /// The language that it is written in.
+        /// The language of the code.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         language: Option<String>,
         /// The file that it belongs to.
@@ -137,7 +137,7 @@ pub enum Part {
         /// The code.
         text: String,
     },
-    /// The todo list as of this message.
+    /// The to-do list at this message.
     Todos {
         /// Its entries.
         todos: Vec<super::Todo>,
@@ -164,7 +164,7 @@ impl Message {
         Self { role, parts, ..Self::default() }
     }
 
-    /// True if the message counts: context and system prompts do not.
+    /// True if the message counts. Context and system prompts do not.
     #[must_use]
     pub(crate) fn is_counted(&self) -> bool {
         matches!(self.role, Role::User | Role::Assistant) && self.kind.is_said()
@@ -206,7 +206,7 @@ impl Part {
         Self::Unknown { kind: "damaged".to_owned(), value: text.into() }
     }
 
-    /// Context that Cursor put around a prompt: the name of its tag, which may be empty, and its body.
+    /// Context that Cursor put around a prompt: the tag's name, which may be empty, and its body.
     #[must_use]
     pub(crate) fn context(tag: &str, body: &str) -> Self {
         Self::Attachment {

@@ -1,6 +1,6 @@
-//! Names of models for people.
+//! Readable model names.
 
-/// The known models, by id, and by id without a default setting.
+/// The known models, by their id or by their id without a default setting.
 const NAMES: &[(&str, &str)] = &[
     ("auto", "Auto"),
     ("default", "Auto"),
@@ -44,7 +44,7 @@ const NAMES: &[(&str, &str)] = &[
     ("kimi-k2.5", "Kimi K2.5"),
 ];
 
-/// The settings of a model: words that may follow any id.
+/// Model settings: words that may follow any id.
 const SETTINGS: &[(&str, &str)] = &[
     ("-low", " Low"),
     ("-medium", " Medium"),
@@ -55,7 +55,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("-thinking", " (Thinking)"),
 ];
 
-/// Returns the name that people know a model by: `claude-4.5-opus-high-thinking` is `Claude Opus 4.5 (Thinking)`. An
+/// Returns the name that people use for a model: `claude-4.5-opus-high-thinking` is `Claude Opus 4.5 (Thinking)`. An
 /// unknown id, or a name, stays unchanged.
 #[must_use]
 pub fn display_model(id: &str) -> String {
@@ -71,8 +71,8 @@ fn known_name(id: &str) -> Option<String> {
     })
 }
 
-/// Returns one spelling for a model's id and for Cursor's name of the model, so that the two can be compared:
-/// `claude-4.5-sonnet` and `Claude 4.5 Sonnet`. Not for people.
+/// Returns one spelling for a model's id and for Cursor's name for the model, so that the two can be compared:
+/// `claude-4.5-sonnet` and `Claude 4.5 Sonnet`. Not for display.
 pub(crate) fn comparable_model(id: &str) -> String {
     if matches!(id, "" | "default" | "auto") {
         return "Auto".to_owned();
@@ -104,7 +104,7 @@ pub(crate) fn comparable_model(id: &str) -> String {
 #[derive(Clone, Copy)]
 enum Word {
     Gpt,
-    /// One or two digits: a part of a version. A date has more.
+    /// One or two digits: part of a version. A date has more.
     Digits,
     /// `5.2`, `4o`.
     Version,

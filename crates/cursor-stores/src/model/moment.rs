@@ -1,4 +1,4 @@
-//! Points in time, and how well they are known.
+//! Points in time, and how precise they are.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 pub struct Moment {
     /// Milliseconds since 1970.
     pub at_ms: i64,
-    /// How the time is known.
+    /// The source of the time.
     pub confidence: Confidence,
 }
 
-/// How a time is known. Better values are smaller.
+/// The source of a time. Better sources are smaller.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
-    /// The store recorded it for exactly this.
+    /// The store recorded it for this exact event.
     Recorded,
-    /// Between two recorded times, spread evenly.
+    /// Interpolated between two recorded times.
     Interpolated,
     /// The modification time of the file that holds it.
     FileTime,
@@ -38,7 +38,7 @@ impl Moment {
         Self { at_ms, confidence: Confidence::Interpolated }
     }
 
-    /// A time of a file, as the file system gives it.
+    /// A file's time, as the file system gives it.
     #[must_use]
     pub(crate) fn of_file_time(time: SystemTime) -> Self {
         let ms = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);

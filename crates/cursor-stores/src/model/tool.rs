@@ -11,7 +11,7 @@ pub struct ToolCall {
     /// The call's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The store's name of the tool. Empty if it has none.
+    /// The store's name for the tool. Empty if it has none.
     pub name: String,
     /// One word for the same tool in all stores, see [`canonical_tool`].
     pub tool: String,
@@ -38,7 +38,7 @@ pub struct ToolCall {
 /// The result of a tool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ToolResult {
-    /// Text, or any value of the store.
+    /// Text, or any other value from the store.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     #[schema(value_type = serde_json::Value)]
     pub output: Json,
@@ -88,7 +88,7 @@ impl ToolResult {
     }
 }
 
-/// The names of the same tool, across stores and versions.
+/// The names that stores and versions use for the same tool.
 const TOOLS: &[(&str, &[&str])] = &[
     (
         "shell",
@@ -138,7 +138,7 @@ pub fn canonical_tool(name: &str) -> String {
         .filter(char::is_ascii_alphanumeric)
         .map(|c| c.to_ascii_lowercase())
         .collect();
-    // A version at the end says nothing about what the tool does.
+    // A version suffix says nothing about what the tool does.
     let without_digits = plain.trim_end_matches(|c: char| c.is_ascii_digit());
     if without_digits.len() < plain.len()
         && let Some(unversioned) = without_digits.strip_suffix('v')

@@ -1,8 +1,8 @@
-//! Counts of tokens, if a store knows them.
+//! Token counts, if a store knows them.
 
 use serde::{Deserialize, Serialize};
 
-/// The tokens that were used. Unknown counts are absent, never zero.
+/// The tokens used. Unknown counts are absent, never zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct TokenUsage {
@@ -35,7 +35,7 @@ impl TokenUsage {
         *self == Self::default()
     }
 
-    /// The sum of two counts, either of which may be unknown.
+    /// Adds two counts, either of which may be unknown.
     #[must_use]
     pub(crate) fn sum(known: Option<Self>, later: Option<Self>) -> Option<Self> {
         match (known, later) {

@@ -1,4 +1,4 @@
-//! Counts what is in a store.
+//! Counts a store's content.
 
 use std::collections::HashSet;
 use std::fs;
@@ -18,7 +18,7 @@ pub(super) fn account(store: &SdkStore) -> Account {
     let Listing { heads, damage } = store.list();
     let mut account = Account { damage, ..Account::default() };
     account.count(&heads);
-    // Agents are counted whether a list shows them or not.
+    // Counts agents whether or not a list shows them.
     account.n_conversations = heads.len() as u64;
     match &store.form {
         Form::Database => {
@@ -61,7 +61,7 @@ fn add_tables(store: &SdkStore, account: &mut Account) {
     }
 }
 
-/// Adds the databases of agents. Those of agents that the index does not know are a family of their own.
+/// Adds the agents' databases. Those of agents that the index does not know are a separate family.
 fn add_chats(store: &SdkStore, is_known: &dyn Fn(&PathBuf) -> bool, account: &mut Account) {
     let entries = fs::read_dir(store.directory.join("agents")).into_iter().flatten().flatten();
     let chats = entries.map(|entry| entry.path().join("store.db")).filter(|path| path.is_file());

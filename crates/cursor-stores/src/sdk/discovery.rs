@@ -1,4 +1,4 @@
-//! Finds the stores of the SDK: in projects, and where an application put them.
+//! Finds SDK stores: in projects, and where an application put them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(crate) fn discover(places: &StorePlaces) -> Vec<Discovered> {
     let mut roots = Vec::new();
     for projects in &places.projects {
         for project in directories(projects) {
-            // The root directory has no slug: its stores are beside the projects.
+            // The root directory has no slug: its stores are next to the projects.
             let is_stores = project.file_name().is_some_and(|name| name == STORES);
             roots.extend(directories(&if is_stores { project } else { project.join(STORES) }));
         }
@@ -48,7 +48,7 @@ pub(crate) fn discover(places: &StorePlaces) -> Vec<Discovered> {
         .collect()
 }
 
-/// The stores in a directory: at most one of each form.
+/// Returns the stores in a directory: at most one of each form.
 fn found_in(root: &Path) -> Vec<Discovered> {
     let forms: [fn(PathBuf) -> SdkStore; 2] = [SdkStore::database, SdkStore::lines];
     let files = [root.join("index.db"), root.join(line_files::AGENTS)];
@@ -67,7 +67,7 @@ fn skipped(path: &Path, why: impl Into<String>) -> Discovered {
     Discovered::Skipped(SkippedPlace { store: StoreKind::Sdk, path: path.into(), why: why.into() })
 }
 
-/// The subdirectories of a directory, sorted, without following links.
+/// Returns a directory's subdirectories, sorted, without following links.
 fn directories(parent: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let mut directories: Vec<PathBuf> = entries

@@ -1,4 +1,4 @@
-//! Makes the head of an agent for a list.
+//! Makes an agent's head for a list.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::sdk::history::agent_blobs::chat_path;
 use crate::sdk::records::fields::recorded;
 use crate::sdk::store::SdkStore;
 
-/// Makes the head of an agent. The runs must be sorted.
+/// Makes an agent's head. The runs must be sorted.
 pub(super) fn make_head(store: &SdkStore, agent: &Agent, runs: &[Run]) -> Head {
     let origin = Origin { store: StoreKind::Sdk, path: store.path.clone().into(), key: None };
     let mut head = Head::new(&agent.id, origin);
@@ -36,7 +36,7 @@ pub(super) fn make_head(store: &SdkStore, agent: &Agent, runs: &[Run]) -> Head {
     head
 }
 
-/// The runs of the agent, and where and when it began. Empty for an agent whose row is lost.
+/// Returns the agent's runs, and where and when it began. Empty for an agent whose row is lost.
 fn lineage(agent: &Agent, runs: &[Run]) -> BTreeMap<i64, String> {
     let mut lineage = BTreeMap::new();
     if let (Some(workspace), Some(created)) = (&agent.workspace, agent.created) {
@@ -67,7 +67,7 @@ fn activity(
     }
 }
 
-/// The size of the agent's own database. Events of all agents share one file.
+/// Returns the size of the agent's own database. Events of all agents share one file.
 fn chat_bytes(directory: &Path, agent_id: &str) -> Option<u64> {
     let chat = chat_path(directory, agent_id);
     let size = |path: &Path| Some(plain_file::inspect(path).ok()?.len());

@@ -1,4 +1,4 @@
-//! Conversations of the SDK: `index.db` with runs and events, or files of lines.
+//! SDK conversations: `index.db` with runs and events, or files of lines.
 //!
 //! ```text
 //! index.db ─ agents ─ runs ─ run_events ──► RunStory: pieces joined, one call out of many events

@@ -1,4 +1,4 @@
-//! Tests with a damaged database of an agent, or a damaged index.
+//! Tests with an agent's damaged database, or a damaged index.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,7 +36,7 @@ fn told_by_checkpoints() -> Home {
     Home::with(Generation::September2026, &[agent])
 }
 
-/// The words that are shown, the words that are found, and whether both reported damage.
+/// Returns the words shown, the words found, and whether both reported damage.
 fn shown_and_found(home: &Home) -> (BTreeSet<String>, BTreeSet<String>, bool) {
     let (mut shown, mut is_told) = (BTreeSet::new(), false);
     if let Ok(conversation) = home.store().read("agent-1", Extent::default()) {
@@ -87,9 +87,12 @@ fn all_that_can_be_read_of_an_agents_own_database_is_shown_and_found_around_any_
         fs::write(&chat, &bytes).unwrap();
         let expected = readable(&chat);
         let (shown, found, is_told) = shown_and_found(&home);
-        assert!(found.is_superset(&expected), "page {page} hides from a search");
+        assert!(
+            found.is_superset(&expected),
+            "the search missed words when page {page} was damaged"
+        );
         assert_eq!(shown, found, "page {page}");
-        assert!(is_told || expected == all, "page {page} is lost in silence");
+        assert!(is_told || expected == all, "nothing reported the loss of page {page}");
         n_partly += usize::from(!expected.is_empty() && expected != all);
     }
     assert!(n_partly > 20, "{n_partly} pages have some of the words");
@@ -101,12 +104,12 @@ fn a_bit_that_flipped_in_what_the_schema_says_of_a_table_hides_nothing() {
     let chat = chat_path(&home.root, "agent-1");
     let all: BTreeSet<String> = (0..2 * N_RUNS).map(word).collect();
     let whole = fs::read(&chat).unwrap();
-    // The type, the name and the table name follow each other.
+    // The type, the name and the table name are adjacent.
     for described in ["tablemetameta", "tableblobsblobs"] {
         let at = memchr::memmem::find(&whole, described.as_bytes()).unwrap();
         for place in 0..described.len() {
             let mut bytes = whole.clone();
-            // This bit distinguishes capital and small letters.
+            // This bit distinguishes capital from small letters.
             bytes[at + place] ^= 1 << 5;
             fs::write(&chat, &bytes).unwrap();
             let (shown, found, _) = shown_and_found(&home);
@@ -137,7 +140,7 @@ fn agents_are_read_from_their_own_databases_when_the_index_is_lost() {
     assert_eq!((head.id.as_str(), head.activity), ("agent-1", Activity::Damaged));
     assert!(listing.damage[0].what.contains("not an SQLite database"), "{:?}", listing.damage);
     assert_eq!(shown_and_found(&home), (all.clone(), all, true));
-    // No other agent is taken for it.
+    // No other agent is mistaken for it.
     assert!(home.store().read("agent-2", Extent::default()).is_err());
 }
 

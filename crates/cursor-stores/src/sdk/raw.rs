@@ -1,4 +1,4 @@
-//! The records of an agent as they are: its rows of the index and its own database, or its lines.
+//! An agent's records, unchanged: its rows in the index and its own database, or its lines.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -17,7 +17,7 @@ use crate::sdk::records::index_db::{Table, with_index};
 use crate::sdk::records::line_files::{self, LineFiles, visit_lines};
 use crate::store::Branches;
 
-/// Visits the rows of an agent, its runs and their events, then its own database. Returns false if there is nothing.
+/// Visits an agent's row, its runs and their events, then its own database. Returns false if there is nothing.
 pub(super) fn visit_database(
     index: &Path,
     directory: &Path,
@@ -25,7 +25,7 @@ pub(super) fn visit_database(
     branches: Branches,
     visit: &mut VisitRaw<'_>,
 ) -> Result<bool, Box<dyn Error + Send + Sync>> {
-    // Remembers names, so that a second read does not repeat a record. The first read may have met damage.
+    // Remembers names, so that a second read does not repeat a record. The first read may have found damage.
     let (mut told, mut is_over) = (HashSet::new(), false);
     let indexed = with_index(index, |index| {
         let mut damage = Vec::new();
@@ -90,7 +90,7 @@ pub(super) fn visit_database(
     Ok(n_told > 0)
 }
 
-/// Visits the lines of an agent, its runs, their events and its blobs. Returns false if there is nothing.
+/// Visits an agent's lines, its runs, their events and its blobs. Returns false if there is nothing.
 pub(super) fn visit_line_files(
     files: &LineFiles,
     agent: &str,

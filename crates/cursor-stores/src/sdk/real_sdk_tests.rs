@@ -1,5 +1,5 @@
-//! Stores that Cursor's own SDK wrote through its public API, if there are any: `CARETAKER_SDK_STORES` names the folder
-//! that `tests/sdk/make-stores.mjs` filled.
+//! Tests with stores that Cursor's own SDK wrote through its public API, if there are any: `CARETAKER_SDK_STORES` names
+//! the folder that `tests/sdk/make-stores.mjs` filled.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ fn open(directory: &std::path::Path) -> Catalogue {
     Catalogue::open(&places, &[StoreKind::Sdk])
 }
 
-/// A conversation in the words of the script.
+/// A conversation, as the script describes it.
 fn told(conversation: &Conversation) -> Json {
     let head = &conversation.head;
     let turns = conversation.turns.iter().map(|turn| {

@@ -1,4 +1,4 @@
-//! One store of the SDK: a database, or files of lines.
+//! One SDK store: a database, or files of lines.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -30,7 +30,7 @@ use crate::store::{
     Account, Branches, ConversationStore, Extent, Found, Listing, ReadConversationError,
 };
 
-/// A store: `index.db`, or the files beside `agents.ndjson`.
+/// A store: `index.db`, or the files next to `agents.ndjson`.
 pub(super) struct SdkStore {
     pub(super) path: PathBuf,
     /// The directory of `path`.
@@ -44,13 +44,13 @@ pub(super) enum Form {
 }
 
 impl SdkStore {
-    /// The store whose index is this file.
+    /// Opens the store whose index is this file.
     pub(super) fn database(path: PathBuf) -> Self {
         let directory = path.parent().unwrap_or(Path::new("")).to_owned();
         Self { path, directory, form: Form::Database }
     }
 
-    /// The store whose agents are the lines of this file.
+    /// Opens the store whose agents are the lines of this file.
     pub(super) fn lines(path: PathBuf) -> Self {
         let directory = path.parent().unwrap_or(Path::new("")).to_owned();
         Self { path, form: Form::Lines(LineFiles { directory: directory.clone() }), directory }
@@ -66,7 +66,7 @@ impl SdkStore {
         }
     }
 
-    /// All agents with enough of their runs for a list, or one agent with everything.
+    /// Returns all agents with enough of their runs for a list, or one agent with everything.
     fn load(&self, key: Option<&str>) -> Result<Loaded, Box<dyn Error + Send + Sync>> {
         let columns = if key.is_some() { Columns::Known } else { Columns::Listed };
         let mut damage = Vec::new();
@@ -127,7 +127,7 @@ impl SdkStore {
                 (agent, runs)
             })
             .collect();
-        // Runs without an agent are still a conversation.
+        // Runs without an agent still form a conversation.
         let lost = by_agent.into_iter().filter(|(id, _)| !id.is_empty());
         loaded.extend(lost.map(|(id, runs)| (Agent { id, ..Agent::default() }, runs)));
         for (_, runs) in &mut loaded {
@@ -228,7 +228,7 @@ struct Loaded {
     damage: Vec<Damage>,
 }
 
-/// The runs whose rows are lost, for all agents or for one.
+/// Returns the runs whose rows are lost, for all agents or for one.
 fn runs_without_rows(index: &IndexDb, key: Option<&str>) -> Result<Vec<Run>, ReadDatabaseError> {
     let known = index.runs(None, Columns::Listed, &mut Vec::new())?;
     let known: HashSet<&str> = known.iter().map(|run| run.id.as_str()).collect();
@@ -279,7 +279,7 @@ impl ConversationStore for SdkStore {
         }
     }
 
-    /// Counts the messages, which means reading the events. Notices damage on the way.
+    /// Counts the messages, which requires reading the events. Notices damage on the way.
     fn complete(&self, head: &mut Head) {
         let Some(origin) = head.origins.iter().find(|origin| origin.path.as_ref() == self.path)
         else {

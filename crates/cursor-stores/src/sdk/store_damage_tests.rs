@@ -25,7 +25,7 @@ use crate::search::{Case, Matcher, Pattern};
 use crate::store::{Discovered, Extent, ReadConversationError};
 use crate::test_store::{cut_off_pages, picture_of_tree};
 
-/// Does everything that can be done with a store. Checks that it is quick and changes nothing.
+/// Calls everything that a store offers. Checks that it is fast and changes nothing.
 fn exercise(home: &Home) -> Vec<Damage> {
     let before = picture_of_tree(home.directory.path());
     let started = Instant::now();
@@ -159,7 +159,11 @@ fn broken_events_cost_only_themselves() {
     assert_eq!(conversation.head.activity, Activity::Damaged);
     let is_left = |message: &&Message| matches!(&message.parts[..], [Part::Unknown { .. }]);
     let n_left = conversation.messages.iter().filter(is_left).count();
-    assert_eq!((conversation.messages.len() - n_left, n_left), (7, 2), "and what is left of them");
+    assert_eq!(
+        (conversation.messages.len() - n_left, n_left),
+        (7, 2),
+        "including the rest of the damaged ones"
+    );
 }
 
 #[test]
@@ -218,7 +222,7 @@ fn long_run() -> Home {
     Home::with(Generation::July2026, &[Agent::new("agent-1", "/w").with(run)])
 }
 
-/// How many of the commands of [`long_run`] are shown, and how many are found.
+/// Returns how many of the commands of [`long_run`] are shown, and how many are found.
 fn n_commands(home: &Home) -> (usize, usize) {
     let n_shown = home.store().read("agent-1", Extent::default()).map_or(0, |conversation| {
         conversation.messages.iter().flat_map(crate::model::Message::tool_calls).count()
@@ -362,7 +366,7 @@ fn torn_lines_cost_only_themselves() {
 
 const HELD_DATABASE: &str = "CARETAKER_TEST_HELD_DATABASE";
 
-/// Not a test: the other process of the next test, because this process cannot lock against itself.
+/// Not a test, but the other process for the next test: a process cannot lock against itself.
 #[test]
 #[expect(
     clippy::disallowed_methods,
@@ -388,7 +392,7 @@ fn write_in_another_process(database: &Path) -> Child {
         .env(HELD_DATABASE, database)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        // No reader looks past this point.
+        // No reader looks beyond this point.
         .stderr(Stdio::null())
         .spawn()
         .unwrap();

@@ -78,7 +78,7 @@ fn talk_turns(generation: Option<Generation>) -> Vec<Turn> {
     vec![
         Turn {
             request_id: has_result.then(|| "request-1".to_owned()),
-            // The row counts for the whole run. If it has no count, the events do.
+            // The row counts for the whole run. If it has no token count, the events do.
             tokens: Some(if has_usage { known(11, 21, 31, 0) } else { known(10, 20, 30, 40) }),
             ..turn(1)
         },

@@ -1,13 +1,13 @@
-//! An index for repeated searches: it knows which parts of a store may hold a word. It is derived, and may be deleted
-//! at any time.
+//! An index for repeated searches: it knows which parts of a store may contain a word. It can be rebuilt, so it may be
+//! deleted at any time.
 //!
 //! ```text
 //!   words ──► their trigrams ──► FTS5: sections that have them all ──► the usual search in only those
 //! ```
 //!
-//! The index keeps no text, only which sequences of three letters a section has. So it is small, and every match is
-//! found in the store itself: the index can name too many sections, but never too few. Stores without an index are
-//! searched as usual.
+//! The index keeps no text, only the sequences of three letters that a section has. So it is small, and the search
+//! finds every match in the store itself: the index may name too many sections, but never too few. Stores without an
+//! index are searched as usual.
 
 use std::collections::HashMap;
 use std::fs;
@@ -25,9 +25,9 @@ use crate::search::Matcher;
 use crate::search::trigrams::Trigrams;
 use crate::store::{IndexableStore, Section};
 
-/// The version while a process writes. A reader that finds it knows that the writer was killed.
+/// The version while a process writes. If a reader finds it, the writer was killed.
 const BEING_WRITTEN: i32 = -1;
-/// Raise it with every change of the tables or their content. An index of another version is created again.
+/// Raise it with every change to the tables or their content. An index with another version is rebuilt.
 const VERSION: i32 = 1;
 
 const SCHEMA: &str = "
@@ -56,7 +56,7 @@ pub struct SearchIndex {
     connection: Connection,
 }
 
-/// The sections of one store that may hold a match.
+/// The sections of one store that may contain a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidates {
     pub store: StoreKind,
@@ -64,7 +64,7 @@ pub struct Candidates {
     pub sections: Vec<String>,
 }
 
-/// The work that an update of the index took.
+/// How much work an update of the index took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Refreshed {
     pub n_read: usize,
@@ -84,7 +84,7 @@ pub enum SearchIndexError {
 }
 
 impl SearchIndex {
-    /// Opens the index at `path`. Creates it again if it is missing, damaged or of another version.
+    /// Opens the index at `path`. Rebuilds it if it is missing, damaged or has another version.
     pub fn open(path: &Path) -> Result<Self, SearchIndexError> {
         if let Some(index) = Self::open_valid(path) {
             return Ok(index);
@@ -130,7 +130,7 @@ impl SearchIndex {
     }
 
     /// Reads what changed since the last update. Calls `progress` with the number of finished sections and their total.
-    /// Other processes cannot use the index meanwhile. If this process is killed, the next one creates the index again.
+    /// Meanwhile, other processes cannot use the index. If this process is killed, the next one rebuilds the index.
     pub fn refresh(
         &mut self,
         catalogue: &Catalogue,
@@ -164,7 +164,7 @@ impl SearchIndex {
         let mut stale = Vec::new();
         let mut fingerprints = Vec::new();
         for &store in changed {
-            // Taken before reading, so that a write in between makes it differ.
+            // Taken before reading, so that a write during the read makes it differ.
             let fingerprint = store.fingerprint();
             let Ok(sections) = store.sections() else {
                 refreshed.n_failed += 1;
@@ -181,7 +181,7 @@ impl SearchIndex {
             fingerprints.push((store, fingerprint));
         }
         let n_stale = stale.len();
-        // A few sections at a time, one for each core, so that what was read does not pile up.
+        // Only a few sections at a time, one for each core, to limit the memory for their text.
         for (n_before, batch) in stale.chunks(parallel::n_cores()).enumerate() {
             progress(n_before * parallel::n_cores(), n_stale);
             let read = parallel::map(batch, |(store, section)| {
@@ -204,7 +204,7 @@ impl SearchIndex {
         }
         progress(n_stale, n_stale);
         for (store, fingerprint) in fingerprints {
-            // Without a fingerprint, the next update looks at the failed sections again.
+            // Without a fingerprint, the next update tries the failed sections again.
             let fingerprint = fingerprint.filter(|_| refreshed.n_failed == 0);
             self.connection.execute(
                 "INSERT OR REPLACE INTO stores VALUES (?1, ?2, ?3)",
@@ -218,8 +218,8 @@ impl SearchIndex {
         Ok(refreshed)
     }
 
-    /// The sections that may hold the pattern, by store. `None` if the index cannot tell: short words and regular
-    /// expressions have to be searched everywhere.
+    /// Returns the sections that may contain the pattern, by store. `None` if the index cannot tell: short words and
+    /// regular expressions have to be searched everywhere.
     pub fn candidates(
         &self,
         matcher: &Matcher,
@@ -254,7 +254,7 @@ impl SearchIndex {
         Ok(Some(candidates.collect()))
     }
 
-    /// The head of a conversation when its store was last indexed.
+    /// Returns a conversation's head from the last update of its store.
     pub fn head(&self, store: &dyn IndexableStore, key: &str) -> Option<Head> {
         let text: String = self
             .connection
@@ -267,7 +267,7 @@ impl SearchIndex {
         serde_json::from_str(&text).ok()
     }
 
-    /// The stamps of the store's sections, by name.
+    /// Returns the stamps of the store's sections, by name.
     fn known(&self, store: &dyn IndexableStore) -> Result<HashMap<String, u64>, SearchIndexError> {
         let mut statement = self
             .connection
@@ -344,12 +344,12 @@ fn version(connection: &Connection) -> rusqlite::Result<i32> {
     connection.query_row("SELECT user_version FROM pragma_user_version", [], |row| row.get(0))
 }
 
-/// A word that the tokenizer leaves unchanged.
+/// Returns a word that the tokenizer leaves unchanged.
 fn token(number: u32) -> String {
     format!("x{number:x}")
 }
 
-/// The same number for the same section, so that a new row replaces the old one.
+/// Returns the same number for the same section, so that a new row replaces the old one.
 fn id_of(store: &dyn IndexableStore, name: &str) -> i64 {
     let mut hasher = DefaultHasher::new();
     (store.kind().as_str(), path_bytes(store.path()), name).hash(&mut hasher);
@@ -373,8 +373,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.pragma_update(None, "synchronous", "OFF")?;
-    // No journal file: a user may delete the index at any time, and SQLite would take a leftover journal for a part of
-    // the next one.
+    // No journal file: a user may delete the index at any time, and SQLite would apply a leftover journal to the next
+    // one.
     connection.pragma_update(None, "journal_mode", "MEMORY")?;
     Ok(connection)
 }

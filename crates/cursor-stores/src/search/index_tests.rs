@@ -3,7 +3,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// The number of sections that an index of this version knows.
+/// Returns the number of sections that an index of this version knows.
 fn n_sections_known(version: i32) -> i64 {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("search.db");
@@ -20,7 +20,7 @@ fn n_sections_known(version: i32) -> i64 {
 
 #[test]
 fn an_index_of_this_version_is_used_and_one_of_another_is_made_again() {
-    // The fixture has version 1, and keeps it when the version is raised.
+    // The fixture has version 1. It keeps that version when the current one is raised.
     let known = n_sections_known(1);
     assert_eq!(known > 0, VERSION == 1, "{known}");
     for another in [VERSION - 1, VERSION + 1, -1] {

@@ -1,4 +1,4 @@
-//! Looks through the strings of a JSON value.
+//! Searches the strings of a JSON value.
 
 use serde_json::Value as Json;
 
@@ -7,10 +7,10 @@ use super::snippet::Snippet;
 use crate::encryption_keys::{ENDING, is_key};
 use crate::lenient_json;
 
-/// Tools write JSON inside a string of JSON, inside a string of JSON. Deeper nesting does not occur.
+/// Tools write JSON inside JSON strings inside JSON strings. Deeper nesting does not occur.
 const MAX_NESTING: usize = 4;
 
-/// A match, and the field that holds it.
+/// A match, and the field where it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldMatch {
     /// Names joined by dots; array positions are left out.
@@ -18,8 +18,8 @@ pub struct FieldMatch {
     pub snippet: Snippet,
 }
 
-/// Looks through all strings of a JSON text, including JSON inside strings. The words of the pattern may stand in
-/// different strings. Bytes that are not JSON are searched as text.
+/// Searches all strings of a JSON text, including JSON inside strings. The words of the pattern may be in different
+/// strings. Bytes that are not JSON are searched as text.
 #[must_use]
 pub fn search_json(matcher: &Matcher, json: &[u8]) -> Option<FieldMatch> {
     if !matcher.may_match_json(json) {
@@ -27,13 +27,13 @@ pub fn search_json(matcher: &Matcher, json: &[u8]) -> Option<FieldMatch> {
     }
     match lenient_json::parse(json) {
         Ok(value) => search_value(matcher, &value),
-        // Without fields, an encryption key cannot be told from the rest.
+        // Without fields, an encryption key looks like any other text.
         Err(_) if memchr::memmem::find(json, ENDING.as_bytes()).is_some() => None,
         Err(_) => search_bytes(matcher, "", json),
     }
 }
 
-/// Looks through all strings of a value that is already parsed.
+/// Searches all strings of a parsed value.
 #[must_use]
 pub(crate) fn search_value(matcher: &Matcher, value: &Json) -> Option<FieldMatch> {
     let mut look = Look::new(matcher);
@@ -42,7 +42,7 @@ pub(crate) fn search_value(matcher: &Matcher, value: &Json) -> Option<FieldMatch
 }
 
 impl FieldMatch {
-    /// The match in a value that another field or record holds.
+    /// Returns the match in a value that another field or record holds.
     pub(crate) fn below(mut self, holder: &str) -> Self {
         self.field = if self.field.is_empty() {
             holder.to_owned()
@@ -53,7 +53,7 @@ impl FieldMatch {
     }
 }
 
-/// Looks through one text.
+/// Searches one text.
 #[must_use]
 pub fn search_text(matcher: &Matcher, field: &str, text: &str) -> Option<FieldMatch> {
     let mut look = Look::new(matcher);
@@ -62,7 +62,7 @@ pub fn search_text(matcher: &Matcher, field: &str, text: &str) -> Option<FieldMa
     look.finish()
 }
 
-/// Looks through bytes that contain text, such as a protobuf message.
+/// Searches bytes that contain text, such as a protobuf message.
 #[must_use]
 pub fn search_bytes(matcher: &Matcher, field: &str, bytes: &[u8]) -> Option<FieldMatch> {
     if !matcher.may_match_bytes(bytes) {

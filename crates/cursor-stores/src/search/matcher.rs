@@ -55,7 +55,7 @@ impl From<regex::Error> for PatternError {
 struct Term {
     literal: Option<String>,
     text: Regex,
-    /// Matches all raw bytes that may contain the term. `None` if there is no such expression: then everything is
+    /// Matches all raw bytes that may contain the term. `None` if there is no such expression. Then everything is
     /// decoded.
     raw: Option<bytes::Regex>,
     in_json: InJson,
@@ -93,7 +93,7 @@ impl Matcher {
         self.terms.iter().all(|term| term.may_match_json(json))
     }
 
-    /// Like [`Self::may_match_json`], for bytes that hold unescaped text.
+    /// Like [`Self::may_match_json`], but for bytes with unescaped text.
     #[must_use]
     pub fn may_match_bytes(&self, bytes: &[u8]) -> bool {
         self.terms
@@ -101,13 +101,13 @@ impl Matcher {
             .all(|term| term.raw.as_ref().is_none_or(|expression| expression.is_match(bytes)))
     }
 
-    /// The words that every match contains, as the user typed them. Empty if unknown.
+    /// Returns the words that every match contains, as the user typed them. Empty if unknown.
     pub(crate) fn literals(&self) -> impl Iterator<Item = &str> {
         self.terms.iter().filter_map(|term| term.literal.as_deref())
     }
 
-    /// Notes which words these bytes may hold, in JSON or not. Returns true if there is any. For messages in several
-    /// pieces, each of which may hold some of the words.
+    /// Records which words these bytes may contain, in JSON or not. Returns true if there is any. For messages in
+    /// several pieces, each of which may contain some of the words.
     pub(crate) fn note_terms(&self, bytes: &[u8], is_noted: &mut [bool]) -> bool {
         let mut is_any = false;
         for (term, is_noted) in self.terms.iter().zip(is_noted) {
@@ -123,7 +123,7 @@ impl Matcher {
         self.terms.len()
     }
 
-    /// The first match of the term with this number.
+    /// Returns the first match of the term with this number.
     pub(super) fn find_term(&self, number: usize, text: &str) -> Option<Range<usize>> {
         self.terms.get(number)?.text.find(text).map(|found| found.range())
     }
@@ -146,7 +146,7 @@ impl Term {
     }
 
     fn regex(expression: &str, case: Case) -> Result<Self, PatternError> {
-        // A capital letter in an expression says nothing: `\S` is no text.
+        // Ignore capitals in an expression: `\S` is not text.
         let ignores_case = match case {
             Case::Smart | Case::Matters => false,
             Case::Ignored => true,

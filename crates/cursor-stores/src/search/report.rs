@@ -1,4 +1,4 @@
-//! One search through one store: the pattern, and the caller who takes the matches.
+//! One search through one store: the pattern, and the caller who gets the matches.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};

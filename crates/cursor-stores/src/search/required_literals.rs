@@ -9,7 +9,7 @@ const MIN_BYTES: usize = 3;
 /// Searching for more literals is no faster than searching for the expression.
 const MAX_ALTERNATIVES: usize = 100;
 
-/// Returns byte sequences. Every match contains at least one of them. `None` if there is no useful set. Lists all
+/// Returns byte sequences, at least one of which is in every match. `None` if there is no useful set. Lists all
 /// spellings if case is ignored.
 pub(super) fn required_literals(expression: &str, ignores_case: bool) -> Option<Vec<Vec<u8>>> {
     let hir = ParserBuilder::new().case_insensitive(ignores_case).build().parse(expression).ok()?;
@@ -29,7 +29,7 @@ fn candidates(hir: &Hir) -> Vec<Seq> {
     }
     if let HirKind::Concat(parts) = inner.kind() {
         found.extend((1..parts.len()).map(|n| beginnings(&Hir::concat(parts[n..].to_vec()))));
-        // A required part, with alternatives or captures of its own.
+        // A required part, with its own alternatives or captures.
         for part in parts {
             match part.kind() {
                 HirKind::Capture(_) => found.extend(candidates(part)),

@@ -11,7 +11,7 @@ const NEAR: usize = 12;
 /// A match of a regular expression may be as long as the text.
 const LONGEST_FIND: usize = 240;
 
-/// A match with the text around it. It may hold anything, so escape it before printing it to a terminal.
+/// A match with the text around it. It may contain anything, so escape it before printing it to a terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snippet {
     pub before: String,
@@ -20,7 +20,7 @@ pub struct Snippet {
 }
 
 impl Snippet {
-    /// Cuts the text around `range`, which must be a range of `text`.
+    /// Cuts out the text around `range`, which must be a range in `text`.
     #[must_use]
     pub fn around(text: &str, range: Range<usize>) -> Self {
         let (before, rest) = text.split_at_checked(range.start).unwrap_or(("", text));

@@ -1,4 +1,4 @@
-//! The sequences of three letters in a text. An index uses them to exclude texts that cannot hold a word.
+//! The sequences of three letters in a text. An index uses them to exclude texts that cannot contain a word.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use crate::encryption_keys::is_key;
 use crate::lenient_json;
 use crate::store::Encoding;
 
-/// How deep to look for JSON inside strings of JSON. A search looks as deep.
+/// How deep to look for JSON inside JSON strings. A search looks just as deep.
 const MAX_NESTING: usize = 4;
 
-/// The sequences of three characters that occur, without regard to case. Each has a number. Two sequences may share a
-/// number, which costs an extra look but loses no match.
+/// The three-character sequences in a text, ignoring case. Each has a number. Two sequences may share a number, which
+/// costs an extra check but loses no match.
 #[derive(Debug)]
 pub(crate) struct Trigrams {
     /// One bit for each sequence of ASCII characters, since nearly all are.
@@ -85,7 +85,7 @@ impl Trigrams {
         }
     }
 
-    /// The numbers of all sequences that occur.
+    /// Returns the numbers of all sequences in the text.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
         let ascii = self.ascii.iter().zip(0u32..).filter(|(word, _)| **word != 0).flat_map(
             |(word, place)| {
@@ -96,12 +96,12 @@ impl Trigrams {
     }
 }
 
-/// One form for all forms of a letter that a search without case treats as equal.
+/// Returns one form for all forms of a letter that a case-insensitive search treats as equal.
 fn folded(c: char) -> char {
     if c.is_ascii() {
         return c.to_ascii_lowercase();
     }
-    // Uses the capital letter, because some small letters share one: `ς` and `σ`.
+    // Uses the capital letter, because several small letters may share one: `ς` and `σ`.
     let upper = only(c.to_uppercase()).unwrap_or(c);
     only(upper.to_lowercase()).unwrap_or(upper)
 }

@@ -1,4 +1,5 @@
-//! Says why a session was not copied, forked, bundled, repaired or cleaned up. Nothing was changed then.
+//! Says why a session could not be copied, forked, bundled, repaired or cleaned up. On every error, nothing has
+//! changed.
 
 use std::io;
 use std::path::PathBuf;
@@ -61,7 +62,7 @@ pub enum CopyError {
     Changed,
     #[error("the session's store is not a file that can be replaced")]
     NotReplaceable(#[source] PlainFileError),
-    /// Not a file of Cursor's, so this program does not know how to treat it.
+    /// Not one of Cursor's files, so Caretaker does not know how to treat it.
     #[error("`{}` does not belong to a session", .path.display())]
     Unexpected { path: PathBuf },
     #[error("the original cannot be kept at `{}`", .path.display())]
@@ -75,17 +76,17 @@ pub enum CopyError {
     PlanIsOld,
     #[error("there is nothing to repair")]
     NothingToDo,
-    /// A mistake of this program, found before it did harm.
+    /// A bug in Caretaker, found before it did harm.
     #[error("the repaired copy failed its check")]
     CopyIsUnsound { findings: Vec<StoreFinding> },
     #[error("the store is damaged and was left unchanged")]
     Unsound,
-    /// A mistake of this program, found before it did harm.
+    /// A bug in Caretaker, found before it did harm.
     #[error("the smaller copy failed its check")]
     CopyDiffers,
 }
 
-/// Says why a store was not written.
+/// Says why a store could not be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteStoreError {

@@ -23,8 +23,8 @@ pub struct Forked {
     pub tally: CopyTally,
 }
 
-/// Copies everything that a moment of a conversation leads to into a new session. Only reads the original, which may
-/// be in use.
+/// Copies everything that a point in a conversation leads to into a new session. Only reads the original, which may be
+/// in use.
 pub fn fork(database: &Path, point: &ForkPoint, target: &NewSession) -> Result<Forked, CopyError> {
     target.check_names()?;
     with_source(database, |source| {
@@ -48,7 +48,7 @@ pub fn fork(database: &Path, point: &ForkPoint, target: &NewSession) -> Result<F
     })
 }
 
-/// Makes sure that every message of the prompt is intact. Without them the next turn fails.
+/// Makes sure that every message of the prompt is intact. The next turn fails without them.
 pub(crate) fn check_prompt(source: &Source, checkpoint: &Checkpoint) -> Result<(), CopyError> {
     match source.broken_prompt_message(&checkpoint.state)? {
         Some((index, id)) => Err(CopyError::PromptDamaged { index, id }),
@@ -70,15 +70,15 @@ fn write_copy(
     target.place(staging, title, meta.created_at_ms())
 }
 
-/// Keeps everything in the row that does not tie it to the original. The creation time stays too: it is the beginning
-/// of the conversation, from which readers derive the times of messages.
+/// Keeps everything in the row that does not tie it to the original. The creation time stays too: it is when the
+/// conversation began, and readers derive message times from it.
 fn meta_of_copy(mut meta: ChatMeta, checkpoint: &Checkpoint, target: &NewSession) -> ChatMeta {
     meta.set_agent_id(&target.id);
     meta.set_latest_root(checkpoint.id);
     if let Some(name) = meta.name().map(fork_name) {
         meta.set_name(&name);
     }
-    // The fork of a sub-agent is a session of its own, and two sessions cannot be one agent in the cloud.
+    // The fork of a sub-agent is an independent session, and two sessions cannot be the same cloud agent.
     for key in ["subagentInfo", "resumeBcId"] {
         meta.remove(key);
     }

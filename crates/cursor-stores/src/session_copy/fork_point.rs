@@ -1,4 +1,4 @@
-//! The moment of a conversation from which a copy is made.
+//! The point in a conversation where a copy starts.
 
 use prost::Message;
 
@@ -11,14 +11,14 @@ use crate::chat::schema::{
 use crate::chat::store::{RootProblem, ids_of};
 use crate::chat::{BlobId, ChatMeta, LatestRoot};
 
-/// A moment of a conversation.
+/// A point in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ForkPoint {
     Latest,
     /// Before the prompt of this turn. The first turn is 1.
     BeforeTurn(usize),
-    /// Before the turn of this message. The text is an id of a message or a blob, or the beginning of an id. The id of
-    /// a checkpoint means that checkpoint.
+    /// Before the turn of this message. The text is the id of a message or a blob, or the beginning of an id. A
+    /// checkpoint's id means that checkpoint.
     At(String),
 }
 

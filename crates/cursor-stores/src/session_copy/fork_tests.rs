@@ -65,7 +65,7 @@ fn a_store_with_a_writer_is_forked_from_one_moment() {
         ..Default::default()
     };
     store.put_root(&root);
-    // Open for writing, and within a transaction.
+    // Open for writing, in a transaction.
     store.writer.execute_batch("BEGIN IMMEDIATE; DELETE FROM blobs").unwrap();
     let forked = fork(&store.path(), &ForkPoint::Latest, &chats.new_session(NEW_ID)).unwrap();
     store.writer.execute_batch("ROLLBACK").unwrap();

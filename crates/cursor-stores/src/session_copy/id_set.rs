@@ -53,8 +53,8 @@ impl IdSet {
         }
     }
 
-    /// Finds ids that are written as hex digits. A row of digits may be longer than an id, and an id may begin
-    /// anywhere in it: JSON holds binary values as hex digits.
+    /// Finds ids written as hex digits. A row of digits may be longer than an id, and an id may begin anywhere in it,
+    /// because JSON holds binary values as hex digits.
     fn visit_hex(&self, data: &[u8], found: &mut dyn FnMut(BlobId)) {
         let mut n_digits = 0;
         let mut prefix = 0_usize;

@@ -7,17 +7,17 @@
 //!                     └─► repair, gc ─► staging ─► checked ─► exchanged with the original in one step
 //! ```
 //!
-//! **Invariant:** a copy leaves out only blobs that nothing in it names. If any 32 bytes or 64 hex digits in a carried
-//! blob are the id of a blob of the store, the copy carries that blob too.
+//! **Invariant:** a copy leaves out only blobs that nothing in it names. If any 32 bytes or 64 hex digits in a copied
+//! blob are the id of a blob in the store, the copy contains that blob too.
 //!
-//! **Invariant:** a new session appears complete, under its name, or not at all. A session that is replaced exists at
-//! every moment.
+//! **Invariant:** a new session appears complete, under its name, or not at all. While a session is replaced, one
+//! version of it always exists.
 //!
-//! **Invariant:** a bundle names its first machine only in messages. Other paths become relative to the workspace, and
-//! an import puts its own workspace there. Paths that cannot become relative stay behind, and the bundle counts them.
-//! It also counts blobs that this build does not know and cannot change.
+//! **Invariant:** a bundle names its source machine only in messages. Other paths become relative to the workspace, and
+//! an import inserts its own workspace. Paths that cannot become relative are left out, and the bundle counts them. It
+//! also counts blobs that this build does not know and cannot change.
 //!
-//! **Invariant:** the encryption key of a store goes only into a store on the same machine.
+//! **Invariant:** a store's encryption key is copied only to a store on the same machine.
 
 mod bundle;
 mod error;

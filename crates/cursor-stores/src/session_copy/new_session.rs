@@ -8,7 +8,7 @@ use super::staging::Staging;
 use super::upkeep::gc::is_empty_session;
 use crate::chat::SessionMetaFile;
 
-/// The place and the name of a copy. The caller knows Cursor's roots and draws the id.
+/// The location and the name of a copy. The caller knows Cursor's directories and creates the id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSession {
     /// The directory that holds all buckets.
@@ -29,7 +29,7 @@ impl NewSession {
         self.chats.join(&self.bucket).join(&self.id)
     }
 
-    /// Refuses a bucket or an id that could be a path to elsewhere.
+    /// Rejects a bucket or an id that could be a path to another place.
     pub(crate) fn check_names(&self) -> Result<(), CopyError> {
         let is_plain = |name: &str| {
             !name.is_empty()
@@ -41,14 +41,14 @@ impl NewSession {
         Err(CopyError::Name { bucket: self.bucket.clone(), id: self.id.clone() })
     }
 
-    /// Makes a hidden directory in which the session is written.
+    /// Creates a hidden directory for writing the session.
     pub(crate) fn stage(&self) -> Result<Staging, CopyError> {
         self.check_names()?;
         Staging::inside(&self.chats).map_err(|source| self.unplaced(source))
     }
 
-    /// Writes `meta.json` and gives the staged session its name. A directory that Cursor made for the session, with only
-    /// `meta.json` in it, is no obstacle.
+    /// Writes `meta.json` and gives the staged session its name. If Cursor already created the session's directory with
+    /// only `meta.json` in it, replaces it.
     pub(crate) fn place(
         &self,
         staging: Staging,

@@ -1,9 +1,9 @@
-//! Turns a conversation of another store into a session of the command line agent: the same words, in the form that
-//! this agent reads.
+//! Turns another store's conversation into a session of the command line agent: the same words, in the form that this
+//! agent reads.
 //!
-//! Prompts and answers keep their words. Tool calls and their results become text: other stores name tools
-//! differently, and a model must not see calls of tools that its agent does not have. Thoughts are left out, because a
-//! model accepts only thoughts that it signed.
+//! Prompts and answers keep their words. Tool calls and their results become text: other stores name tools differently,
+//! and a model must not see calls to tools that its agent does not have. Thoughts are left out, because a model accepts
+//! only thoughts that it signed.
 
 use prost::Message as _;
 use serde_json::{Value as Json, json};
@@ -57,7 +57,7 @@ pub fn retell(conversation: &Conversation, target: &NewSession) -> Result<Forked
     })
 }
 
-/// A store that is filled message by message.
+/// A store, filled message by message.
 struct Retelling<'a> {
     writer: StoreWriter,
     target: &'a NewSession,
@@ -78,7 +78,7 @@ impl<'a> Retelling<'a> {
 
     fn add(&mut self, message: &Message) -> Result<(), CopyError> {
         use MessageKind::{Context, Orphan, Pending};
-        // The agent has a prompt of its own and inspects the workspace itself.
+        // The agent has its own system prompt and inspects the workspace itself.
         if message.role == Role::System || matches!(message.kind, Context | Orphan | Pending) {
             return Ok(());
         }
@@ -172,7 +172,7 @@ fn text_of_part(part: &Part) -> Option<String> {
             let name = tool_name.as_deref().unwrap_or("a tool");
             Some(format!("[{name} gave: {}]", cut(&text_of_value(&result.output))))
         }
-        // A checkpoint of files belongs to the editor, not to the conversation.
+        // A file checkpoint belongs to the editor, not to the conversation.
         Part::Attachment { kind, .. } if kind == "checkpoint" => None,
         Part::Attachment { kind, name, text } => {
             let name = name.as_deref().unwrap_or_default();

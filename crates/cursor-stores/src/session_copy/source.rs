@@ -1,4 +1,4 @@
-//! A store to copy from: everything it holds, and everything a root leads to.
+//! A store to copy from: all its blobs, and everything that a root leads to.
 
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
@@ -14,17 +14,17 @@ use crate::chat::{BlobId, ChatMeta, ChatStore, ChatStoreError, Fetched, Scanned,
 use crate::database::ReadDatabaseError;
 use crate::database::again::again_if;
 
-/// A store, open for reading at one moment, and the list of its blobs.
+/// A store, open for reading in one state, and the list of its blobs.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) store: ChatStore,
-    /// In the order of their writing.
+    /// In the order of writing.
     pub(crate) blobs: Vec<StoredBlob>,
     pub(crate) ids: IdSet,
     pub(crate) scanned: Scanned,
 }
 
-/// Everything that some roots lead to, with the roots.
+/// Everything that some roots lead to, including the roots.
 #[derive(Debug, Default)]
 pub(crate) struct Reach {
     pub(crate) ids: HashSet<BlobId>,
@@ -45,7 +45,7 @@ pub struct CopyTally {
     pub n_damaged: u64,
 }
 
-/// Tells whether a writer changed the store while it was read, so that another attempt may succeed.
+/// Tells whether a writer changed the store during the read, so that another attempt may succeed.
 fn is_change(error: &(dyn Error + 'static)) -> bool {
     use ReadDatabaseError::Changed;
     let is_here = matches!(error.downcast_ref(), Some(Changed))
@@ -53,7 +53,7 @@ fn is_change(error: &(dyn Error + 'static)) -> bool {
     is_here || error.source().is_some_and(is_change)
 }
 
-/// Opens a store and calls `with`, again if a writer changes the store meanwhile.
+/// Opens a store and calls `with`. Tries again if a writer changes the store meanwhile.
 pub(crate) fn with_source<T, E: From<CopyError> + Error + 'static>(
     path: &Path,
     mut with: impl FnMut(&Source) -> Result<T, E>,
@@ -61,7 +61,7 @@ pub(crate) fn with_source<T, E: From<CopyError> + Error + 'static>(
     again_if_changed(|| with(&Source::open(path)?))
 }
 
-/// Reads, and reads again if a writer changed the store meanwhile.
+/// Reads, and tries again if a writer changed the store meanwhile.
 pub(crate) fn again_if_changed<T, E: Error + 'static>(
     read: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
@@ -76,7 +76,7 @@ impl Source {
         Ok(Self { store, blobs, ids, scanned })
     }
 
-    /// Refuses a store whose log cannot be read: the newest part is missing.
+    /// Rejects a store whose log cannot be read, because the newest part is missing.
     pub(crate) fn check_whole(&self) -> Result<(), CopyError> {
         match self.store.shortcoming() {
             None => Ok(()),
@@ -84,7 +84,7 @@ impl Source {
         }
     }
 
-    /// Refuses a damaged store.
+    /// Rejects a damaged store.
     pub(crate) fn check_sound(&self) -> Result<(), CopyError> {
         match self.scanned {
             Scanned::Whole => Ok(()),
@@ -119,7 +119,7 @@ impl Source {
         Ok(self.fetch(id)?.intact(id))
     }
 
-    /// Finds the first message of the prompt that is missing, damaged or no message: its position and its id.
+    /// Finds the first prompt message that is missing, damaged or not a message. Returns its position and its id.
     pub(crate) fn broken_prompt_message(
         &self,
         state: &ConversationStateStructure,
@@ -134,8 +134,8 @@ impl Source {
         Ok(None)
     }
 
-    /// Walks everything that the bytes of these blobs name, each blob once. Fields that are known name their blobs in the
-    /// bytes too, so this walk finds them all.
+    /// Walks everything that the bytes of these blobs name, each blob once. Known fields also name their blobs in the
+    /// bytes, so this walk finds them all.
     pub(crate) fn reach_from(&self, roots: &[BlobId]) -> Result<Reach, CopyError> {
         let mut reach = Reach::default();
         let mut rest: Vec<BlobId> =
@@ -161,7 +161,7 @@ impl Source {
         Ok(reach)
     }
 
-    /// Calls `visit` with every wanted blob, in the order of their writing. Skips blobs that cannot be read.
+    /// Calls `visit` with every wanted blob, in the order of writing. Skips unreadable blobs.
     pub(crate) fn visit(
         &self,
         is_wanted: impl Fn(&BlobId) -> bool,

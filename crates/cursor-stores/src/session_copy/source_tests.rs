@@ -59,7 +59,7 @@ proptest! {
         let mut ids: Vec<BlobId> = Vec::new();
         let mut edges: Vec<Vec<usize>> = Vec::new();
         for (number, parts) in graph.iter().enumerate() {
-            // Unlike any other, so that each blob has a name of its own.
+            // Unique, so that each blob has its own name.
             let mut data = (number as u64).to_be_bytes().to_vec();
             let mut named = Vec::new();
             for (between, which, form) in parts.iter().filter(|_| number > 0) {

@@ -1,6 +1,6 @@
-//! A hidden directory in which a session is written before it gets its name. It disappears when it is dropped.
+//! A hidden directory for writing a session before it gets its name. Deleted on drop.
 //!
-//! `<chats>/.caretaker-XXXXXX/staged/session` is one level too deep for any reader to take it for a session.
+//! `<chats>/.caretaker-XXXXXX/staged/session` is one level too deep for a reader to mistake it for a session.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -32,7 +32,7 @@ pub struct Leftover {
 }
 
 impl Staging {
-    /// Makes a staging directory in the directory of all buckets, or of ACP sessions.
+    /// Creates a staging directory in the directory of all buckets, or of ACP sessions.
     pub(crate) fn inside(root: &Path) -> io::Result<Self> {
         make_private(root)?;
         let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(root)?;
@@ -46,7 +46,7 @@ impl Staging {
         Ok(Self { directory, _lock: lock })
     }
 
-    /// The directory of the session.
+    /// Returns the session's directory.
     pub(crate) fn session(&self) -> PathBuf {
         self.directory.path().join(STAGED).join("session")
     }
@@ -55,7 +55,7 @@ impl Staging {
         self.session().join("store.db")
     }
 
-    /// A path for a temporary store.
+    /// Returns a path for a temporary store.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.directory.path().join("scratch.db")
     }
@@ -101,7 +101,7 @@ impl Staging {
     }
 }
 
-/// Finds staging directories that no process works in.
+/// Finds staging directories where no process works.
 #[must_use]
 pub fn leftovers(root: &Path) -> Vec<Leftover> {
     let Ok(entries) = fs::read_dir(root) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Writing a new store, in the form that Cursor writes.
+//! Writes a new store, in Cursor's form.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,7 +10,7 @@ use super::error::{CopyError, WriteStoreError};
 use crate::chat::store::{PUT_BLOB, PUT_META, open};
 use crate::chat::{BlobId, ChatMeta};
 
-/// A new store that is being filled. It is worth nothing before [`Self::finish`].
+/// A new store that is being filled. It is not valid before [`Self::finish`].
 #[derive(Debug)]
 pub(crate) struct StoreWriter {
     connection: Connection,
@@ -42,7 +42,7 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// Writes the meta row, and syncs the file to the disk.
+    /// Writes the meta row, and syncs the file to disk.
     pub(crate) fn finish(self, meta: &ChatMeta) -> Result<(), CopyError> {
         let Self { connection, path } = self;
         connection.execute(PUT_META, [meta.to_hex_row()])?;

@@ -1,4 +1,4 @@
-//! Sessions to copy, of every generation, and the means to compare them.
+//! Sessions to copy, from every generation, and helpers to compare them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ impl Chats {
         }
     }
 
-    /// All files and directories below, by name.
+    /// Returns all files and directories below it, by name.
     pub(crate) fn names(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut rest = vec![self.path()];
@@ -117,7 +117,7 @@ pub(crate) fn assert_same_talk(copy: &Conversation, original: &Conversation) {
     assert_eq!(copy.damage, []);
 }
 
-/// Guessed times depend on the last change of a session, and a copy is newer.
+/// Guessed times depend on a session's last change, and a copy is newer.
 fn with_recorded_times(conversation: &Conversation) -> Conversation {
     let mut conversation = conversation.clone();
     let recorded =

@@ -1,4 +1,4 @@
-//! The text in the editor of the IDE, `richText` or `initText`: a tree in JSON, or plain text.
+//! The text in the IDE's editor, `richText` or `initText`: a JSON tree, or plain text.
 
 use serde_json::Value as Json;
 

@@ -1,5 +1,4 @@
-//! Texts that several stores keep in the same form: prompts with their tags, times in prompts, titles, and the text of
-//! an editor.
+//! Text that several stores keep in the same form: prompts with their tags, times in prompts, titles, and editor text.
 
 pub(crate) mod editor_text;
 pub(crate) mod prompt_time;

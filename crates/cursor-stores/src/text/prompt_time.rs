@@ -16,7 +16,7 @@ const MONTHS: [&str; 12] =
 struct Patterns {
     /// `3:04 pm`, `15:04:05.678`, or `3 pm`.
     clock: Regex,
-    /// The name of a zone, after which an offset may stand.
+    /// The name of a time zone. An offset may follow.
     zone: Regex,
     /// `+2`, `-03:30` or `+0200`.
     offset: Regex,
@@ -33,8 +33,8 @@ static PATTERNS: LazyLock<Result<Patterns, regex::Error>> = LazyLock::new(|| {
     })
 });
 
-/// Reads a time, whether the date comes before or after the clock. A time without a zone is known only to within a day,
-/// so it does not count as recorded.
+/// Reads a time. The date may come before or after the time of day. Without a zone, the time may be off by a day, so it
+/// does not count as recorded.
 pub(crate) fn parse_prompt_time(text: &str) -> Option<Moment> {
     if text.len() > MAX_BYTES {
         return None;
@@ -70,7 +70,7 @@ fn hour_of(clock: &Captures<'_>) -> Option<i8> {
     match (half, number(clock, "hour")?) {
         (Some("a"), hour @ 1..=12) => Some(hour % 12),
         (Some("p"), hour @ 1..=12) => Some(hour % 12 + 12),
-        // `15:04 PM` is clear enough.
+        // `15:04 PM` is unambiguous.
         (None, hour) | (Some("p"), hour @ 13..24) => Some(hour),
         _ => None,
     }
@@ -88,7 +88,7 @@ fn minutes_of(offset: &Captures<'_>) -> Option<i32> {
     (minutes < 60).then_some(sign * (hours * 60 + minutes))
 }
 
-/// Year, month and day of `2026-07-21`, `jul 21, 2026`, `21 july 2026` or `7/21/2026`.
+/// Reads year, month and day of `2026-07-21`, `jul 21, 2026`, `21 july 2026` or `7/21/2026`.
 fn date_in(text: &str) -> Option<(i16, i8, i8)> {
     let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let numbers: Vec<(i64, usize)> =

@@ -2,7 +2,7 @@
 
 const MAX_CHARS: usize = 120;
 
-/// The first line of a prompt that is not blank.
+/// Returns a prompt's first line that is not blank.
 pub(crate) fn title_of(prompt: &str) -> Option<String> {
     let line = prompt.lines().map(str::trim).find(|line| !line.is_empty())?;
     let mut title: String = line.chars().take(MAX_CHARS).collect();

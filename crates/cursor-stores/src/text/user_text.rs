@@ -14,7 +14,7 @@ pub(crate) struct UserText<'a> {
     pub timestamp: Option<&'a str>,
 }
 
-/// Tags that are always Cursor's. If there is a `<user_query>`, every tag outside of it is Cursor's, too.
+/// Tags that are always Cursor's. If there is a `<user_query>`, every tag outside it is Cursor's, too.
 const CONTEXT_TAGS: [&str; 16] = [
     "additional_data",
     "attached_files",
@@ -49,7 +49,7 @@ const CONTEXT_ENDINGS: [&str; 9] = [
 const QUERY_OPENS: &str = "<user_query>";
 const QUERY_CLOSES: &str = "</user_query>";
 
-/// Splits a message into its parts. Only the tags are lost.
+/// Splits a message into its parts. Drops only the tags.
 pub(crate) fn split_user_text(text: &str) -> UserText<'_> {
     let mut found = UserText::default();
     match query_start(text) {
@@ -59,7 +59,7 @@ pub(crate) fn split_user_text(text: &str) -> UserText<'_> {
     found
 }
 
-/// An opening tag counts only at the beginning of a line or after another tag: users quote it too.
+/// An opening tag counts only at the beginning of a line or after another tag, because users quote it too.
 fn query_start(text: &str) -> Option<usize> {
     text.match_indices(QUERY_OPENS).map(|(at, _)| at).find(|at| {
         let before = text[..*at].trim_end_matches([' ', '\t']);
@@ -150,14 +150,14 @@ struct Block<'a> {
 
 struct TagSearch<'a> {
     rest: &'a str,
-    /// Tags without a closing tag in the rest of the text. Without this set, a text full of opening tags would take
+    /// Tags that have no closing tag in the rest of the text. Without this set, a text full of opening tags would take
     /// quadratic time.
     unclosed: HashSet<&'a str>,
 }
 
-/// A text with more unclosed tags is XML, or an attack.
+/// A text with more unclosed tags is XML or an attack.
 const MAX_UNCLOSED: usize = 200;
-/// Attributes of a tag are short.
+/// No real opening tag is longer.
 const MAX_OPENING: usize = 300;
 
 impl<'a> TagSearch<'a> {
@@ -185,7 +185,7 @@ impl<'a> TagSearch<'a> {
     }
 }
 
-/// Returns the name of the tag that `text` begins with, and the length of the whole opening tag.
+/// Returns the name of the tag at the beginning of `text`, and the length of the whole opening tag.
 fn opening_tag(text: &str) -> Option<(&str, usize)> {
     let name = text.get(1..)?;
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');

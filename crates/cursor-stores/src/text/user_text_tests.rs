@@ -57,7 +57,7 @@ fn words_beside_context_are_the_query() {
 fn a_quoted_tag_ends_no_query() {
     let text = "<user_query>\nwhat does </user_query> mean, and `<user_query>`?\n</user_query>";
     assert_eq!(query(text).as_deref(), Some("what does </user_query> mean, and `<user_query>`?"));
-    // Cut off by a crash.
+    // A crash cut it off.
     assert_eq!(query("<user_query>\nhalf").as_deref(), Some("half"));
 }
 

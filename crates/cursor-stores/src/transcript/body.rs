@@ -1,4 +1,4 @@
-//! Puts the messages of a transcript together from its lines.
+//! Assembles the messages of a transcript from its lines.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -13,14 +13,14 @@ use crate::lines::{Line, LineReader, MAX_LINE_BYTES, read_range};
 use crate::model::{Damage, Message, MessageKind, Moment, Part, Role, Turn, TurnState};
 use crate::spread_times::spread_times;
 
-/// The size of the first window from the end. It grows.
+/// The size of the first window, read from the end. Later windows are larger.
 const FIRST_WINDOW: u64 = 64 * 1024;
 const MAX_WINDOW: u64 = 64 * 1024 * 1024;
-/// A file of garbage has as many broken lines as it has lines.
+/// Every line of a garbage file is broken.
 const MAX_DAMAGE: usize = 100;
-/// The damage of a line that is JSON except for some bytes.
+/// What is wrong with a line that is JSON except for some bytes.
 const NOT_TEXT: &str = "has bytes that are not text";
-/// How many damaged lines are shown as messages.
+/// How many damaged lines become messages.
 pub(super) const MAX_DAMAGED_SHOWN: usize = 1_000;
 
 /// The messages and turns read so far.
@@ -29,7 +29,7 @@ pub(super) struct Body {
     pub(super) messages: Vec<Message>,
     pub(super) turns: Vec<Turn>,
     pub(super) damage: Vec<Damage>,
-    /// The last line, if it has no end and is not JSON.
+    /// The last line, if it has no line feed and is not JSON.
     torn: Option<Vec<u8>>,
     n_damaged: usize,
     n_unnamed: u64,
@@ -71,7 +71,7 @@ pub(super) fn read_last(
         let start = n_bytes.saturating_sub(window);
         let bytes = read_range(&mut file, start, window)?;
         let mut body = Body::default();
-        // The first line is cut, unless it is the first line of the file.
+        // The first line is cut off, unless it is the first line of the file.
         let n_skipped = if start == 0 {
             0
         } else {
@@ -142,7 +142,7 @@ impl Body {
             (Role::User, MessageKind::Said) => {
                 self.turns.push(Turn { started: message.at, ..Turn::default() });
             }
-            // Context comes before the prompt that it belongs to.
+            // Context comes before its prompt.
             (Role::User, _) => {
                 self.messages.push(message);
                 return;
@@ -170,7 +170,7 @@ impl Body {
         }
     }
 
-    /// Joins results with their calls, and interpolates missing times.
+    /// Attaches results to their calls, and interpolates missing times.
     pub(super) fn finish(mut self, until: Option<Moment>) -> Self {
         join_results(&mut self.messages);
         spread_times(&mut self.messages, None, until.map(|until| until.at_ms));
@@ -198,7 +198,7 @@ impl Body {
         self
     }
 
-    /// Adds the rest of a last line that has no end.
+    /// Adds the last line if it has no line feed.
     pub(super) fn add_torn(&mut self) {
         if let Some(bytes) = self.torn.take() {
             let message = damaged_message(&bytes);
@@ -215,7 +215,7 @@ fn damaged_message(bytes: &[u8]) -> Message {
     Message::new(Role::Unknown, vec![Part::damaged(bytes)])
 }
 
-/// The place of a part: the message, and the part in it.
+/// The position of a part: the message, and the part in it.
 type Place = (usize, usize);
 
 /// Moves each result to its call: by id, or else by name and order. Removes messages that become empty.
@@ -249,14 +249,14 @@ fn join_results(messages: &mut Vec<Message>) {
         let taken = mem::replace(&mut messages[*from].parts[*from_part], Part::text(""));
         let Part::ToolResult { call_id, result, .. } = taken else { continue };
         if let Part::ToolCall(call) = &mut messages[*to].parts[*to_part] {
-            // Text transcripts have no ids, and do not tell a failure.
+            // Text transcripts have no ids, and do not mark failures.
             if call_id.is_some() {
                 call.state = state_of(&result);
             }
             call.result = Some(result);
         }
     }
-    // Backwards, so that earlier places stay valid.
+    // Backwards, so that earlier positions stay valid.
     for ((from, from_part), _) in moves.into_iter().rev() {
         messages[from].parts.remove(from_part);
         if messages[from].parts.is_empty() {

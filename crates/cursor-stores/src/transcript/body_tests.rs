@@ -64,7 +64,7 @@ fn results_go_to_their_calls_and_leave_no_empty_message() {
         ]
     );
     assert_eq!(body.messages[1].kind, MessageKind::Context);
-    assert_eq!(body.turns.len(), 1, "results are no prompt");
+    assert_eq!(body.turns.len(), 1, "results are not prompts");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn broken_lines_are_named_and_the_rest_is_read() {
     assert_eq!(places, ["line 2", "line 4"]);
     assert!(body.damage[1].what.starts_with("is cut off"), "{:?}", body.damage[1]);
 
-    // A line that may still grow is not a message, unless orphans are wanted.
+    // A line that may still grow is not a message, unless the caller wants orphans.
     body.add_torn();
     let parts: Vec<Part> = said(&body);
     assert_eq!(parts[3], Part::damaged(b"{\"role\":\"us"));

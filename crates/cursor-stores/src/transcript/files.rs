@@ -44,12 +44,12 @@ pub(super) enum Layout {
     Text,
 }
 
-/// The result of a walk through a directory.
+/// What a walk through a directory found.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     pub(super) files: Vec<TranscriptFile>,
     pub(super) projects: Vec<Arc<Project>>,
-    /// Directories in which transcripts may appear, except those that hold one.
+    /// Directories where transcripts may appear, except those that already hold one.
     pub(super) directories: Vec<PathBuf>,
     /// Files among the transcripts that are not transcripts.
     pub(super) n_strangers: u64,
@@ -57,7 +57,7 @@ pub(super) struct Walk {
 }
 
 impl Project {
-    /// True for a window without a workspace. Its transcripts may be copies of a project's.
+    /// True for a window without a workspace. Its transcripts may be copies from a project.
     pub(super) fn is_ghost(&self) -> bool {
         let is_window_id =
             self.slug.len() == 13 && self.slug.bytes().all(|byte| byte.is_ascii_digit());
@@ -66,7 +66,7 @@ impl Project {
 }
 
 impl TranscriptFile {
-    /// Sorts the files of one conversation: the most reliable first.
+    /// Sorts the files of one conversation, most reliable first.
     pub(super) fn rank(&self) -> impl Ord + use<'_> {
         (self.project.is_ghost(), &self.layout, Reverse(modified(&self.path)), &self.path)
     }
@@ -78,7 +78,7 @@ impl TranscriptFile {
         }
     }
 
-    /// The directory that holds the conversation's sub-agents.
+    /// Returns the directory of the conversation's sub-agents.
     pub(super) fn subagents_directory(&self) -> Option<PathBuf> {
         match self.layout {
             Layout::Nested => Some(self.path.parent()?.join(SUBAGENTS)),
@@ -109,7 +109,7 @@ pub(super) fn walk(root: &Path) -> Walk {
     walk
 }
 
-/// Finds the files of one conversation, the best first, without looking at the others.
+/// Finds the files of one conversation, best first, without looking at the others.
 pub(super) fn locate(root: &Path, key: &str) -> Vec<TranscriptFile> {
     if key.contains('/') {
         return locate_path(root, Path::new(key)).into_iter().collect();
@@ -134,7 +134,7 @@ pub(super) fn locate(root: &Path, key: &str) -> Vec<TranscriptFile> {
     let mut found: Vec<TranscriptFile> =
         own_files.filter_map(|path| locate_path(root, &path)).collect();
     if found.is_empty() {
-        // Look below the other conversations. There may be thousands.
+        // Looks below the other conversations. There may be thousands.
         for transcripts in projects {
             for (parent, kind) in scrap.entries(&root.join(&transcripts)) {
                 let parent = transcripts.join(parent.file_name());
@@ -246,7 +246,7 @@ impl Walk {
                 }
             }
         }
-        // A directory that holds a transcript is watched with it.
+        // The watch on a transcript covers its directory.
         if self.files.len() == n_before {
             self.directories.push(directory.to_owned());
         }
@@ -261,7 +261,7 @@ impl Walk {
         self.files.push(TranscriptFile { path, id: id.to_owned(), layout, project });
     }
 
-    /// The entries of a directory. A directory that cannot be listed is damage. A missing one is not.
+    /// Lists a directory. A directory that cannot be listed is damage. A missing one is not.
     fn entries(&mut self, directory: &Path) -> Vec<(DirEntry, Kind)> {
         let listed = fs::read_dir(directory).and_then(|entries| {
             entries

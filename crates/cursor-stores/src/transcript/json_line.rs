@@ -48,7 +48,7 @@ pub(super) fn has_tool_result(message: &Message) -> bool {
     message.parts.iter().any(|part| matches!(part, Part::ToolResult { .. }))
 }
 
-/// A user's message, as the model saw it.
+/// A user message, as the model saw it.
 pub(super) fn user_message(texts: &[&str], mut others: Vec<Part>) -> Message {
     let mut message = Message::new(Role::User, Vec::new());
     // Some builds send tool results with the role `user`.
@@ -91,7 +91,7 @@ fn decode_turn_end(fields: &Map<String, Json>) -> TranscriptLine {
     TranscriptLine::TurnEnded { state, error: error_text(fields) }
 }
 
-/// `error` as a string, or as an object with a `message`.
+/// Reads `error` as a string, or as an object with a `message`.
 fn error_text(fields: &Map<String, Json>) -> Option<String> {
     match fields.get("error").or_else(|| fields.get("message"))? {
         Json::Null => None,
@@ -228,12 +228,12 @@ fn decode_image(block: &Json) -> Part {
     Part::Image {
         media_type: text_of(&["media_type", "mimeType", "mediaType"]).map(str::to_owned),
         path: text_of(&["path", "url", "file_path"]).map(str::to_owned),
-        // Base64 has four characters for three bytes.
+        // Base64 uses four characters for three bytes.
         n_bytes: text_of(&["data"]).map(|data| data.trim_end_matches('=').len() as u64 * 3 / 4),
     }
 }
 
-/// The state of a call with this result.
+/// Returns the state of a call with this result.
 pub(super) fn state_of(result: &ToolResult) -> ToolState {
     if result.error.is_some() { ToolState::Failed } else { ToolState::Succeeded }
 }

@@ -1,4 +1,4 @@
-//! Transcripts: `agent-transcripts` in all their layouts.
+//! Transcripts: `agent-transcripts` in all its layouts.
 //!
 //! ```text
 //! files ──► peek ──► Head                 both ends of a file: a list of thousands
@@ -7,8 +7,8 @@
 //!       ──► scan                          what matches, a line at a time; sidecars with it
 //! ```
 //!
-//! The name of its file identifies a conversation. If several files have the same name, the best one has it as its key,
-//! and the others have their path below `projects`.
+//! A file's name identifies its conversation. If several files have the same name, the best one gets it as its key, and
+//! the others get their path below `projects`.
 
 mod body;
 #[cfg(test)]
@@ -52,7 +52,7 @@ pub(crate) fn discover(places: &StorePlaces) -> Vec<Discovered> {
     places.projects.iter().filter_map(look).collect()
 }
 
-/// A transcript of either form, line by line.
+/// A transcript in either form, line by line.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz_lines(bytes: &[u8]) {
     let mut lines = crate::lines::LineReader::new(bytes);

@@ -1,4 +1,4 @@
-//! Reads the first prompt and the last line of a transcript for a list, however long the rest is.
+//! Reads a transcript's first prompt and last line for a list, no matter how long the rest is.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -12,10 +12,10 @@ use crate::model::{Activity, Message, MessageKind, Moment, Part, Role, TurnState
 use crate::plain_file::{self, PlainFileError};
 use crate::text::title::title_of;
 
-/// Most prompts begin within the first size. A list of thousands cannot afford more than the last.
+/// Most prompts begin within the first size. The last is the most that a list of thousands can afford.
 const FIRST_BYTES: [u64; 2] = [8 * 1024, 64 * 1024];
 const LAST_BYTES: u64 = 4 * 1024;
-/// A writer is silent while a tool runs. After this time we do not guess.
+/// A writer is silent while a tool runs. After this time the activity is unknown.
 const LIVE_FOR: Duration = Duration::from_secs(60);
 
 /// The facts from both ends of a transcript.
@@ -80,7 +80,7 @@ impl Opening {
         self.title.is_some() && self.at.is_some()
     }
 
-    /// Takes the facts of a message. Returns true once there is nothing more to learn.
+    /// Takes the facts from a message. Returns true when there is nothing more to learn.
     fn take(&mut self, message: &Message) -> bool {
         self.at = self.at.or(message.at);
         if message.role == Role::User && message.kind == MessageKind::Said && self.title.is_none() {
@@ -109,7 +109,7 @@ fn first_of_lines(bytes: &[u8], is_cut: bool) -> Opening {
     opening
 }
 
-/// The prompt in a line of which only the beginning was read.
+/// Returns the prompt in a line of which only the beginning was read.
 fn query_of_cut_line(line: &[u8]) -> Option<String> {
     let tag = b"<user_query>";
     let start = memchr::memmem::find(line, tag)?;
@@ -139,7 +139,7 @@ fn first_of_text(bytes: &[u8]) -> Opening {
 #[derive(Debug, PartialEq)]
 enum Ending {
     Over(Activity),
-    /// A prompt without an answer, a call without a result, or half a line.
+    /// A prompt without an answer, a call without a result, or an incomplete line.
     Unfinished,
     /// Older builds do not mark the end of a turn.
     Untold,

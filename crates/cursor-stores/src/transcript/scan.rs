@@ -19,7 +19,7 @@ use crate::parallel;
 use crate::plain_file::{self, PlainFileError};
 use crate::search::{FieldMatch, Search, search_json, search_text};
 
-/// The result of a first look at a transcript.
+/// The result of a first pass over a transcript.
 enum Glance {
     MayHold,
     Nothing {
@@ -28,7 +28,7 @@ enum Glance {
     },
 }
 
-/// True if a line needs no second look: a line that is cut off or overwritten has the wrong ends, or is not text.
+/// True if a line needs no second check: a line that is cut off or overwritten has the wrong ends, or is not text.
 fn looks_whole(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     line.is_empty()
@@ -47,7 +47,7 @@ pub(super) struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Searches transcripts; each comes with the key of its conversation.
+    /// Searches transcripts, each with the key of its conversation.
     pub(super) fn transcripts(&self, files: &[(TranscriptFile, String)]) -> Vec<Damage> {
         let lost = parallel::map(files, |(file, key)| {
             let broken = match self.transcript(file, key) {
@@ -117,7 +117,7 @@ impl Scan<'_> {
         Ok(plain_file::open_at_most(path, self.limit)?.take(self.limit))
     }
 
-    /// Finds out whether any line matches, without decoding lines that cannot.
+    /// Finds out whether any line matches, without decoding lines that cannot match.
     fn may_hold(&self, file: impl Read) -> io::Result<Glance> {
         let mut lines = LineReader::new(file);
         let mut broken = None;
@@ -136,7 +136,7 @@ impl Scan<'_> {
         Ok(Glance::Nothing { broken })
     }
 
-    /// Reports all lines that match. Decodes the others too, to count which message a line is.
+    /// Reports all matching lines. Also decodes the others, to count messages.
     fn lines(&self, file: impl Read, key: &str) -> io::Result<Option<u64>> {
         let mut lines = LineReader::new(file);
         let mut n_messages = Some(0);
@@ -148,13 +148,13 @@ impl Scan<'_> {
                 continue;
             }
             let decoded = decode_line(bytes);
-            // The rest of a damaged line is shown as a message, unless its writer may still complete it.
+            // The rest of a damaged line becomes a message, unless its writer may still complete it.
             let is_damaged = decoded.is_err() && is_terminated && n_damaged < MAX_DAMAGED_SHOWN;
             n_damaged += usize::from(is_damaged);
             let is_message = is_damaged || matches!(decoded, Ok(TranscriptLine::Message(_)));
             if matches!(&decoded, Ok(TranscriptLine::Message(message)) if has_tool_result(message))
             {
-                // A reader moves results to their calls, and may leave nothing of this message.
+                // A reader moves results to their calls, which may leave this message empty.
                 n_messages = None;
             }
             if let Some(found) = search_json(self.search.matcher, bytes) {

@@ -33,7 +33,7 @@ fn a_planted_word_in_every_field_is_found_where_it_is() {
         assert!(conversation.contains(&word), "{field}");
         for hit in hits {
             let Some(position) = hit.position else {
-                assert_eq!(field, "turn error", "only the end of a turn is no message");
+                assert_eq!(field, "turn error", "only the end of a turn is not a message");
                 continue;
             };
             let message = serde_json::to_string(&home.read(&hit.key).messages[position]).unwrap();
@@ -70,7 +70,7 @@ fn words_of_text_and_of_escapes_are_found_too() {
     {
         let (hits, damage) = search(&home.store(), word);
         let lost: Vec<&str> = damage.iter().map(|damage| damage.what.as_str()).collect();
-        assert_eq!(lost, ["line 2 is damaged"], "whether anything is found there or not");
+        assert_eq!(lost, ["line 2 is damaged"], "with or without a match there");
         let found: Vec<_> = hits.iter().map(|hit| (hit.key.as_str(), hit.position)).collect();
         assert_eq!(found, [(key, position)], "{word}");
     }

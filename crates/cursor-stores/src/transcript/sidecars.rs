@@ -12,10 +12,10 @@ use crate::search::{FieldMatch, Matcher, search_bytes};
 
 const DIRECTORY: &str = "agent-tools";
 const WINDOW_BYTES: usize = 1024 * 1024;
-/// The end of one window is the beginning of the next.
+/// How much two neighbouring windows overlap.
 const OVERLAP_BYTES: usize = 16 * 1024;
 
-/// The outputs of a project.
+/// A project's tool outputs.
 pub(super) fn sidecars_of(project: &Project) -> Vec<PathBuf> {
     let directory = project.path.join(DIRECTORY);
     if !fs::symlink_metadata(&directory).is_ok_and(|metadata| metadata.is_dir()) {
@@ -30,7 +30,7 @@ pub(super) fn sidecars_of(project: &Project) -> Vec<PathBuf> {
     paths
 }
 
-/// The name under which a match in an output is reported.
+/// Returns the name under which a match in an output is reported.
 pub(super) fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     format!("{DIRECTORY}/{name}")
@@ -61,7 +61,7 @@ pub(super) fn search_sidecar(
     }
 }
 
-/// Finds the conversation of each output: the first one that names it.
+/// Finds the conversation of each output: the first one that mentions it.
 pub(super) fn owners<'a>(
     names: &HashSet<String>,
     files: impl Iterator<Item = &'a (TranscriptFile, String)>,
@@ -83,7 +83,7 @@ pub(super) fn owners<'a>(
     owners
 }
 
-/// Every `agent-tools/….txt` in a text, with the separators of JSON and Windows too.
+/// Finds every `agent-tools/….txt` in a text, also with the separators of JSON and Windows.
 fn mentioned(bytes: &[u8]) -> impl Iterator<Item = String> {
     memchr::memmem::find_iter(bytes, DIRECTORY).filter_map(|at| {
         let rest = &bytes[at + DIRECTORY.len()..];

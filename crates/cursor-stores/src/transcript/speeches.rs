@@ -15,7 +15,7 @@ pub(super) struct Speech {
     pub(super) is_cut: bool,
 }
 
-/// Reads speeches from the front.
+/// Reads speeches from the beginning of a file.
 pub(super) struct Speeches<R> {
     lines: LineReader<R>,
     next: Option<(Speaker, u64)>,

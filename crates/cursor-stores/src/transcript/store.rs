@@ -27,7 +27,7 @@ use crate::store::{
     Account, Branches, ConversationStore, Extent, Found, Listing, ReadConversationError, Treatment,
 };
 
-/// Transcripts hold no tool results, so even long ones have only a few megabytes.
+/// Transcripts have no tool results, so even long ones are only a few megabytes.
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 
 pub(super) struct TranscriptStore {
@@ -297,7 +297,7 @@ impl ConversationStore for TranscriptStore {
         let (named, n_copies) = self.name_files(files);
         let mut account = Account { damage, ..Account::default() };
         for (file, key) in &named {
-            // A conversation with several files counts once.
+            // A conversation with several files counts only once.
             if *key != file.id {
                 continue;
             }
@@ -355,7 +355,7 @@ fn subagents_of(file: &TranscriptFile) -> Vec<String> {
     ids
 }
 
-/// The result of a look at all lines.
+/// The result of checking all lines.
 struct Counted {
     n_messages: u64,
     /// Damaged lines.

@@ -204,7 +204,7 @@ fn a_copy_without_a_workspace_yields_to_the_project() {
     }
     let listing = home.store().list();
     assert_eq!(listing.heads, [head_of(&real, ID)]);
-    assert_eq!(home.search("done").len(), 1, "what is there twice is found once");
+    assert_eq!(home.search("done").len(), 1, "duplicates are found once");
 
     // Messages that only the copy has are not lost.
     let ghost = TranscriptProject::new(home.directory.path(), "empty-window");

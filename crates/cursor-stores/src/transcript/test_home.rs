@@ -15,7 +15,7 @@ use crate::model::{Conversation, Damage, Head, Moment, Origin, StoreKind, Worksp
 use crate::search::{Case, Matcher, Pattern};
 use crate::store::{ConversationStore, Extent, Hit};
 
-/// 2026-07-21 13:04 UTC, and its form in a prompt.
+/// 2026-07-21 13:04 UTC, and how a prompt writes it.
 pub(super) const AT: i64 = 1_784_639_040_000;
 pub(super) const WRITTEN: &str = "Tuesday, Jul 21, 2026, 3:04 PM (UTC+2)";
 /// Ten minutes later.

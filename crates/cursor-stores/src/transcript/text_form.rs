@@ -1,11 +1,11 @@
-//! Older transcripts in plain text: `user:` and `assistant:` on their own lines, and marks in brackets.
+//! Older transcripts in plain text: `user:` and `assistant:` on their own lines, and markers in brackets.
 
 use serde_json::{Map, Value as Json};
 
 use super::json_line::user_message;
 use crate::model::{Message, Part, Role, ToolCall, ToolResult};
 
-/// The speaker from a line on.
+/// Who speaks from a line on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Speaker {
     User,
@@ -14,7 +14,7 @@ pub(super) enum Speaker {
     Unnamed,
 }
 
-/// The speaker that a line names.
+/// Returns the speaker that a line names.
 pub(super) fn speaker_line(line: &[u8]) -> Option<Speaker> {
     match line.trim_ascii_end() {
         b"user:" => Some(Speaker::User),
@@ -78,9 +78,9 @@ fn next_section<'a>(
     }
     let is_blank = line.trim().is_empty();
     match section {
-        // Only an empty line marks the end of a thought.
+        // Only an empty line ends a thought.
         Section::Thinking if is_blank && !body.is_empty() => Some((Section::Text, None)),
-        // The arguments of a tool are indented.
+        // A tool's arguments are indented.
         Section::Call(_) if !is_blank && !line.starts_with([' ', '\t', '{', '}', '[', ']']) => {
             Some((Section::Text, Some(line)))
         }
@@ -110,7 +110,7 @@ fn finish(section: Section<'_>, body: &[&str], parts: &mut Vec<Part>) {
     }
 }
 
-/// JSON, or lines of `key: value` or `key=value`, or plain text.
+/// Reads JSON, or lines of `key: value` or `key=value`, or plain text.
 fn decode_input(text: &str) -> Json {
     if text.trim().is_empty() {
         return Json::Null;

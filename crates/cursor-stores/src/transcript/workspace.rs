@@ -1,4 +1,4 @@
-//! Finds the workspace of a project directory. Its name alone does not tell: many paths have the same slug.
+//! Finds the workspace of a project directory. Its name is not enough: many paths have the same slug.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use crate::model::Workspace;
 use crate::{lenient_json, plain_file};
 
 const MAX_MARKER_BYTES: u64 = 64 * 1024;
-/// How many directories a walk lists before it stops.
+/// How many directories a walk lists before it gives up.
 const MAX_LISTED: usize = 64;
 const MAX_ENTRIES: usize = 4096;
 
-/// Finds the workspace from the files that Cursor left in the directory. Otherwise takes the only directory of this
+/// Finds the workspace from the files that Cursor left in the directory. Otherwise takes the only directory on this
 /// machine whose path has that slug.
 pub(super) fn workspace_of(project: &Project) -> Option<Workspace> {
     trusted_path(&project.path)
@@ -49,7 +49,7 @@ fn logged_path(project: &Project) -> Option<String> {
     let log = String::from_utf8_lossy(&log);
     let mut paths =
         log.lines().filter_map(|line| Some(line.split_once("workspacePath=")?.1.trim()));
-    // More text may follow on the line, and a path may hold spaces. The slug decides.
+    // More text may follow on the line, and a path may contain spaces. The slug decides.
     paths.find_map(|rest| {
         let ends = rest.match_indices(' ').map(|(at, _)| at).chain([rest.len()]);
         let candidates: Vec<&str> = ends.filter_map(|end| rest.get(..end)).collect();
@@ -65,7 +65,7 @@ fn slug(path: &str) -> String {
     words.join("-")
 }
 
-/// Walks down from `base` along the names that fit. `None` if there is no such directory, more than one, or too many to
+/// Walks down from `base` along matching names. `None` if there is no such directory, more than one, or too many to
 /// list.
 fn only_directory_of_slug(base: &Path, wanted: &str) -> Option<PathBuf> {
     let mut found = None;

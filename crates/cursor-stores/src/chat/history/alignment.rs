@@ -30,12 +30,12 @@ pub(crate) enum AtomKind {
     Call,
 }
 
-/// The place in the prompt of an item of the turns.
+/// Where the prompt has an item from the turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counterpart<Place> {
     /// The prompt has the same item here.
     Same(Place),
-    /// The item is a part of a longer text here.
+    /// The item is part of a longer text here.
     Within(Place),
     Absent,
 }
@@ -53,7 +53,7 @@ impl<Place> Counterpart<Place> {
 /// A gap that needs more comparisons than this compares only neighbours.
 const MAX_CELLS: usize = 1 << 20;
 
-/// Finds the counterpart in `prompt` of every item in `turns`. Same items keep their order, and each has one
+/// Finds the counterpart in `prompt` for every item in `turns`. Matching items keep their order, and each has only one
 /// counterpart.
 pub(crate) fn align(prompt: &[Atom<'_>], turns: &[Atom<'_>]) -> Vec<Counterpart<usize>> {
     let mut counterparts = vec![Counterpart::Absent; turns.len()];
@@ -74,7 +74,7 @@ pub(crate) fn align(prompt: &[Atom<'_>], turns: &[Atom<'_>]) -> Vec<Counterpart<
     counterparts
 }
 
-/// As [`align`] where only the end of the prompt was read: of several equal items the last ones match.
+/// Like [`align`], but for a prompt of which only the end was read: of several equal items, the last ones match.
 pub(crate) fn align_ends(prompt: &[Atom<'_>], turns: &[Atom<'_>]) -> Vec<Counterpart<usize>> {
     let prompt_back: Vec<_> = prompt.iter().rev().copied().collect();
     let turns_back: Vec<_> = turns.iter().rev().copied().collect();
@@ -82,7 +82,7 @@ pub(crate) fn align_ends(prompt: &[Atom<'_>], turns: &[Atom<'_>]) -> Vec<Counter
     counterparts.map(|counterpart| counterpart.map(|at| prompt.len() - 1 - at)).collect()
 }
 
-/// Pairs of items whose id occurs once in each history: the longest sequence of pairs with the same order in both.
+/// Pairs items whose id occurs once in each history. Returns the longest sequence of pairs with the same order in both.
 fn anchors(prompt: &[Atom<'_>], turns: &[Atom<'_>]) -> Vec<(usize, usize)> {
     let in_prompt = once_each(prompt);
     let mut pairs: Vec<(usize, usize)> = once_each(turns)
@@ -150,7 +150,7 @@ impl Gap<'_, '_> {
         counterparts
     }
 
-    /// Finds the sequence with the greatest sum of likenesses.
+    /// Finds the sequence with the greatest total likeness.
     fn by_likeness(&self) -> Vec<Counterpart<usize>> {
         let width = self.prompt.len() + 1;
         // Cell (t, p): the best sum from t and p on.
@@ -180,7 +180,7 @@ impl Gap<'_, '_> {
         counterparts
     }
 
-    /// A cheap way for gaps that are larger than in any real conversation.
+    /// A cheap method for gaps that are larger than in any real conversation.
     fn by_neighbourhood(&self) -> Vec<Counterpart<usize>> {
         const REACH: usize = 64;
         let mut from = 0;
@@ -213,7 +213,7 @@ impl Gap<'_, '_> {
     }
 }
 
-/// Says how sure it is that two items are the same. 0 means that they differ.
+/// Rates how likely two items are the same. 0 means that they differ.
 fn likeness(prompt: &Atom<'_>, turn: &Atom<'_>) -> u32 {
     if prompt.kind != turn.kind {
         return 0;

@@ -1,4 +1,4 @@
-//! Joining results to their calls.
+//! Attaches results to their calls.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::chat::store::Blobs;
 use crate::model::{MessageKind, Part, Role, ToolState};
 
 /// Gives every result to the last call with its id that waits for one. A result without a call stays in its message.
-/// Messages that become empty are removed.
+/// Removes messages that become empty.
 pub(crate) fn answer_calls(blobs: &Blobs<'_>, drafts: &mut Vec<Draft>) -> rusqlite::Result<()> {
     let mut waiting: HashMap<String, (usize, usize)> = HashMap::new();
     for at in 0..drafts.len() {
@@ -28,7 +28,7 @@ pub(crate) fn answer_calls(blobs: &Blobs<'_>, drafts: &mut Vec<Draft>) -> rusqli
             }
         }
         for (part_at, part) in drafts[at].parts.iter().enumerate() {
-            // A call waits even if its step knows a result: the result that the model saw is better.
+            // A call waits even if its step has a result, because the result that the model saw is better.
             if let Part::ToolCall(call) = &part.part
                 && let Some(id) = &call.id
             {
@@ -57,7 +57,7 @@ fn keep_result(draft: &mut Draft, result: crate::chat::messages::tool_result::Ca
     }
 }
 
-/// A result that the prompt has lost may still be in the turns.
+/// A result that is missing from the prompt may still be in the turns.
 fn answer_from_steps(blobs: &Blobs<'_>, draft: &mut Draft) -> rusqlite::Result<()> {
     let is_pending = draft.kind == MessageKind::Pending;
     for part in &mut draft.parts {

@@ -20,16 +20,16 @@ pub(crate) struct Draft {
     pub(crate) request_id: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) at: Option<Moment>,
-    /// The message's position in the whole conversation. Its time is guessed from this.
+    /// The message's position in the whole conversation, used to guess its time.
     pub(crate) ordinal: usize,
-    /// The index of the message's turn among the turns that were read.
+    /// The index of the message's turn among the turns read.
     pub(crate) turn: Option<usize>,
-    /// All blobs that the message is made of.
+    /// All blobs that contributed to the message.
     pub(crate) sources: Vec<BlobId>,
     pub(crate) fate: Fate,
 }
 
-/// Is there anything to show of a message?
+/// Does a message have anything to show?
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Fate {
     #[default]
@@ -41,7 +41,7 @@ pub(crate) enum Fate {
 #[derive(Debug, Clone)]
 pub(crate) struct DraftPart {
     pub(crate) part: Part,
-    /// The step of the turns that records the same call.
+    /// The step in the turns that records the same call.
     pub(crate) step: Option<BlobId>,
 }
 
@@ -65,7 +65,7 @@ impl Draft {
     }
 
     pub(crate) fn of_message(id: Option<BlobId>, message: JsonMessage, ordinal: usize) -> Self {
-        // A time without a zone may be off by half a day. A time between its neighbours' is better.
+        // A time without a zone may be off by half a day. A time between its neighbours is better.
         let said_at = message
             .timestamp
             .as_deref()
@@ -91,7 +91,7 @@ impl Draft {
             && !self.parts.is_empty()
     }
 
-    /// True if the message holds only results, which go to their calls.
+    /// True if the message contains only results, which go to their calls.
     pub(crate) fn is_only_results(&self) -> bool {
         self.parts.is_empty() && !self.results.is_empty()
     }
@@ -104,7 +104,7 @@ impl Draft {
         texts.collect::<Vec<_>>().join("\n\n")
     }
 
-    /// Takes over what only turns record: times and durations.
+    /// Copies what only turns record: times and durations.
     pub(crate) fn annotate(&mut self, part: Option<usize>, item: &TurnItem) {
         self.turn = self.turn.or(Some(item.turn));
         self.sources.push(item.blob);
@@ -129,7 +129,7 @@ impl Draft {
                     &item.content
                 {
                     *duration_ms = thought_for.or(between);
-                    // Providers redact thoughts that go back to the model. The interface may have shown them.
+                    // Providers redact thoughts that they send back to the model. The interface may have shown them.
                     if text.is_empty() && !thought.is_empty() {
                         text.clone_from(thought);
                         *is_redacted = false;

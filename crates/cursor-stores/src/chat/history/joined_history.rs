@@ -1,4 +1,4 @@
-//! Joins the two histories: the messages of the prompt, and everything that only the turns record.
+//! Joins the two histories: the prompt messages, and everything that only the turns record.
 
 use std::collections::HashMap;
 
@@ -9,15 +9,15 @@ use crate::chat::messages::tool_step;
 use crate::chat::store::Blobs;
 use crate::model::{MessageKind, Moment, Part, Role};
 
-/// Did the reader read all of the conversation?
+/// Did the reader read the whole conversation?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Window {
     Whole,
-    /// Only its end. Items of the turns before the first shared item are not wanted.
+    /// Only its end. Items in the turns before the first shared item are not wanted.
     End,
 }
 
-/// Joins the messages of the prompt and the turns. The result has everything of both, and nothing twice.
+/// Joins the prompt messages and the turns. The result has everything from both, and nothing twice.
 pub(crate) fn join_histories(
     blobs: &Blobs<'_>,
     drafts: Vec<Draft>,
@@ -51,11 +51,11 @@ pub(crate) fn join_histories(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Location {
     draft: usize,
-    /// `None` for the message as a whole.
+    /// `None` for the whole message.
     part: Option<usize>,
 }
 
-/// Finds for every item the next shared item, and its turn.
+/// Finds the next shared item, and its turn, for every item.
 fn next_same(
     places: &[Counterpart<Location>],
     items: &[TurnItem],
@@ -157,7 +157,7 @@ fn item_atom<'a>(item: &'a TurnItem, history: &'a TurnHistory) -> Option<Atom<'a
 struct Joiner<'b, 'c> {
     blobs: &'b Blobs<'c>,
     drafts: Vec<Draft>,
-    /// The place of the last shared item.
+    /// The position of the last shared item.
     previous: Option<Location>,
     insertions: Vec<Insertion>,
     new: Vec<NewDraft>,
@@ -263,7 +263,7 @@ impl Joiner<'_, '_> {
 
     fn finish(self) -> Vec<Draft> {
         let Self { mut drafts, insertions, new, .. } = self;
-        // Backwards, so that an insertion does not move the places of the earlier ones.
+        // Backwards, so that an insertion does not move the earlier positions.
         for Insertion { before, part, item } in insertions.into_iter().rev() {
             let draft = &mut drafts[before.draft];
             let at = before.part.unwrap_or_default().min(draft.parts.len());

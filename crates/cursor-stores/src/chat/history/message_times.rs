@@ -19,7 +19,7 @@ pub(crate) fn interpolate_times(drafts: &mut [Draft], span: Span) {
     anchors.extend(span.created_ms.map(|created| (0, created)));
     anchors.extend(drafts.iter().filter_map(|draft| Some((draft.ordinal, draft.at?.at_ms))));
     anchors.extend(span.updated_ms.map(|updated| (last, updated)));
-    // Time does not run backwards, even if a clock did.
+    // Times never decrease, even if a clock went backwards.
     let mut latest = i64::MIN;
     for (_, at_ms) in &mut anchors {
         latest = latest.max(*at_ms);

@@ -1,4 +1,4 @@
-//! The messages of a conversation in order. A store has two histories: the list of the prompt and the turns.
+//! A conversation's messages in order. A store has two histories: the prompt list and the turns.
 //!
 //! ```text
 //! prompt_list ──► drafts ─┐

@@ -1,4 +1,4 @@
-//! The messages of a root, in order: first the messages that compactions archived, then the prompt.
+//! A root's messages, in order: first the messages that compactions archived, then the prompt.
 
 use std::collections::HashSet;
 
@@ -61,7 +61,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Lists the messages of a root. Reads only the archives; messages stay ids.
+/// Lists a root's messages. Reads only the archives; messages stay ids.
 pub(crate) fn list_messages(
     blobs: &Blobs<'_>,
     root: &ConversationStateStructure,
@@ -105,8 +105,9 @@ struct List {
 }
 
 impl List {
-    /// Adds a list of messages. It may begin with messages that are listed already: the system prompt, and the tail
-    /// that a compaction kept. After the first new message, everything is new: the user may say the same words again.
+    /// Adds a list of messages. It may begin with messages that are already listed: the system prompt, and the tail
+    /// that a compaction kept. After the first new message, everything is new, because the user may say the same words
+    /// again.
     fn append(&mut self, ids: &[Vec<u8>], place: impl Fn(usize) -> Place, notes: &mut Notes) {
         let mut is_repetition = !self.entries.is_empty();
         let before = if is_repetition { self.seen.clone() } else { HashSet::new() };

@@ -5,7 +5,7 @@ use super::*;
 use crate::chat::ChatStore;
 use crate::test_store::TestStore;
 
-/// Lists the messages of a root, each by the word that is in it.
+/// Lists a root's messages, each by the word in it.
 fn listed(store: TestStore, root: &ConversationStateStructure) -> Vec<String> {
     let closed = store.close();
     let store = ChatStore::open_read_only(&closed.path()).unwrap();

@@ -1,4 +1,4 @@
-//! Builds the messages and turns of the model from drafts.
+//! Builds the model's messages and turns from drafts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ pub(crate) struct Assembled {
     pub(crate) sources: HashMap<BlobId, usize>,
 }
 
-/// Numbers the turns. A turn reaches from one prompt to the next.
+/// Numbers the turns. A turn lasts from one prompt to the next.
 pub(crate) fn assemble(
     drafts: Vec<Draft>,
     history: &TurnHistory,
@@ -46,7 +46,7 @@ pub(crate) fn assemble(
         }
         let ordinal = draft.ordinal;
         let mut message = Message { turn, ..draft.into_message() };
-        // The same words are one blob, however often a user says them.
+        // The same words are one blob, no matter how often a user says them.
         message.id = message
             .id
             .map(|id| if ids.insert(id.clone()) { id } else { format!("{id}@{ordinal}") });
@@ -57,7 +57,7 @@ pub(crate) fn assemble(
 
 fn first_look(draft: &Draft, history: &TurnHistory, timings: &[StepTiming]) -> Turn {
     let record = draft.turn.and_then(|turn| history.turns.get(turn));
-    // Each finished turn has a timing. Only if the numbers match is it clear which timing belongs to which turn.
+    // Each finished turn has a timing. Only if the counts match is it clear which timing belongs to which turn.
     let n_turns = history.n_before + history.turns.len();
     let timing = draft
         .turn

@@ -1,4 +1,4 @@
-//! The turns of a conversation as the interface shows them: prompts, steps and commands, with their times.
+//! A conversation's turns as the interface shows them: prompts, steps and commands, with their times.
 
 use prost::Message;
 
@@ -32,7 +32,7 @@ pub(crate) struct TurnRecord {
 /// A prompt, a step or a command.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TurnItem {
-    /// The index of the item's turn among the turns that were read.
+    /// The index of the item's turn among the turns read.
     pub(crate) turn: usize,
     pub(crate) blob: BlobId,
     /// Another blob with a part of the item: a long text, or an output.
@@ -301,7 +301,7 @@ impl TurnReader<'_, '_> {
     }
 }
 
-/// One name for tools that the two histories may name differently: steps have no `Write`.
+/// Returns one name for tools that the two histories may name differently: steps have no `Write`.
 pub(crate) fn comparable_tool(name: &str) -> String {
     match canonical_tool(name).as_str() {
         "write" => "edit".to_owned(),

@@ -7,7 +7,7 @@ use crate::model::Shelf;
 use crate::parallel;
 use crate::store::{Account, ConversationStore, Treatment};
 
-/// The files of a chat, and how they are treated.
+/// A chat's files, and what this crate does with them.
 const FILES: [(&str, Treatment); 5] = [
     ("store.db", Treatment::Read),
     ("store.db-wal", Treatment::Read),

@@ -1,4 +1,4 @@
-//! The directory of one chat, as far as it can be read without opening the database.
+//! One chat's directory, as far as it can be read without opening the database.
 
 use std::fs;
 use std::io;
@@ -35,7 +35,7 @@ pub(crate) enum FileState {
         modified_ms: i64,
         identity: FileIdentity,
     },
-    /// Not a plain file, or not accessible. Holds the reason.
+    /// Not a plain file, or not accessible. Contains the reason.
     Refused(String),
 }
 
@@ -91,14 +91,14 @@ impl FileState {
     }
 }
 
-/// Says why a meta row was not read, and the activity of a chat without one.
+/// Says why a meta row could not be read, and the activity of a chat without one.
 pub(crate) struct MetaRowError {
     pub(crate) why: String,
     pub(crate) activity: Activity,
 }
 
 impl ChatFiles {
-    /// Inspects a directory. Returns `None` if it holds no chat.
+    /// Inspects a directory. Returns `None` if it contains no chat.
     pub(crate) fn of(directory: PathBuf) -> Option<Self> {
         let database = FileState::of(&directory.join(DATABASE));
         // Without a database there is no log.
@@ -135,7 +135,7 @@ impl ChatFiles {
     }
 
     /// True if only the database can tell whether this is a sub-agent's store. Such stores have no `meta.json`, but
-    /// neither have stores of older builds.
+    /// neither do stores from older builds.
     pub(crate) fn needs_meta_row(&self) -> bool {
         let is_known =
             self.meta_file().is_some_and(|meta_file| meta_file.is_subagent != Some(true));
@@ -163,13 +163,13 @@ impl ChatFiles {
         }
     }
 
-    /// True if there is no log, so that the database file is complete by itself.
+    /// True if there is no log, so that the database file alone is complete.
     pub(crate) fn is_closed(&self) -> bool {
         let has_log = self.wal.n_bytes() > 0 || matches!(self.wal, FileState::Refused(_));
         !has_log && !self.directory.join("store.db-journal").exists()
     }
 
-    /// Everything a list can show without opening the database.
+    /// Returns everything that a list can show without opening the database.
     pub(crate) fn head(&self, store: StoreKind, key: &str, id: &str) -> Head {
         let holder = if self.database.is_missing() { META_FILE } else { DATABASE };
         let origin = Origin {
@@ -188,7 +188,7 @@ impl ChatFiles {
         if let Some(meta_file) = self.meta_file() {
             add_meta_file(&mut head, meta_file);
         }
-        // Cursor writes `meta.json` when a turn ends. A log with content belongs to a turn that has not ended.
+        // Cursor writes `meta.json` when a turn ends. A log with content belongs to an unfinished turn.
         if let Some(log_ms) = self.wal.modified_ms().filter(|_| self.wal.n_bytes() > 0)
             && head.updated.is_none_or(|updated| updated.at_ms < log_ms)
         {
@@ -208,16 +208,15 @@ fn add_meta_file(head: &mut Head, meta_file: &SessionMetaFile) {
     }
 }
 
-/// A directory below another.
+/// A subdirectory.
 #[derive(Debug)]
 pub(crate) struct Below {
-    /// Such as `<bucket>/<uuid>`.
+    /// For example `<bucket>/<uuid>`.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
 }
 
-/// Lists the directories directly below a directory, by name. Calls `refuse` for each one that it skips, with the
-/// reason.
+/// Lists the immediate subdirectories by name. Calls `refuse` for each one that it skips, with the reason.
 pub(crate) fn directories_below(
     parent: &Path,
     prefix: &str,

@@ -15,7 +15,7 @@ use crate::workspace_json::decode;
 /// Cursor's name for a conversation that has no name yet.
 const UNNAMED: &str = "New Agent";
 
-/// Adds the facts of the meta row. Facts from other sources stay.
+/// Adds the facts from the meta row. Facts from other sources stay.
 pub(crate) fn add_meta(head: &mut Head, meta: &ChatMeta) {
     let name = meta.name().filter(|name| !name.is_empty() && *name != UNNAMED);
     head.title = head.title.take().or_else(|| name.map(str::to_owned));
@@ -30,7 +30,7 @@ pub(crate) fn add_meta(head: &mut Head, meta: &ChatMeta) {
     }
 }
 
-/// One name for modes that builds name differently.
+/// Returns one name for modes that builds name differently.
 fn mode_name(mode: &str) -> &str {
     match mode {
         "default" | "auto-run" => "agent",
@@ -39,7 +39,7 @@ fn mode_name(mode: &str) -> &str {
     }
 }
 
-/// Adds the facts of the latest state.
+/// Adds the facts from the latest state.
 pub(crate) fn add_state(head: &mut Head, state: &ConversationStateStructure) {
     if let Some(mode) = state.mode.and_then(|mode| AgentMode::try_from(mode).ok()) {
         let name = format!("{mode:?}").to_ascii_lowercase();
@@ -94,7 +94,7 @@ pub(crate) fn add_model(head: &mut Head, model: &str) {
     }
 }
 
-/// The sub-agents that a state names, each once.
+/// Returns the sub-agents that a state names, each once.
 pub(crate) fn subagent_ids(state: &ConversationStateStructure) -> Vec<String> {
     let runs = state.subagent_runs_by_parent_tool_call_id.values();
     let mut ids: Vec<String> = runs.filter_map(|run| run.subagent_id.clone()).collect();
@@ -105,7 +105,7 @@ pub(crate) fn subagent_ids(state: &ConversationStateStructure) -> Vec<String> {
     ids
 }
 
-/// The path of a `file:` address. Other texts stay unchanged.
+/// Returns the path of a `file:` address. Other text stays unchanged.
 fn path_of(uri: &str) -> String {
     uri.strip_prefix("file://").map_or_else(|| uri.to_owned(), decode)
 }
@@ -145,7 +145,7 @@ fn workspace_in(text: &str) -> Option<Workspace> {
     path.lines().next().map(str::trim).filter(|path| !path.is_empty()).map(Workspace::here)
 }
 
-/// A list does not count more messages than this.
+/// A list counts no more messages than this.
 const MAX_COUNTED: usize = 50_000;
 /// Enough for id, role and the first words.
 const BEGINNING: usize = 256;
@@ -159,7 +159,7 @@ pub(crate) enum Count {
     Incomplete(u64),
 }
 
-/// Counts the messages of users and assistants by the first bytes of each message.
+/// Counts user and assistant messages by the first bytes of each message.
 pub(crate) fn count_messages(
     blobs: &Blobs<'_>,
     state: &ConversationStateStructure,
@@ -185,13 +185,13 @@ pub(crate) fn count_messages(
         n_messages += u64::from(is_command(blobs, turn)?);
     }
     if entries.is_empty() {
-        // Only the turns count: a prompt and an answer each.
+        // Only the turns count: one prompt and one answer each.
         n_messages += 2 * n_turns as u64;
     }
     Ok(if is_complete { Count::Known(n_messages) } else { Count::Incomplete(n_messages) })
 }
 
-/// As [`count_messages`], for messages without a state. Returns `None` if there are too many.
+/// Like [`count_messages`], but for messages without a state. Returns `None` if there are too many.
 pub(crate) fn count_said(blobs: &Blobs<'_>, ids: &[BlobId]) -> rusqlite::Result<Option<u64>> {
     if ids.len() > MAX_COUNTED {
         return Ok(None);
@@ -215,12 +215,12 @@ fn said(blobs: &Blobs<'_>, id: BlobId) -> rusqlite::Result<Option<bool>> {
     if has(br#""role":"system""#) || has(br#""role":"tool""#) {
         return Ok(Some(false));
     }
-    // The beginning of a user's message does not show whether it is only context.
+    // The beginning of a user message does not show whether it is only context.
     let Fetched::Data(data) = blobs.get(id)? else { return Ok(None) };
     Ok(Some(JsonMessage::parse(&data).is_some_and(|message| message.is_counted())))
 }
 
-/// True if a turn is a command that the user ran with `!`. No prompt contains those.
+/// True if a turn is a command that the user ran with `!`. Prompts do not contain those.
 fn is_command(blobs: &Blobs<'_>, turn: &[u8]) -> rusqlite::Result<bool> {
     let Ok(id) = BlobId::try_from(turn) else { return Ok(false) };
     let mut buffer = [0; 1];

@@ -76,7 +76,7 @@ impl ChatsRoot {
         Self { kind, path, writers: Writers::default() }
     }
 
-    /// Finds the directories that may hold chats.
+    /// Finds the directories that may contain chats.
     pub(crate) fn directories(&self, damage: &mut Vec<Damage>) -> Vec<Below> {
         let mut refuse = |place: String, what: String| damage.push(Damage::new(place, what));
         let first = directories_below(&self.path, "", &mut refuse);
@@ -140,7 +140,7 @@ impl ChatsRoot {
         Some(path)
     }
 
-    /// All chats with this id.
+    /// Returns all chats with this id.
     fn copies_of(&self, id: &str) -> Vec<ListedChat> {
         let buckets = directories_below(&self.path, "", &mut |_, _| {});
         let copies = buckets.into_iter().filter_map(|bucket| {
@@ -150,7 +150,7 @@ impl ChatsRoot {
         copies.collect()
     }
 
-    /// The chat's id in lists: its own id, unless another chat has a better right to it.
+    /// Returns the chat's id in lists: its own id, unless another chat has a stronger claim to it.
     pub(crate) fn listed_id(&self, chat: &ListedChat) -> String {
         if self.kind != StoreKind::Cli {
             return chat.id.clone();
@@ -205,7 +205,7 @@ impl ChatsRoot {
     }
 }
 
-/// Orders chats with one id by their right to it: first content, then the latest change, then size.
+/// Orders chats with the same id by their claim to it: first content, then the latest change, then size.
 fn rank(one: &ListedChat, other: &ListedChat) -> std::cmp::Ordering {
     let of = |chat: &ListedChat| {
         let head = chat.files.head(StoreKind::Cli, &chat.key, &chat.id);
@@ -226,7 +226,7 @@ fn other_id(chat: &ListedChat) -> String {
     format!("{}@{short}", chat.id)
 }
 
-/// Lets the first chat keep an id that several chats have, and gives the others ids of their own.
+/// Lets the first of several chats with the same id keep it, and gives the others new ids.
 fn tell_copies_apart(chats: &[ListedChat], heads: &mut [Head]) {
     let mut first: HashMap<&str, usize> = HashMap::new();
     for (at, chat) in chats.iter().enumerate() {
@@ -244,7 +244,7 @@ fn tell_copies_apart(chats: &[ListedChat], heads: &mut [Head]) {
     }
 }
 
-/// Lists in each parent its sub-agents.
+/// Lists each parent's sub-agents.
 fn link_parents(heads: &mut [Head]) {
     let mut children: HashMap<String, Vec<String>> = HashMap::new();
     for head in heads.iter() {
@@ -315,7 +315,7 @@ impl ConversationStore for ChatsRoot {
             return chat.map(|chat| chat.files.directory).into_iter().collect();
         }
         let mut refused = Vec::new();
-        // A session begins as an empty directory. A directory with a chat is watched by its bucket.
+        // A session begins as an empty directory. The watch on a bucket covers directories that already contain a chat.
         let is_empty = |directory: &Path| {
             let is_there = |name: &str| fs::symlink_metadata(directory.join(name)).is_ok();
             !is_there(DATABASE) && !is_there(META_FILE)
@@ -335,7 +335,7 @@ impl ConversationStore for ChatsRoot {
     }
 }
 
-/// Splits the name of a sub-agent from the key of the chat that keeps it.
+/// Splits a sub-agent's name from the key of the chat that keeps it.
 pub(crate) fn split_key(key: &str) -> (&str, Option<&str>) {
     key.split_once('#').map_or((key, None), |(key, subagent)| (key, Some(subagent)))
 }

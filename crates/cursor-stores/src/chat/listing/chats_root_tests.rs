@@ -68,7 +68,7 @@ fn sub_agents_know_their_parents_and_parents_their_sub_agents() {
     let mut child = chat(Generation::Jul2026, "child");
     child.subagent_of = Some(("parent".to_owned(), "call_1".to_owned(), "explore".to_owned()));
     child.write_cli(home.path(), Closing::Clean);
-    // A build that writes `meta.json` for sub-agents too.
+    // Some builds write `meta.json` for sub-agents too.
     let mut marked = chat(Generation::Jul2026, "marked");
     marked.subagent_of = child.subagent_of.clone();
     let directory = marked.write_cli(home.path(), Closing::Clean);
@@ -101,7 +101,7 @@ fn one_id_in_several_buckets_is_several_conversations() {
         r#"{"schemaVersion":1,"updatedAtMs":1900000000000,"cwd":"/two"}"#,
     )
     .unwrap();
-    // Resumed from another directory: an empty chat, and the newest of all.
+    // Resumed from another directory: an empty chat that is the newest of all.
     let empty = home.path().join(bucket_of("/three")).join("same");
     fs::create_dir_all(&empty).unwrap();
     fs::write(
@@ -317,7 +317,7 @@ fn only_another_process_that_writes_makes_a_chat_live() {
         root.complete(&mut head);
         (listed, head.activity)
     };
-    // The log is as fresh as one with a writer.
+    // The log is as recent as one with a writer.
     assert_eq!(completed(), (Activity::Live, Activity::Live));
     let log = fs::File::options().write(true).open(directory.join("store.db-wal")).unwrap();
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
@@ -356,7 +356,7 @@ fn the_stamp_changes_with_the_conversation_and_only_then() {
     writer.execute("INSERT INTO blobs VALUES ('x', 'y')", []).unwrap();
     assert!(root.stamp(&key) != before);
     assert_eq!(root.watched(Some(&key)), vec![directory.clone()]);
-    // A new chat begins as a directory with nothing in it.
+    // A new chat begins as an empty directory.
     let bucket = directory.parent().unwrap().to_owned();
     let begun = bucket.join("b");
     std::fs::create_dir(&begun).unwrap();
@@ -371,7 +371,7 @@ fn reading_changes_nothing() {
     let killed = chat(Generation::Sep2026, "killed").write_cli(home.path(), Closing::Killed);
     let pictures = || {
         let mut pictures = [&clean, &old, &killed].map(|directory| picture_of(directory));
-        // The index of a log belongs to its readers.
+        // Readers may change a log's index.
         pictures[2].remove("store.db-shm");
         pictures
     };

@@ -1,4 +1,4 @@
-//! Finding chats below a directory, and the head of each for a list.
+//! Finds chats below a directory, and reads each chat's head for a list.
 
 pub(crate) mod account;
 pub(crate) mod chat_files;

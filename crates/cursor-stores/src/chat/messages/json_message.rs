@@ -1,4 +1,4 @@
-//! One message of the prompt: JSON in the forms of several builds and model providers.
+//! One prompt message: JSON in the forms of several builds and model providers.
 
 use serde_json::{Map, Value as Json};
 
@@ -25,7 +25,7 @@ pub(crate) struct JsonMessage {
 }
 
 impl JsonMessage {
-    /// Reads a JSON object. No field makes the rest unreadable.
+    /// Reads a JSON object. No bad field makes the rest unreadable.
     pub(crate) fn parse(json: &[u8]) -> Option<Self> {
         // Callers try other blobs as messages too. The first byte rules out most of them.
         if json.trim_ascii_start().first() != Some(&b'{') {
@@ -137,7 +137,7 @@ impl JsonMessage {
     fn add_text(&mut self, text: String) {
         const OPENS: &str = "<think>";
         const CLOSES: &str = "</think>";
-        // Some providers leave an empty text beside calls.
+        // Some providers leave an empty text next to calls.
         if text.is_empty() {
             return;
         }
@@ -158,7 +158,7 @@ impl JsonMessage {
         let mut has_words = false;
         for part in self.parts.drain(..) {
             let Part::Text { text } = part else {
-                // An image counts as words of the user; a result does not.
+                // An image counts as the user's words. A result does not.
                 has_words |= matches!(part, Part::Image { .. } | Part::Unknown { .. });
                 parts.push(part);
                 continue;
@@ -181,7 +181,7 @@ impl JsonMessage {
         self.parts = parts;
     }
 
-    /// The same hash for messages that say the same, whatever the order of their keys.
+    /// Returns the same hash for messages with the same content, whatever the order of their keys.
     pub(crate) fn fingerprint(&self) -> BlobId {
         let results: Vec<_> =
             self.results.iter().map(|result| (&result.call_id, &result.result)).collect();
@@ -189,7 +189,7 @@ impl JsonMessage {
         BlobId::of(&serde_json::to_vec(&(self.role, &self.parts, &results)).unwrap_or_default())
     }
 
-    /// True if a list counts the message: messages of users and assistants, but not context.
+    /// True if a list counts the message: user and assistant messages, but not context.
     pub(crate) fn is_counted(&self) -> bool {
         matches!(self.role, Role::User | Role::Assistant)
             && self.kind != MessageKind::Context

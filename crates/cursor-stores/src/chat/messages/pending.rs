@@ -15,7 +15,7 @@ pub struct PendingMessages {
     pub tool_calls: Vec<PendingToolCall>,
 }
 
-/// A call that was under way. Its side effects may or may not have happened.
+/// An unfinished call. Its side effects may or may not have happened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingToolCall {
     pub tool_name: String,

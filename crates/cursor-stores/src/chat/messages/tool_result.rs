@@ -1,4 +1,4 @@
-//! A tool's result in a message of the prompt.
+//! A tool's result in a prompt message.
 
 use serde_json::{Map, Value as Json};
 
@@ -6,7 +6,7 @@ use super::json_binary::without_bytes;
 use super::json_message::{first_text, text_of};
 use crate::model::{ToolCall, ToolResult, ToolState};
 
-/// A result that waits to be joined to its call.
+/// A result that is not yet attached to its call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CallResult {
     pub(crate) call_id: Option<String>,
@@ -72,7 +72,7 @@ fn output_of(block: &mut Map<String, Json>, outcome: &Json) -> Json {
     }
 }
 
-/// True if the value contains a text that is not empty.
+/// True if the value contains a non-empty text.
 fn has_text(output: &Json) -> bool {
     match output {
         Json::String(text) => !text.is_empty(),
@@ -84,7 +84,7 @@ fn has_text(output: &Json) -> bool {
     }
 }
 
-/// True for content that `result` repeats, so that it is not needed.
+/// True for content that `result` already has.
 fn is_only_text(content: &Json) -> bool {
     match content {
         Json::Array(blocks) => blocks.iter().all(|block| block["type"] == "text"),
@@ -114,7 +114,7 @@ fn error_text(block: &Map<String, Json>, high_level: &Json) -> Option<String> {
     Some(messages.join("\n")).filter(|text| !text.is_empty())
 }
 
-/// The union's member says more than the error flag beside it.
+/// The union's member is more precise than the error flag next to it.
 fn state_of(is_error: Option<bool>, outcome: &Json, output: &Json) -> ToolState {
     let has = |key: &str| outcome.get(key).is_some_and(Json::is_object);
     let is_interrupted =
@@ -128,7 +128,7 @@ fn state_of(is_error: Option<bool>, outcome: &Json, output: &Json) -> ToolState 
     } else if is_error == Some(true) || is_failure {
         ToolState::Failed
     } else {
-        // Older builds write a result of success without any flag.
+        // Older builds write a successful result without any flag.
         ToolState::Succeeded
     }
 }

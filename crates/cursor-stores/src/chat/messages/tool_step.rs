@@ -1,4 +1,4 @@
-//! A tool call from the turns, for calls that the prompt has lost.
+//! A tool call from the turns, for calls that are missing from the prompt.
 
 use prost::Message;
 use serde_json::{Map, Value as Json, json};
@@ -12,7 +12,7 @@ use crate::chat::schema::{
 use crate::chat::store::Blobs;
 use crate::model::{ToolCall, ToolResult, ToolState};
 
-/// The vendor's name of a step's tool. Empty for a tool that is newer than the schema.
+/// Returns the vendor's name for a step's tool. Empty for a tool that is newer than the schema.
 pub(crate) fn tool_name(step: &ToolStep) -> &str {
     match &step.tool {
         Some(Tool::Mcp(mcp)) => match &mcp.args {

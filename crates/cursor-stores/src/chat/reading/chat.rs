@@ -1,4 +1,4 @@
-//! Reading one chat from its directory: the database, the files beside it, and its sub-agents.
+//! Reads one chat from its directory: the database, the files next to it, and its sub-agents.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(crate) fn with_store<T>(
     again_if(ChatStoreError::is_change, || Ok(read(&ChatStore::open_salvaged(path)?)?))
 }
 
-/// Reads the meta row. A problem with the row is a text, a problem with the file is an error.
+/// Reads the meta row. Returns a problem with the row as text, and a problem with the file as an error.
 pub(crate) fn meta_row(
     store: &ChatStore,
 ) -> Result<Result<Option<ChatMeta>, String>, ReadDatabaseError> {
@@ -128,7 +128,7 @@ fn activity(
     }
 }
 
-/// Gives sub-agents names by which they can be read: the name of their own store, or a part of this chat.
+/// Gives sub-agents names that can be read: the name of their own store, or of a part of this chat.
 fn link_subagents(root: &ChatsRoot, chat: &ListedChat, reading: &mut Reading) {
     let Reading { conversation, state, .. } = reading;
     let siblings = chat.files.directory.parent().unwrap_or(&root.path);
@@ -161,10 +161,10 @@ fn link_subagents(root: &ChatsRoot, chat: &ListedChat, reading: &mut Reading) {
     }
 }
 
-/// The most neighbours that are checked for sub-agents.
+/// The most neighbours to check for sub-agents.
 const MAX_NEIGHBOURS: usize = 5_000;
 
-/// Finds the sub-agents of a chat that have stores beside it, by the calls that began them.
+/// Finds a chat's sub-agents with their own stores next to it, by the calls that started them.
 fn children_of(siblings: &Path, parent_id: &str) -> HashMap<String, String> {
     let mut children = HashMap::new();
     for below in directories_below(siblings, "", &mut |_, _| {}).into_iter().take(MAX_NEIGHBOURS) {
@@ -212,7 +212,7 @@ pub(crate) fn complete(root: &ChatsRoot, head: &mut Head) {
     head.activity = activity(root, &chat.files, is_damaged, !head.pending.is_empty());
 }
 
-/// Reads the meta row, the latest state and the beginnings of its messages. Returns true if a message of the prompt is
+/// Reads the meta row, the latest state and the beginnings of its messages. Returns true if a prompt message is
 /// missing.
 fn complete_from(store: &ChatStore, head: &mut Head) -> Result<bool, ReadDatabaseError> {
     let meta = meta_row(store)?;
@@ -224,7 +224,7 @@ fn complete_from(store: &ChatStore, head: &mut Head) -> Result<bool, ReadDatabas
     let latest = meta.as_ref().map(|meta| LatestRoot::of_row(meta.as_ref()));
     let latest = latest.as_ref().map_err(|why| why.as_str());
     let is_damaged = store.at_once(|blobs| {
-        // Finding messages without a root takes a scan of all blobs.
+        // Finding messages without a root needs a scan of all blobs.
         if latest == Ok(&LatestRoot::Absent) {
             // Another store may have the conversation.
             if head.origins.len() == 1 && blobs.is_empty()? {

@@ -1,4 +1,4 @@
-//! Reading whole conversations of every generation.
+//! Reads whole conversations of every generation.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ fn read(chat: &Chat) -> Conversation {
     cli(home.path()).read(&key(), Extent::default()).unwrap()
 }
 
-/// Every message in one line.
+/// Writes every message on one line.
 fn lines(conversation: &Conversation) -> Vec<String> {
     conversation.messages.iter().map(line).collect()
 }
@@ -589,14 +589,14 @@ fn a_sub_agent_that_is_kept_by_reference_is_read_too() {
             root_prompt_messages_json: vec![store.put_json(&call)],
             ..Default::default()
         };
-        // Kept under the id of the call.
+        // Stored under the call's id.
         state.subagent_state_refs.insert("call_1".to_owned(), store.put_message(&persisted));
         store.put_root(&state);
     });
     let root = cli(home.path());
     let extent = Extent { last: None, branches: Branches::WithOrphans };
     let conversation = root.read(&key(), extent).unwrap();
-    // Its messages are no orphans.
+    // Its messages are not orphans.
     assert_eq!(conversation.messages.len(), 1);
     let call = conversation.messages[0].tool_calls().next().unwrap();
     assert_eq!(call.subagent, Some(format!("{ID}#call_1")));
@@ -626,7 +626,7 @@ fn orphans_are_shown_on_request_and_each_once() {
     let home = tempfile::tempdir().unwrap();
     write_store(&home, |store| {
         let keep = store.put_json(&json!({"role": "user", "content": "kept"}));
-        // The same in another order of keys: no orphan.
+        // The same message with its keys in another order is not an orphan.
         store.put(br#"{"content":"kept","role":"user"}"#);
         store.put_json(&json!({"role": "user", "content": "edited away"}));
         store.put(br#"{"content":"edited away","role":"user","id":"1"}"#);

@@ -1,4 +1,4 @@
-//! Reading a conversation from the blobs of its store.
+//! Reads a conversation from the blobs of its store.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,10 +29,10 @@ pub(crate) struct Reading {
     pub(crate) is_prompt_damaged: bool,
 }
 
-/// The meta row, or the reason why it cannot be read.
+/// The meta row, or why it cannot be read.
 pub(crate) type MetaRow<'a> = Result<Option<&'a ChatMeta>, &'a str>;
 
-/// Reads a conversation, or the conversation of a sub-agent whose state it keeps. `head` holds the facts from outside
+/// Reads a conversation, or the conversation of a sub-agent whose state it contains. `head` has the facts from outside
 /// the store. Returns `None` if there is no such sub-agent.
 pub(crate) fn read_conversation(
     blobs: &Blobs<'_>,
@@ -153,14 +153,14 @@ impl Reader<'_, '_> {
         state: Option<&ConversationStateStructure>,
     ) -> rusqlite::Result<(Vec<Draft>, TurnHistory)> {
         let n_wanted = self.extent.last;
-        // Orphans are known only once everything else is read.
+        // Orphans are known only after everything else is read.
         let n_read = n_wanted.filter(|_| self.extent.branches == Branches::Current);
         let pending = state.map(|state| self.pending(state, entries.len())).unwrap_or_default();
         let mut drafts =
             self.load(entries, kind, n_read.map(|n_read| n_read.saturating_sub(pending.len())))?;
         let is_whole = drafts.len() >= entries.len();
         for draft in pending {
-            // The prompt may have the same answer already, if the agent was killed between two roots.
+            // The prompt may already have the same answer, if the agent was killed between two roots.
             let is_same = |known: &Draft| {
                 known.role == draft.role
                     && known.parts.len() == draft.parts.len()
@@ -190,7 +190,7 @@ impl Reader<'_, '_> {
             self.add_summary(state, &mut drafts)?;
         }
         answer_calls(self.blobs, &mut drafts)?;
-        // After a compaction the system prompt stands at the beginning of the new prompt, not of the conversation.
+        // After a compaction, the system prompt is at the beginning of the new prompt, not of the conversation.
         if let Some(at) = drafts.iter().position(|draft| draft.role == Role::System) {
             drafts[at].ordinal = drafts[0].ordinal;
             drafts[..=at].rotate_right(1);
@@ -338,7 +338,7 @@ impl Reader<'_, '_> {
         Ok(orphans)
     }
 
-    /// Remembers a message, and returns true if it is new. Only a reading with orphans compares messages.
+    /// Remembers a message, and returns true if it is new. Only a read with orphans compares messages.
     fn remember(&mut self, message: &JsonMessage) -> bool {
         self.extent.branches == Branches::WithOrphans
             && self.read_before.insert(message.fingerprint())
@@ -374,7 +374,7 @@ fn summary_draft(id: BlobId, text: String, ordinal: usize) -> Draft {
     draft
 }
 
-/// Shows the readable text of a message that is damaged.
+/// Shows the readable text of a damaged message.
 fn unreadable_draft(id: BlobId, data: &[u8], ordinal: usize) -> Draft {
     let mut draft = Draft::new(Role::Unknown, MessageKind::Said, ordinal);
     draft.id = Some(id);

@@ -25,9 +25,9 @@ pub(crate) enum ConversationRoot {
 
 const META: &str = "meta";
 const ROOT: &str = "latestRootBlobId";
-/// How many of the newest blobs are checked for an earlier root. Each step writes two.
+/// How many of the newest blobs to check for an earlier root. Each step writes two.
 const MAX_CHECKED: usize = 5_000;
-/// The most messages to show of a store that has lost its root.
+/// The most messages to show from a store that lost its root.
 const MAX_FOUND: usize = 50_000;
 
 /// Finds the state that the meta row names, or else the newest state before it. `meta` is an error text if the row
@@ -70,8 +70,8 @@ pub(crate) fn find_root(
     replacement_root(blobs, damaged, links, notes)
 }
 
-/// Finds the best replacement for a root that is missing or damaged. `damaged` is the state in it that still decodes, and
-/// `links` are the messages that its bytes lead to.
+/// Finds the best replacement for a root that is missing or damaged. `damaged` is the part of the state that still
+/// decodes, and `links` are the messages that its bytes lead to.
 fn replacement_root(
     blobs: &Blobs<'_>,
     damaged: Option<ConversationStateStructure>,
@@ -79,7 +79,7 @@ fn replacement_root(
     notes: &mut Notes,
 ) -> rusqlite::Result<ConversationRoot> {
     let sound = newest_state(blobs)?;
-    // A damaged state may hold more messages than the intact state before it.
+    // A damaged state may have more messages than the intact state before it.
     let n_messages = |state: &ConversationStateStructure| state.root_prompt_messages_json.len();
     if let Some(state) = damaged
         && sound.as_ref().is_none_or(|(_, sound)| n_messages(sound) < n_messages(&state))
@@ -129,7 +129,7 @@ fn is_tree_of_links(
     Ok(false)
 }
 
-/// Reads the state of a sub-agent that its parent's root holds, inline or by reference.
+/// Reads a sub-agent's state that its parent's root contains, inline or by reference.
 pub(crate) fn subagent_state(
     blobs: &Blobs<'_>,
     parent: &ConversationStateStructure,
@@ -160,7 +160,7 @@ fn newest_state(
         {
             candidates.push((id, state));
         }
-        // A turn of an old build may look like a root, so one candidate is not enough.
+        // An old build's turn may look like a root, so one candidate is not enough.
         if n_checked >= MAX_CHECKED || candidates.len() >= 8 {
             ControlFlow::Break(())
         } else {
@@ -177,13 +177,13 @@ fn newest_state(
     Ok(None)
 }
 
-/// Finds all messages, in the order of their writing.
+/// Finds all messages, in the order of writing.
 fn all_messages(blobs: &Blobs<'_>) -> rusqlite::Result<Vec<BlobId>> {
     let messages = other_messages(blobs, &|_| false)?;
     Ok(messages.into_iter().map(|(id, _)| id).collect())
 }
 
-/// Finds all messages that are not known yet, in the order of their writing.
+/// Finds all messages that are not known yet, in the order of writing.
 pub(crate) fn other_messages(
     blobs: &Blobs<'_>,
     is_known: &dyn Fn(&BlobId) -> bool,
@@ -200,7 +200,7 @@ pub(crate) fn other_messages(
     Ok(found)
 }
 
-/// A file that the agent edited may be a JSON object too, but has no known role.
+/// A file that the agent edited may be a JSON object too, but it has no known role.
 fn as_message(data: &[u8]) -> Option<JsonMessage> {
     JsonMessage::parse(data).filter(|message| message.role != Role::Unknown)
 }

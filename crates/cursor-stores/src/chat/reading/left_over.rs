@@ -1,5 +1,5 @@
-//! Texts in blobs that a damaged store no longer leads to. The kind of such a blob is unknown: the blob that referred
-//! to it is lost.
+//! Text in blobs that a damaged store no longer leads to. The kind of such a blob is unknown, because the blob that
+//! referred to it is lost.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use crate::model::{Message, MessageKind, Part, Role};
 const SHORTEST: usize = 16;
 const MAX_TEXTS: usize = 10_000;
 
-/// Adds the texts at the end of a conversation, in the order of their writing. Leaves out texts that the conversation
+/// Adds the texts at the end of a conversation, in the order of writing. Leaves out texts that the conversation already
 /// has.
 pub(crate) fn add_left_over(blobs: &Blobs<'_>, reading: &mut Reading) -> rusqlite::Result<()> {
     let reached = match &reading.state {

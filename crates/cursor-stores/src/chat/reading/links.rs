@@ -41,7 +41,7 @@ impl LinkWalk<'_, '_> {
     }
 }
 
-/// Returns the bytes that look like links, in order. Any bytes may stand between them.
+/// Returns the bytes that look like links, in order. Any bytes may be between them.
 fn links(data: &[u8]) -> impl Iterator<Item = BlobId> + '_ {
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Reading one chat: its latest state, its messages, everything kept beside them, and its raw records.
+//! Reads one chat: its latest state, its messages, everything stored next to them, and its raw records.
 
 pub(crate) mod chat;
 #[cfg(test)]

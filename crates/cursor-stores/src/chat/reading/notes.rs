@@ -1,4 +1,4 @@
-//! Fetching blobs, with a note of each problem.
+//! Fetches blobs, and records each problem.
 
 use prost::Message;
 
@@ -10,7 +10,7 @@ use crate::model::Damage;
 pub(crate) enum BearsOn {
     /// The model's prompt is incomplete: the next turn fails.
     Prompt,
-    /// Something is missing to show, undo or look up. The conversation goes on without it.
+    /// Something to show, undo or look up is missing. The conversation can continue without it.
     History,
 }
 
@@ -71,7 +71,7 @@ impl Notes {
         id
     }
 
-    /// Decodes the blob that a field refers to. Notes the reason if that fails.
+    /// Decodes the blob that a field refers to. Records the reason if that fails.
     pub(crate) fn decode<M: Message + Default>(
         &mut self,
         blobs: &Blobs<'_>,
@@ -90,8 +90,7 @@ impl Notes {
         }
     }
 
-    /// Returns the bytes of a blob, even if their hash is not its id: a text with one wrong letter is better than
-    /// none.
+    /// Returns the bytes of a blob, even if their hash is not its id: a text with one wrong letter is better than none.
     pub(crate) fn fetch(
         &mut self,
         blobs: &Blobs<'_>,

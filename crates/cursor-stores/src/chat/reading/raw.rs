@@ -54,7 +54,8 @@ pub(crate) fn visit_raw(
     if is_there { Ok(()) } else { Err(missing()) }
 }
 
-/// Visits the records of one `store.db`. `prefix` begins their names. Returns `false` if there is no such sub-agent.
+/// Visits the records of one `store.db`. Their names begin with `prefix`. Returns `false` if there is no such
+/// sub-agent.
 pub(crate) fn visit_raw_store(
     path: &Path,
     prefix: &str,
@@ -72,7 +73,7 @@ pub(crate) fn visit_raw_store(
     {
         return Ok(true);
     }
-    // If the store changes meanwhile, the next attempt goes on from here.
+    // If the store changes meanwhile, the next attempt continues from here.
     let n_visited = Cell::new(0);
     let visit = RefCell::new(visit);
     with_store(path, |store| {
@@ -132,7 +133,7 @@ fn contents(
                 Box::default()
             }
         };
-        // The root holds the state of a sub-agent, or refers to it.
+        // The root contains a sub-agent's state, or refers to it.
         if let Ok(LatestRoot::Blob(id)) = latest {
             raw_blobs.push(RawBlob { id: *id, field: Some("latestRootBlobId".to_owned()) });
         }

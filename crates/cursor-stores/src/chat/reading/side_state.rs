@@ -1,4 +1,4 @@
-//! The state beside the messages: todos, the plan, the files, and the sub-agents of calls.
+//! The state next to the messages: to-dos, the plan, the files, and the sub-agents that calls started.
 
 use std::collections::{BTreeMap, BTreeSet};
 

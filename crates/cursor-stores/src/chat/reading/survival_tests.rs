@@ -1,4 +1,4 @@
-//! Damaged stores: no hang, no crash, and everything that can be read is shown.
+//! Damaged stores: no hang, no crash, and everything readable is shown.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -182,7 +182,7 @@ fn without_its_latest_root_a_chat_is_read_from_the_newest_one_before() {
     );
     assert_eq!(conversation.head.activity, Activity::Damaged);
 
-    // Without any root, messages are shown in the order of their writing.
+    // Without any root, messages are shown in the order of writing.
     let writer = crate::test_store::open_writer(&path);
     writer
         .execute_batch("DELETE FROM blobs WHERE CAST(data AS TEXT) NOT LIKE '{%'; DELETE FROM meta")
@@ -307,7 +307,7 @@ fn rows_are_found_in_spite_of_a_damaged_index() {
     assert_eq!(damage, ["store.db"]);
 }
 
-/// Does everything that can be done with a store.
+/// Calls everything that a store offers.
 fn do_everything(home: &Path) {
     let root = ChatsRoot::new(StoreKind::Cli, home.to_owned());
     for mut head in root.list().heads {
@@ -379,7 +379,7 @@ proptest! {
         let directory = home.path().join(bucket_of("/home/u/project")).join(ID);
         let mut store = StoreWriter::create(&directory, ID, 0);
         let ids: Vec<_> = blobs.iter().map(|blob| store.put(blob)).collect();
-        // References in every field, to anything, themselves included.
+        // References in every field, to anything, including themselves.
         let mut root = Vec::new();
         for (field, index) in fields {
             prost::encoding::encode_varint(u64::from(field) << 3 | 2, &mut root);

@@ -1,4 +1,4 @@
-//! Every check whether a session can be resumed gives the same answer, for stores of every shape.
+//! All checks agree on whether a session can be resumed, for stores of every shape.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -36,7 +36,7 @@ enum Content {
     Malformed,
 }
 
-/// A store, by its parts.
+/// A store, described by its parts.
 #[derive(Debug, Clone)]
 struct Shape {
     row: Row,

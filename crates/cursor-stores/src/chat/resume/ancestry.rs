@@ -1,4 +1,4 @@
-//! Does one state of a conversation continue another? This finds an agent that forgot, and a copy that diverged.
+//! Does one state of a conversation continue another? Detects an agent that forgot, and a copy that diverged.
 
 use std::collections::HashSet;
 
@@ -8,10 +8,10 @@ use serde_json::Value as Json;
 use crate::chat::schema::{ConversationStateStructure, ConversationSummaryArchive};
 use crate::chat::store::{BlobId, Blobs, Fetched, ids_of};
 
-/// The facts of a state that tell whether another state continues it.
+/// The facts about a state that tell whether another state continues it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ancestry {
-    /// The prompt without the system's own message: that message belongs to a version of the agent, not to its memory.
+    /// The prompt without the system message, which depends on the agent's version, not on its memory.
     prompt: Vec<BlobId>,
     archives: Vec<BlobId>,
     /// The messages that summaries replaced.
@@ -41,13 +41,13 @@ impl Ancestry {
         Ok(Self { prompt, archives, archived })
     }
 
-    /// The number of messages, without the system's own.
+    /// Returns the number of messages, without the system message.
     #[must_use]
     pub fn n_messages(&self) -> usize {
         self.prompt.len()
     }
 
-    /// True if this state has all messages of `earlier`: in the prompt, or in archives that have grown since.
+    /// True if this state has all messages of `earlier`: in the prompt, or in archives that have grown since then.
     #[must_use]
     pub fn extends(&self, earlier: &Self) -> bool {
         if self.prompt.starts_with(&earlier.prompt) {

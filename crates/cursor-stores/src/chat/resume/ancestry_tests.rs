@@ -14,7 +14,10 @@ fn a_summary_that_holds_everything_continues_and_one_that_does_not_forgets() {
     assert!(!state(&[3, 9], &[7], &[1]).extends(&before));
     assert!(!state(&[3, 9], &[], &[]).extends(&before));
     let archived = state(&[3, 9], &[7], &[1, 2]);
-    assert!(!state(&[9, 3], &[7], &[1, 2]).extends(&archived), "another order is another talk");
+    assert!(
+        !state(&[9, 3], &[7], &[1, 2]).extends(&archived),
+        "another order is another conversation"
+    );
     assert!(state(&[8], &[7, 6], &[1, 2, 3, 9]).extends(&archived));
 }
 

@@ -1,11 +1,11 @@
-//! What can be wrong with a store. The one vocabulary for `sessions verify`, `repair` and `gc`, and for checks in tests.
+//! Everything that can be wrong with a store. `sessions verify`, `repair`, `gc` and tests all use these findings.
 
 use serde::Serialize;
 
 use super::resumability::NotResumable;
 use crate::chat::store::BlobId;
 
-/// A problem of a store.
+/// A problem with a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -44,7 +44,7 @@ pub enum StoreFinding {
         id: BlobId,
         why: String,
     },
-    /// There is no other finding, but a resume would be refused.
+    /// There is no other finding, but a resume would fail.
     NotResumable {
         why: NotResumable,
     },
@@ -58,7 +58,7 @@ pub enum StoreFinding {
         id: BlobId,
         place: Place,
     },
-    /// The blob does not have the kind that the referring field says.
+    /// The blob does not have the kind that the referring field states.
     NotOfKind {
         id: BlobId,
         why: String,
@@ -74,7 +74,7 @@ pub enum StoreFinding {
         n_bytes: usize,
         place: Place,
     },
-    /// Bytes of a reachable blob name this blob, and its hash is not its id.
+    /// Bytes in a reachable blob name this blob, but its hash is not its id.
     NamedHashMismatch {
         id: BlobId,
     },
@@ -86,9 +86,9 @@ pub enum StoreFinding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
     pub blob: BlobId,
-    /// Such as `turns[3]`.
+    /// For example `turns[3]`.
     pub field: String,
-    /// True if the model is prompted with the blob: without it the next turn fails.
+    /// True if the blob is in the model's prompt, so that the next turn fails without it.
     pub is_prompt: bool,
 }
 
@@ -96,9 +96,9 @@ pub struct Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// The conversation goes on without it.
+    /// The conversation can continue without it.
     History,
-    /// The conversation cannot be continued.
+    /// The conversation cannot continue.
     Memory,
 }
 

@@ -1,5 +1,4 @@
-//! Does a store hold everything that its latest root leads to? That is more than a resume needs; `resumability`
-//! decides that.
+//! Does a store contain everything that its latest root leads to? A resume needs less: see `resumability`.
 
 use std::collections::HashSet;
 
@@ -18,13 +17,13 @@ use crate::database::ReadDatabaseError;
 /// The result of a walk over everything that the latest root leads to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoreCheck {
-    /// Without a latest state, Cursor resumes with an empty conversation, and no error.
+    /// Without a latest state, Cursor resumes with an empty conversation, and reports no error.
     pub root: Result<LatestState, StoreFinding>,
     /// The first thousand problems below the root, in the order of the walk.
     pub findings: Vec<StoreFinding>,
     /// The number of all problems.
     pub n_findings: usize,
-    /// How many existing blobs the root leads to, with the root itself.
+    /// How many existing blobs the root leads to, including the root itself.
     pub n_reached: usize,
 }
 
@@ -36,7 +35,7 @@ pub struct LatestState {
     pub n_turns: usize,
     /// The calls that the agent was waiting for when it stopped. A resumed agent learns that they were interrupted.
     pub pending: PendingMessages,
-    /// The workspaces of the conversation as `file://` addresses, the latest last.
+    /// The conversation's workspaces as `file://` addresses, latest last.
     pub workspace_uris: Vec<String>,
 }
 
@@ -54,8 +53,8 @@ impl LatestState {
 
 const MAX_FINDINGS: usize = 1_000;
 
-/// Walks everything that the latest root leads to. Checks that each blob is there, that its hash is its id, and that
-/// it has the kind that the referring field says.
+/// Walks everything that the latest root leads to. Checks that each blob exists, that its hash is its id, and that it
+/// has the kind that the referring field states.
 pub fn check_store(store: &ChatStore) -> Result<StoreCheck, ChatStoreError> {
     check_within(store, MAX_REFERENCES)
 }
@@ -87,9 +86,9 @@ fn check_within(store: &ChatStore, max_references: usize) -> Result<StoreCheck, 
 /// How many bytes of blobs [`missing_history`] loads.
 const LOADED_BYTES: u64 = 4 << 20;
 
-/// Finds blobs that the latest root leads to and that the index lacks, except messages of the prompt:
+/// Finds blobs that the latest root leads to and that the index lacks, except prompt messages:
 /// [`crate::chat::resume_point`] judges those. Loads no leaf, and only the first few megabytes of blobs that lead on.
-/// So it is fast where [`check_store`] is thorough.
+/// So it is fast, while [`check_store`] is thorough.
 pub(crate) fn missing_history(
     store: &ChatStore,
     root: BlobId,
@@ -111,7 +110,7 @@ pub(crate) fn missing_history(
             state.root_prompt_messages_json.iter().map(Vec::as_slice).collect();
         let is_history = |id: &BlobId| !prompt.contains(id.as_bytes().as_slice());
         let mut history: Vec<_> = reached.into_iter().filter(|(id, _)| is_history(id)).collect();
-        // In the order of the index: neighbours share a page.
+        // In index order, because neighbours share a page.
         history.sort_unstable_by_key(|(id, _)| *id);
         let mut missing = Vec::new();
         for (id, reached) in history {
@@ -198,7 +197,7 @@ impl Check<'_> {
         Ok(fetched)
     }
 
-    /// Queues every blob that this one refers to, and notes references that are not blob ids.
+    /// Queues every blob that this one refers to, and records references that are not blob ids.
     fn follow(&mut self, blob: BlobId, kind: BlobKind, data: &[u8]) -> Result<(), NotOfKind> {
         let mut malformed = Vec::new();
         let followed = self.walk.follow(Some(blob), kind, data, &mut |reference| {

@@ -25,7 +25,7 @@ fn forget(store: &TestStore, id: BlobId) {
     assert_eq!(n_deleted, 1);
 }
 
-/// A chat of one agent turn and one shell turn.
+/// A chat with one agent turn and one shell turn.
 fn small_chat(store: &TestStore) -> ConversationStateStructure {
     let before = ConversationStateStructure {
         root_prompt_messages_json: vec![put_json(store, "system").to_vec()],
@@ -167,7 +167,7 @@ fn a_missing_turn_is_named_but_leaves_the_prompt_intact() {
 fn a_message_missing_only_from_an_older_root_leaves_the_prompt_intact() {
     let mut store = TestStore::new();
     let mut chat = small_chat(&store);
-    // As after a compaction: the older root still names a message that the latest root does not.
+    // Like after a compaction: the older root still names a message that the latest root does not.
     chat.root_prompt_messages_json.remove(0);
     store.put_root(&chat);
     forget(&store, put_json(&store, "system"));

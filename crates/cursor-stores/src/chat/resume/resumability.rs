@@ -1,8 +1,8 @@
-//! Can a session be resumed, and if not, why? This is the one place that decides.
+//! Can a session be resumed, and if not, why? Only this module decides.
 //!
-//! Where any of this is missing, Cursor itself resumes with an empty conversation, and no error. A resume needs only
-//! the root and the messages of its prompt. The check also hashes the newest messages, up to a byte budget, because
-//! damage is most often in what was written last. Hashing everything is the job of `sessions verify`.
+//! If any of this is missing, Cursor itself resumes with an empty conversation, and reports no error. A resume needs
+//! only the root and its prompt messages. The check also hashes the newest messages, up to a byte budget, because
+//! damage is most often in what was written last. `sessions verify` hashes everything.
 //!
 //! ```text
 //!   before a run: `resume --check`, the API, the shim under the lease ─┐
@@ -30,10 +30,10 @@ use crate::database::again::again_if;
 use crate::database::{OpenDatabaseError, ReadDatabaseError};
 use crate::plain_file::PlainFileError;
 
-/// The agent can write its store so that reading it never ends: pages of its tree may be shared, so a small file can
-/// hold more rows than anyone can count.
+/// The agent can write a store that takes forever to read: pages of its tree may be shared, so a small file can have
+/// more rows than anyone can count.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
-/// How many bytes of the newest messages are hashed: more than any model reads at once, in a hundredth of a second.
+/// How many bytes of the newest messages to hash: more than any model reads at once, in a hundredth of a second.
 const HASHED_BYTES: u64 = 4 << 20;
 /// The same for one session in a list of thousands.
 const GLANCE_BYTES: u64 = 256 << 10;
@@ -55,13 +55,13 @@ pub enum Depth {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResumePoint {
     pub state: LatestState,
-    /// A root that continues this one must extend this ancestry.
+    /// The ancestry that a later root must extend.
     pub ancestry: Ancestry,
     /// How many messages were not hashed. These are the oldest.
     pub n_unhashed: usize,
 }
 
-/// A session that cannot be resumed: the reason, and everything its store still says.
+/// A session that cannot be resumed: the reason, and everything that its store still says.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Unresumable {
@@ -72,7 +72,7 @@ pub struct Unresumable {
     pub state: Option<LatestState>,
 }
 
-/// The reason why a session cannot be resumed.
+/// Why a session cannot be resumed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -135,8 +135,8 @@ pub enum NotResumable {
 }
 
 impl NotResumable {
-    /// True if the conversation itself is missing or damaged. Other reasons depend on the caller, the time, and
-    /// earlier runs.
+    /// True if the conversation itself is missing or damaged. Other reasons depend on the caller, the time, and earlier
+    /// runs.
     pub(crate) fn is_of_content(&self) -> bool {
         matches!(
             self,
@@ -157,7 +157,7 @@ impl NotResumable {
     }
 }
 
-/// Checks a store as a resume would find it. `recorded` is the last known root: it must still be there, and the
+/// Checks a store as a resume would find it. `recorded` is the last known root: it must still exist, and the
 /// conversation must continue it.
 pub fn resume_point(
     store_db: &Path,
@@ -175,7 +175,7 @@ pub fn resume_point(
 
 type Checked = Result<ResumePoint, Box<Unresumable>>;
 
-/// Checks in a thread of its own. A check that takes longer than `limit` stays behind in its thread.
+/// Checks in a separate thread. A check that takes longer than `limit` is left running in its thread.
 fn within(limit: Duration, check: impl FnOnce() -> Checked + Send + 'static) -> Checked {
     let (sender, receiver) = mpsc::channel();
     let thread = thread::Builder::new().name("resume point".to_owned());
@@ -203,7 +203,7 @@ fn check_until_unchanged(store_db: &Path, recorded: Option<BlobId>, budget: u64)
     }
 }
 
-/// A young store is all log. If a store had a conversation and now has no tables, its log was lost.
+/// A new store is all log. If a store had a conversation and now has no tables, its log was lost.
 fn since_the_last_run(reason: NotResumable, recorded: Option<BlobId>) -> NotResumable {
     match (reason, recorded) {
         (NotResumable::NotAChat, Some(recorded)) => {
@@ -271,7 +271,7 @@ fn pointer(store: &ChatStore) -> Result<(ChatMeta, BlobId), CheckError> {
     }
 }
 
-/// True if the conversation has all messages that it had at `recorded`. A recorded root that cannot be read asks for
+/// True if the conversation has all messages that it had at `recorded`. A recorded root that cannot be read requires
 /// nothing.
 fn continues(blobs: &Blobs<'_>, point: &ResumePoint, recorded: BlobId) -> rusqlite::Result<bool> {
     if point.state.id == recorded {
@@ -338,7 +338,7 @@ fn judge(
         }
     }
     n_unhashed += only_present.len();
-    // In the order of the index: neighbours share a page.
+    // In index order, because neighbours share a page.
     only_present.sort_unstable();
     for id in only_present {
         if !blobs.is_indexed(id)? {
@@ -358,7 +358,7 @@ fn judge(
     }))
 }
 
-/// Missing or damaged messages: how many, and the first one.
+/// Missing or damaged messages: their number, and the first one.
 #[derive(Default)]
 struct Bad {
     n: usize,

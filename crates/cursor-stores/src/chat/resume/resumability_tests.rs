@@ -9,7 +9,7 @@ use crate::chat::SubagentOrigin;
 use crate::chat::schema::ConversationStateStructure as Root;
 use crate::test_store::{ClosedStore, TestStore, picture_of};
 
-/// A store with one root over these messages; the blobs of the last `n_absent` are left out.
+/// A store with one root over these messages, without the blobs of the last `n_absent`.
 fn store_of(messages: &[&str], n_absent: usize) -> (ClosedStore, BlobId) {
     let mut store = TestStore::new();
     let n_present = messages.len() - n_absent;
@@ -125,10 +125,10 @@ fn a_recorded_checkpoint_that_is_gone_means_a_lost_log() {
         look_at(&store.path(), Some(seen)).unwrap_err(),
         NotResumable::CheckpointLost { recorded: seen.to_string(), found: Some(root.to_string()) }
     );
-    // A young store has nothing but its log.
+    // A new store has nothing but its log.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
-    #[expect(clippy::disallowed_methods, reason = "a database that is no store")]
+    #[expect(clippy::disallowed_methods, reason = "a database that is not a store")]
     let database = rusqlite::Connection::open(&path).unwrap();
     database.execute_batch("PRAGMA user_version = 1; CREATE TABLE other (x)").unwrap();
     drop(database);
@@ -257,7 +257,7 @@ fn a_store_that_began_again_since_the_last_run_has_lost_its_checkpoint() {
     assert_eq!(look_at(&store.path(), None).unwrap_err(), NotResumable::EmptyRoot);
 }
 
-/// Turns the table at a page into a tree in which every branch leads to the same page: few pages, endless rows.
+/// Turns the table at a page into a tree where every branch leads to the same page: few pages, endless rows.
 fn share_pages(store: &mut Vec<u8>, root_page: usize, n_branches: &[u16]) {
     const PAGE: usize = 4096;
     let branch_page = |n_cells: u16, child: u32| {
@@ -282,7 +282,7 @@ fn share_pages(store: &mut Vec<u8>, root_page: usize, n_branches: &[u16]) {
     // One row: number 1, two nulls.
     leaf[PAGE - 5..].copy_from_slice(&[3, 1, 3, 0, 0]);
     let first_new = u32::try_from(store.len() / PAGE).unwrap() + 1;
-    // Each further level is a page behind the last.
+    // Each further level is a page after the last one.
     store[(root_page - 1) * PAGE..root_page * PAGE]
         .copy_from_slice(&branch_page(n_branches[0], first_new));
     let mut number = first_new;

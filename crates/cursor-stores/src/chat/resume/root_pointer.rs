@@ -1,7 +1,7 @@
-//! Putting the pointer to the latest root back.
+//! Restores the pointer to the latest root.
 //!
-//! An agent that forgot its conversation has begun an empty one in its place. It deleted nothing of the old conversation;
-//! only `latestRootBlobId` leads elsewhere. The caller holds the session's lease and knows that the agent is dead.
+//! An agent that forgot its conversation started an empty one instead. It deleted nothing of the old conversation; only
+//! `latestRootBlobId` points elsewhere. The caller holds the session's lease and knows that the agent is dead.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::database::DatabaseFingerprint;
 use crate::plain_file::PlainFileError;
 use prost::Message;
 
-/// Far more than two lookups and one update take.
+/// Far longer than two lookups and one update take.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// The change that [`put_back`] made.
@@ -26,7 +26,7 @@ pub struct PutBack {
     pub to: BlobId,
 }
 
-/// Says why the pointer was not changed.
+/// Says why the pointer could not be changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootPointerError {

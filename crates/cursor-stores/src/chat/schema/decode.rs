@@ -1,4 +1,4 @@
-//! Decoding a message, and detecting whether that lost something.
+//! Decodes a message, and detects whether that lost something.
 
 use prost::Message;
 

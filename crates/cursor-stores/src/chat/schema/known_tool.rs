@@ -179,7 +179,7 @@ messages! {
         7 transcript_path: Option<String> [string, optional],
     }
 
-    /// A step cut for size. Another blob has all of it.
+    /// A step cut for size. Another blob has the whole step.
     TruncatedToolCall {
         /// Id of a [`ConversationStep`].
         1 original_step_blob_id: Vec<u8> [bytes = "vec"],

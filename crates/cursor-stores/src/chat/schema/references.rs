@@ -1,4 +1,4 @@
-//! The one table of fields that refer to blobs, and the kinds of those blobs.
+//! The only table of fields that refer to blobs, and the kinds of those blobs.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub enum BlobKind {
     FileState,
     SubagentState,
     Text,
-    /// Raw bytes, or a message whose fields are not known.
+    /// Raw bytes, or a message with unknown fields.
     Opaque,
 }
 
@@ -73,7 +73,7 @@ impl BlobKind {
     }
 }
 
-/// The field of a root whose blobs the model is prompted with.
+/// The root field whose blobs are the model's prompt.
 pub const PROMPT_MESSAGES_FIELD: &str = "root_prompt_messages_json";
 
 /// A blob id inside a message, and its place there.
@@ -95,7 +95,7 @@ pub struct Field<'a> {
 }
 
 impl Field<'_> {
-    /// True for a message that the conversation itself, not a sub-agent, prompts the model with.
+    /// True for a message in the prompt of the conversation itself, not of a sub-agent.
     pub(crate) fn is_prompt(&self) -> bool {
         self.name == PROMPT_MESSAGES_FIELD && self.subagent.is_none()
     }
@@ -108,7 +108,7 @@ pub enum Position<'a> {
     Key(&'a str),
 }
 
-/// Says why a blob does not have the kind that the referring field says.
+/// Says why a blob does not have the kind that the referring field states.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotOfKind {
     #[error("not the expected message: {0}")]
@@ -239,7 +239,7 @@ impl Sink<'_, '_> {
         self.one("conversation_state_blob_id", BlobKind::Root, &message.conversation_state_blob_id);
         self.maybe("text_blob_id", BlobKind::Text, &message.text_blob_id);
         self.maybe("rich_text_blob_id", BlobKind::Text, &message.rich_text_blob_id);
-        // Attachments are the least certain part of the schema. A failure to decode them is no damage.
+        // Attachments are the least certain part of the schema. A failure to decode them does not count as damage.
         let context = message.selected_context.as_deref().unwrap_or_default();
         let images = SelectedContextImages::decode(context).unwrap_or_default().selected_images;
         for (index, image) in images.iter().enumerate() {

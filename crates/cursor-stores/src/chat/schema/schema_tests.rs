@@ -1,4 +1,4 @@
-//! The schema against bytes: known encodings, hostile nesting, and anything at all.
+//! Tests the schema on bytes: known encodings, hostile nesting, and arbitrary bytes.
 
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;

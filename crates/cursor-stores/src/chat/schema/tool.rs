@@ -1,4 +1,4 @@
-//! Tool calls inside steps: a union of all tools, by field number. Tools with a known shape have types of their own.
+//! Tool calls inside steps: a union of all tools, by field number. Tools with a known shape have their own types.
 
 use crate::chat::schema::{
     EditToolCall, HookAdditionalContext, McpToolCall, ReadToolCall, ShellToolCall, TaskToolCall,
@@ -39,7 +39,7 @@ macro_rules! tools {
         }
 
         impl Tool {
-            /// The vendor's name of the tool, such as `read_todos`.
+            /// Returns the vendor's name for the tool, such as `read_todos`.
             #[must_use]
             pub fn name(&self) -> &'static str {
                 match self {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use super::wire::{WireValue, next_field};
 
 const MAX_DEPTH: usize = 16;
-/// Enough for a message that is shown because nothing better exists.
+/// Enough for a message that is shown only because there is nothing better.
 const MAX_FIELDS: usize = 4_096;
 
 /// Reads any bytes. Only counts bytes that are neither text nor a message.

@@ -33,7 +33,7 @@ impl BlobId {
     }
 }
 
-/// The ids among the values of a field. Leaves out what is not an id.
+/// Returns the ids among a field's values. Leaves out other values.
 pub(crate) fn ids_of<'a>(values: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<BlobId> {
     values.into_iter().filter_map(|value| BlobId::try_from(value.as_slice()).ok()).collect()
 }

@@ -23,12 +23,12 @@ pub(crate) struct Blobs<'c> {
     handle: RefCell<Option<Blob<'c>>>,
 }
 
-/// The rows of the table, whatever the index says. Filled when the first blob is missing, and kept while the store is
-/// open: filling it reads every row.
+/// The rows of the table, regardless of the index. Filled when the first blob is missing, and kept while the store is
+/// open, because filling it reads every row.
 #[derive(Debug, Default)]
 pub(crate) struct RowIds {
     ids: OnceCell<HashSet<BlobId>>,
-    /// Rows of a damaged store whose content has another id than the row says.
+    /// Rows of a damaged store whose content does not match the row's id.
     misnamed: OnceCell<HashMap<BlobId, i64>>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Scanned {
 /// Called with the number of a row, its id if it is valid, and another column.
 type VisitRow<'v> = dyn FnMut(i64, Option<BlobId>, ValueRef<'_>) -> ControlFlow<()> + 'v;
 
-/// The content under an id.
+/// The content stored under an id.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fetched {
     /// Unchecked bytes. [`Self::intact`] compares their hash with the id.
@@ -154,11 +154,11 @@ impl<'c> Blobs<'c> {
             let is_gone = lost.is_some_and(|(_, loss)| loss == Loss::Gone);
             return Ok(if is_gone { Fetched::Unreadable } else { Fetched::Missing });
         }
-        // A damaged index may answer that there is nothing.
+        // A damaged index may report that there is nothing.
         if self.all_ids()?.contains(&id) { Err(contradiction()) } else { Ok(Fetched::Missing) }
     }
 
-    /// Reads the blob that a field refers to. `None` if the field is no id, or the blob cannot be read.
+    /// Reads the blob that a field refers to. `None` if the field is not an id, or the blob cannot be read.
     pub(crate) fn data_of(&self, reference: &[u8]) -> rusqlite::Result<Option<Vec<u8>>> {
         let Ok(id) = BlobId::try_from(reference) else { return Ok(None) };
         Ok(self.get(id)?.data())
@@ -172,7 +172,7 @@ impl<'c> Blobs<'c> {
         }
     }
 
-    /// The number of bytes that Cursor would find under an id. Does not load them.
+    /// Returns the number of bytes that Cursor would find under an id. Does not load them.
     pub(crate) fn indexed_length(&self, id: BlobId) -> rusqlite::Result<Option<i64>> {
         let read = self
             .connection
@@ -256,7 +256,7 @@ impl<'c> Blobs<'c> {
         Ok(read.ok())
     }
 
-    /// Calls `visit` with the id and bytes of every blob in these rows, in the order of their last writing.
+    /// Calls `visit` with the id and bytes of every blob in these rows, ordered by last write.
     pub(crate) fn scan(
         &self,
         rows: Rows,
@@ -266,10 +266,10 @@ impl<'c> Blobs<'c> {
         Ok(self.scanned())
     }
 
-    /// Lists all blobs, in the order of their last writing. Reads no data, unless the store is damaged.
+    /// Lists all blobs, ordered by last write. Reads no data, unless the store is damaged.
     pub(crate) fn inventory(&self) -> rusqlite::Result<(Vec<StoredBlob>, Scanned)> {
         let mut all = Vec::new();
-        // A damaged store has misnamed blobs, too. List them under the ids of their content.
+        // In a damaged store, some blobs have the wrong id. List them under the ids of their content.
         let misnamed: HashMap<i64, BlobId> = if self.database.is_salvaged() {
             self.misnamed()?.iter().map(|(id, row)| (*row, *id)).collect()
         } else {

@@ -1,4 +1,4 @@
-//! One `store.db`, open for reading. Its meta row and its blobs come from the same moment.
+//! One `store.db`, open for reading. Its meta row and its blobs come from the same state.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct ChatStore {
     row_ids: RowIds,
 }
 
-/// Says why a chat's store or its meta row was not read.
+/// Says why a chat's store or its meta row could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChatStoreError {
@@ -26,7 +26,7 @@ pub enum ChatStoreError {
     Database(#[from] OpenDatabaseError),
     #[error(transparent)]
     Read(#[from] ReadDatabaseError),
-    /// Not a chat, or the main file of a young store without its log.
+    /// Not a chat, or the main file of a new store without its log.
     #[error("the database lacks the table `{table}` of a chat")]
     NotAChat { table: &'static str },
     #[error("the meta row is larger than {limit} bytes")]
@@ -47,7 +47,7 @@ impl ChatStoreError {
     }
 }
 
-/// An image or a long tool result has some megabytes.
+/// An image or a long tool result has a few megabytes.
 pub(crate) const MAX_BLOB_BYTES: i64 = 64 * 1024 * 1024;
 const MAX_META_BYTES: i64 = 16 * 1024 * 1024;
 /// A crafted file may have any number of rows.
@@ -61,8 +61,8 @@ impl ChatStore {
         Self::new(ReadOnlyDatabase::open_strictly(path)?)
     }
 
-    /// As [`Self::open_read_only`], but reads a damaged store as far as possible. The first read of a damaged store
-    /// fails with `Changed`; the next attempt reads the mended copy.
+    /// Like [`Self::open_read_only`], but reads a damaged store as far as possible. The first read of a damaged store
+    /// fails with `Changed`; the next attempt reads the salvaged copy.
     pub(crate) fn open_salvaged(path: &Path) -> Result<Self, ChatStoreError> {
         Self::new(ReadOnlyDatabase::open(path)?)
     }
@@ -76,9 +76,9 @@ impl ChatStore {
         Ok(Self { database, row_ids: RowIds::default() })
     }
 
-    /// The meta row, or `None` before Cursor writes it.
+    /// Returns the meta row, or `None` before Cursor writes it.
     pub fn meta(&self) -> Result<Option<ChatMeta>, ChatStoreError> {
-        // There is one row. The index may be damaged where the row is intact, so do not use it.
+        // There is only one row. Avoid the index, which may be damaged even if the row is intact.
         let sql = "SELECT octet_length(value), CASE WHEN octet_length(value) <= ?2 THEN value END \
                    FROM meta NOT INDEXED WHERE key = ?1";
         let row = self.database.read_within(TIME_LIMIT, |connection| {
@@ -99,17 +99,17 @@ impl ChatStore {
         Ok(self.by_index(id)?.data())
     }
 
-    /// As [`Self::blob`], but says why there is no data.
+    /// Like [`Self::blob`], but says why there is no data.
     pub(crate) fn by_index(&self, id: BlobId) -> Result<Fetched, ReadDatabaseError> {
         self.at_once(|blobs| blobs.by_index(id))
     }
 
-    /// As [`Self::blob`], but tells a lost blob from one that never existed.
+    /// Like [`Self::blob`], but tells a lost blob from one that never existed.
     pub(crate) fn fetch(&self, id: BlobId) -> Result<Fetched, ReadDatabaseError> {
         self.at_once(|blobs| blobs.get(id))
     }
 
-    /// Lists all blobs, in the order of their last writing. Reads no data.
+    /// Lists all blobs, ordered by last write. Reads no data.
     pub(crate) fn inventory(&self) -> Result<(Vec<StoredBlob>, Scanned), ReadDatabaseError> {
         self.database
             .read(|connection| Blobs::new(&self.database, connection, &self.row_ids).inventory())
@@ -128,7 +128,7 @@ impl ChatStore {
         }
     }
 
-    /// Reads many blobs in one read. Fails if the result would not come from one moment.
+    /// Reads many blobs in one read. Fails if they would not all come from the same state.
     pub(crate) fn at_once<T>(
         &self,
         read: impl FnOnce(&Blobs<'_>) -> rusqlite::Result<T>,
@@ -147,7 +147,7 @@ impl ChatStore {
         self.database.missing_log()
     }
 
-    /// Says which part is missing, of the log or of the file.
+    /// Says which part is missing from the log or from the file.
     pub(crate) fn loss(&self) -> Option<&'static str> {
         self.database.shortcoming()
     }

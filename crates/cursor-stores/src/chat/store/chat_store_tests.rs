@@ -22,7 +22,7 @@ fn read_everything(path: &Path) -> (LatestRoot, Vec<(BlobId, Vec<u8>)>) {
     (store.meta().unwrap().unwrap().latest_root(), blobs)
 }
 
-/// Has three blobs, one of them empty, and the last of them as root.
+/// Has three blobs, one of them empty. The last one is the root.
 fn small_store() -> TestStore {
     let mut store = TestStore::new();
     store.put(b"one");

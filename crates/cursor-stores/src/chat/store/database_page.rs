@@ -10,14 +10,14 @@ use crate::database::record_format::{
 };
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
-/// The page size of all Cursor's databases.
+/// The page size of all Cursor databases.
 pub(crate) const PAGE: usize = 4096;
-/// The first page begins with the header of the file.
+/// The first page begins with the file header.
 const FILE_HEADER: usize = 100;
 const LEAF: u8 = 0x0d;
 const INTERIOR: u8 = 0x05;
 const UTF_8: u32 = 1;
-/// The most that is ever loaded of one blob.
+/// The most bytes to load of one blob.
 const MAX_ROW: usize = 64 * 1024 * 1024;
 
 /// Finds the page where a table begins, in the schema on the first page.
@@ -42,12 +42,12 @@ pub(crate) fn table_page(first: &[u8], table: &str) -> Option<usize> {
     (root > 1).then_some(root)
 }
 
-/// The rows of a leaf page that fit on it.
+/// Returns the rows that fit completely on a leaf page.
 pub(crate) fn local_rows(page: &[u8]) -> impl Iterator<Item = &[u8]> {
     cells(page, 0).filter_map(local_row)
 }
 
-/// Calls `visit` with every row of a table, until it breaks. Returns `None` if the pages are not ordinary.
+/// Calls `visit` with every row of a table, until it returns `Break`. Returns `None` if the pages are not ordinary.
 pub(crate) fn visit_rows(
     file: &[u8],
     root: usize,
@@ -81,7 +81,7 @@ pub(crate) fn visit_rows(
                     let cell = page.get(big_endian_16(page, 8 + 2 * cell)?..)?;
                     let visited = with_row(file, cell, &mut |row| {
                         n_bytes += row.len();
-                        // Rows that share pages would blow up a small file.
+                        // Rows that share pages would make a small file expand without limit.
                         let head = RecordHead::read(row).filter(|_| n_bytes <= file.len());
                         match head.and_then(|head| head.row_length()) {
                             Some(length) if length == row.len() => Some(visit(row)),
@@ -126,13 +126,13 @@ fn with_row(
     visit(&row)
 }
 
-/// A page by its number, which counts from 1. The first page holds the schema and belongs to no table.
+/// Returns a page by its number, from 1. The first page contains the schema and belongs to no table.
 fn page_of(file: &[u8], number: usize) -> Option<&[u8]> {
     let start = number.checked_sub(1).filter(|number| *number > 0)?.checked_mul(PAGE)?;
     file.get(start..start.checked_add(PAGE)?)
 }
 
-/// The cells of a leaf page. Each slice goes from the cell's beginning to the end of the page.
+/// Returns the cells of a leaf page. Each slice goes from the cell's beginning to the end of the page.
 fn cells(page: &[u8], header: usize) -> impl Iterator<Item = &[u8]> {
     let is_leaf = page.get(header) == Some(&LEAF);
     let n_cells = big_endian_16(page, header + 3).filter(|_| is_leaf).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The one row of a store's `meta` table: the chat's id and its latest root.
+//! The only row of a store's `meta` table: the chat's id and its latest root.
 
 use std::fmt;
 
@@ -17,19 +17,19 @@ const LAST_USED_MODEL: &str = "lastUsedModel";
 const SUBAGENT: &str = "subagentInfo";
 const ENCRYPTION_KEY: &str = "blobEncryptionKey";
 
-/// The meta row of a chat. It keeps every key, known or not, in its order and form, so that writing the row back
-/// changes only the keys that were set.
+/// A chat's meta row. It keeps every key, known or not, in its order and form, so that writing the row back changes
+/// only the keys that were set.
 ///
 /// `Debug` and `Serialize` show the encryption key as `"present"`; only [`ChatMeta::to_hex_row`] contains it.
 #[derive(Clone, PartialEq)]
 pub struct ChatMeta {
-    /// A marker holds the place of the encryption key. So the order survives, and printing the map does not show the
+    /// A marker takes the place of the encryption key. So the order survives, and printing the map does not show the
     /// key.
     fields: Map<String, Json>,
     encryption_key: Option<BlobEncryptionKey>,
 }
 
-/// A secret of the store. Code can store and compare it, never show it.
+/// The store's secret. Code can store and compare it, but never show it.
 #[derive(Clone, PartialEq)]
 pub struct BlobEncryptionKey(Json);
 
@@ -39,12 +39,12 @@ pub enum LatestRoot {
     /// Empty or missing: there is no checkpoint yet.
     Absent,
     Blob(BlobId),
-    /// Not a blob id. Holds the text.
+    /// Not a blob id. Contains the text.
     Malformed(String),
 }
 
 impl LatestRoot {
-    /// The pointer of a meta row. Without a row there is no checkpoint.
+    /// Reads the pointer in a meta row. Without a row there is no checkpoint.
     pub(crate) fn of_row(meta: Option<&ChatMeta>) -> Self {
         meta.map_or(Self::Absent, ChatMeta::latest_root)
     }
@@ -102,7 +102,7 @@ impl Serialize for BlobEncryptionKey {
 }
 
 impl ChatMeta {
-    /// The meta row of a chat without a checkpoint, with Cursor's defaults.
+    /// Creates the meta row of a chat without a checkpoint, with Cursor's defaults.
     #[must_use]
     pub fn new(agent_id: &str, created_at_ms: i64) -> Self {
         let mut meta = Self { fields: Map::new(), encryption_key: None };
@@ -122,7 +122,7 @@ impl ChatMeta {
         } else {
             lenient_json::parse(&hex::decode(row).map_err(|_| ReadChatMetaError::NotHex)?)
         };
-        // By way of `Value`, because a type mismatch would quote the text and perhaps the key.
+        // Parsed through `Value`, because a type mismatch would quote the text and perhaps the key.
         let Json::Object(fields) = json.map_err(ReadChatMetaError::NotJson)? else {
             return Err(ReadChatMetaError::NotAnObject);
         };
@@ -163,7 +163,7 @@ impl ChatMeta {
         }
     }
 
-    /// The title Cursor shows.
+    /// The title that Cursor shows.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.text(NAME)
@@ -197,7 +197,7 @@ impl ChatMeta {
         self.encryption_key.as_ref()
     }
 
-    /// The parent of this chat, if the chat is a sub-agent's.
+    /// Returns this chat's parent, if the chat belongs to a sub-agent.
     #[must_use]
     pub fn subagent_origin(&self) -> Option<SubagentOrigin> {
         let origin = self.fields.get(SUBAGENT)?.as_object()?;
@@ -210,7 +210,7 @@ impl ChatMeta {
         })
     }
 
-    /// Every key and value of the row, with a marker in place of the encryption key.
+    /// Returns every key and value of the row, with a marker in place of the encryption key.
     #[must_use]
     pub fn fields(&self) -> &Map<String, Json> {
         &self.fields

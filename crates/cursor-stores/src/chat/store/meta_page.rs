@@ -1,4 +1,4 @@
-//! Reads the meta row of a closed store from its page: a list of old chats has thousands of them.
+//! Reads a closed store's meta row directly from its page: a list may need thousands of them.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(crate) fn read_meta_page(path: &Path) -> Option<ChatMeta> {
     file.seek(SeekFrom::Start((number as u64 - 1) * PAGE as u64)).ok()?;
     file.read_exact(&mut page).ok()?;
     let meta = ChatMeta::from_row(meta_value(&page)?).ok()?;
-    // Another process may have written to the file just now.
+    // Another process may have just written to the file.
     let after = file.metadata().ok()?;
     let is_same = (before.len(), before.modified().ok()) == (after.len(), after.modified().ok());
     is_same.then_some(meta)

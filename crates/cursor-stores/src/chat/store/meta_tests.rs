@@ -112,7 +112,7 @@ fn the_encryption_key_is_written_but_never_shown() {
         ];
         for text in shown {
             assert!(!text.contains(KEY), "the key is in {text}");
-            assert!(text.contains("present"), "nothing tells of the key in {text}");
+            assert!(text.contains("present"), "{text} does not mention the key");
         }
     }
 }

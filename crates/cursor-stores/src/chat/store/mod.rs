@@ -1,4 +1,5 @@
-//! One `store.db` and the `meta.json` beside it: the file, its meta row, its blobs, and the processes that write to it.
+//! One `store.db` and the `meta.json` next to it: the file, its meta row, its blobs, and the processes that write to
+//! it.
 
 pub(crate) mod blob_id;
 pub(crate) mod blobs;

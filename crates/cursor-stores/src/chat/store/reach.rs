@@ -1,4 +1,4 @@
-//! The one walk over the blob graph: from a blob to every blob that its fields refer to.
+//! The only walk over the blob graph: from a blob to every blob that its fields refer to.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -12,7 +12,7 @@ use crate::chat::schema::references::{BlobKind, NotOfKind, Reference, visit_refe
 /// A store of half a gigabyte was reported to have 21,000 blobs.
 pub(crate) const MAX_REFERENCES: usize = 500_000;
 
-/// Does a walk follow the state that a user message keeps from before it?
+/// Does a walk follow the earlier state that a user message refers to?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EarlierStates {
     Follow,
@@ -20,7 +20,7 @@ pub(crate) enum EarlierStates {
     Skip,
 }
 
-/// A walk, breadth first. It visits each blob once for each kind that a field says the blob has.
+/// A breadth-first walk. It visits each blob once for each kind that a field gives it.
 #[derive(Debug)]
 pub(crate) struct BlobWalk {
     queue: VecDeque<Visit>,
@@ -37,9 +37,9 @@ pub(crate) struct Visit {
     pub(crate) kind: BlobKind,
     /// `None` for the state where the walk began.
     pub(crate) referrer: Option<BlobId>,
-    /// Such as `todos[3]`.
+    /// For example `todos[3]`.
     pub(crate) field: String,
-    /// True for a message that the referring state prompts the model with.
+    /// True for a message in the prompt of the referring state.
     pub(crate) is_prompt: bool,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct Reached {
     pub(crate) position: usize,
 }
 
-/// Walks everything that a state refers to, without earlier states.
+/// Walks everything that a state refers to, except earlier states.
 pub(crate) fn reach(
     blobs: &Blobs<'_>,
     state: &ConversationStateStructure,
@@ -108,7 +108,7 @@ pub(crate) fn reach(
     reach_with(state, &mut |id| blobs.get(id))
 }
 
-/// As [`reach`], and `load` reads the blobs that lead on. The walk loads no leaf.
+/// Like [`reach`], but `load` reads the blobs that lead on. The walk loads no leaf.
 pub(crate) fn reach_with(
     state: &ConversationStateStructure,
     load: &mut dyn FnMut(BlobId) -> rusqlite::Result<Fetched>,

@@ -1,4 +1,4 @@
-//! The `meta.json` beside a store: when the session began, its title, and its workspace.
+//! The `meta.json` next to a store: when the session began, its title, and its workspace.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ pub enum ReadSessionMetaError {
 const MAX_BYTES: u64 = 1024 * 1024;
 
 impl SessionMetaFile {
-    /// Reads a plain file; refuses anything else without opening it.
+    /// Reads a plain file. Rejects anything else without opening it.
     pub fn read(path: &Path) -> Result<Self, ReadSessionMetaError> {
         Self::parse(&plain_file::read_at_most(path, MAX_BYTES)?)
     }
@@ -63,7 +63,7 @@ impl SessionMetaFile {
         })
     }
 
-    /// Returns the file's text, keys in Cursor's order.
+    /// Returns the file's text, with the keys in Cursor's order.
     #[must_use]
     pub fn to_json(&self) -> String {
         let known = [

@@ -1,6 +1,6 @@
-//! The one place where Caretaker opens a store of Cursor's for writing.
+//! The only place where Caretaker opens one of Cursor's stores for writing.
 //!
-//! The agent could write the file, so the transaction obeys nothing in it: no trigger fires, no view is read, and no
+//! The agent can write the file, so the transaction trusts nothing in it: no trigger fires, no view is read, and no
 //! statement exceeds its time limit.
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use super::blob_id::BlobId;
 use super::meta::ChatMeta;
 
-/// As long as Cursor itself waits for a lock.
+/// Cursor itself waits this long for a lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// SQLite checks the time limit after this many steps.
 const STEPS_BETWEEN_CHECKS: i32 = 10_000;

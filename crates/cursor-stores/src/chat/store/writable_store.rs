@@ -1,6 +1,6 @@
-//! A `store.db` as its owner writes it: for the simulated agent and for fixtures, which play Cursor.
+//! A `store.db` as its owner writes it: for the simulated agent and for fixtures, which act as Cursor.
 //!
-//! Every statement commits on its own, because Cursor uses no transactions. No command of Caretaker writes through this:
+//! Every statement commits on its own, because Cursor uses no transactions. No Caretaker command writes through this:
 //! commands use the stricter `transaction`.
 
 use std::ops::Deref;
@@ -54,7 +54,7 @@ impl WritableStore {
             .map(drop)
     }
 
-    /// Reads a blob without a check of its hash: Cursor does not check either.
+    /// Reads a blob without checking its hash. Cursor does not check it either.
     pub fn blob(&self, id: BlobId) -> Result<Option<Vec<u8>>> {
         self.connection
             .prepare_cached("SELECT data FROM blobs WHERE id = ?1")?
@@ -74,7 +74,7 @@ impl WritableStore {
         self.connection.query_row("SELECT EXISTS (SELECT 1 FROM blobs)", [], |row| row.get(0))
     }
 
-    /// Closes the file. The last process to do so folds the write-ahead log into it.
+    /// Closes the file. The last process to do so merges the write-ahead log into it.
     pub fn close(self) -> Result<()> {
         self.connection.close().map_err(|(_, err)| err)
     }

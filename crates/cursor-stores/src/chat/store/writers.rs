@@ -14,12 +14,12 @@ pub(crate) type FileIdentity = (u64, u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreWriter {
     pub pid: u32,
-    /// The name that the process has in `/proc`.
+    /// The process's name in `/proc`.
     pub program: String,
 }
 
 /// Finds the processes that have a store or its log open for writing, except this process. A child that inherited the
-/// files does not count beside its parent: the user has to end the parent. A child that is about to start another
+/// files does not count besides its parent: the user has to end the parent. A child that is about to start another
 /// program closes the files a moment later.
 #[must_use]
 pub fn writers_of(store_db: &Path) -> Vec<StoreWriter> {
@@ -108,8 +108,8 @@ fn other_processes() -> impl Iterator<Item = PathBuf> {
 
 /// Adds the files that a process has open for writing.
 ///
-/// SQLite opens the log for writing even in a process that only reads. So a log counts only if the process does not
-/// have its database open for reading alone.
+/// SQLite opens the log for writing even in a process that only reads. So a log does not count if the process has its
+/// database open only for reading.
 fn add_files_of(process: &Path, found: &mut HashSet<FileIdentity>) {
     let mut only_read: HashSet<PathBuf> = HashSet::new();
     let mut logs: Vec<(PathBuf, FileIdentity)> = Vec::new();

@@ -11,11 +11,11 @@ use super::cells::Place;
 use super::page_file::PageFile;
 use crate::database::record_format::{RecordHead, Value, local_length, value};
 
-/// The row that was read last, or its beginning: a query asks for several columns of each row.
+/// The last row read, or its beginning: a query asks for several columns of each row.
 type LastRow = Option<(Place, Vec<u8>)>;
 
-/// `cell(page, at, n_bytes, n_there, column)`: the value of a column of the row at this place, of which `n_there` bytes
-/// are left. A value that is lost is `NULL`.
+/// `cell(page, at, n_bytes, n_there, column)`: a column's value from the row at this position, of which `n_there` bytes
+/// are left. A lost value is `NULL`.
 pub(super) fn add_cell_function(
     connection: &Connection,
     pages: Arc<PageFile>,
@@ -72,7 +72,7 @@ fn column(
     })
 }
 
-/// At least this many bytes of a row.
+/// Returns at least this many bytes of a row.
 fn row<'a>(
     pages: &PageFile,
     last: &'a mut LastRow,

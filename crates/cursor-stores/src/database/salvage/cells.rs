@@ -1,7 +1,7 @@
-//! Finds the rows on a page, whether or not the page's header leads to them.
+//! Finds the rows on a page, whether or not the page's header points to them.
 //!
-//! A row states its length twice: as a whole, and by the types of its columns. If both agree and the row looks like one
-//! of Cursor's tables, it counts.
+//! A row states its length twice: as a whole, and by the types of its columns. If both agree, and the row looks like
+//! one from Cursor's tables, it counts.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::database::record_format::{
     RecordHead, Value, big_endian_16, big_endian_32, local_length, record, varint,
 };
 
-/// The place of a row's content, after its length and number.
+/// Where a row's content is, after its length and number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) page: u32,
@@ -19,14 +19,14 @@ pub(super) struct Place {
     pub(super) n_bytes: usize,
 }
 
-/// A row that was found.
+/// A row found on a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) table: Table,
     pub(super) rowid: i64,
     pub(super) place: Place,
     pub(super) n_columns: usize,
-    /// The page on which the row continues, if it does not fit its own.
+    /// The page where the row continues, if it does not fit on its own.
     pub(super) continued: Option<u32>,
     /// No pointer on the page led to the row.
     pub(super) is_carved: bool,
@@ -37,10 +37,10 @@ const LEAF: u8 = 0x0d;
 const INTERIOR: u8 = 0x05;
 const INDEX_LEAF: u8 = 0x0a;
 const INDEX_INTERIOR: u8 = 0x02;
-/// The first page begins with the header of the file.
+/// The first page begins with the file header.
 const FILE_HEADER: usize = 100;
 
-/// The rows of a page by their start, with their end. No two overlap.
+/// The rows of a page: start to end. No two overlap.
 type Found = BTreeMap<usize, (usize, Cell)>;
 
 /// Reads the rows on a page, if it may be a leaf of a table. `n_pages` is the number of pages in the file.
@@ -66,7 +66,7 @@ pub(super) fn cells(page: &[u8], number: u32, n_pages: u32) -> impl Iterator<Ite
     found.into_values().map(|(_, cell)| cell)
 }
 
-/// Adds a row, unless it overlaps another.
+/// Adds a row, unless it overlaps another one.
 fn add(found: &mut Found, at: usize, (end, cell): (usize, Cell)) -> bool {
     let is_taken =
         found.range(..end).next_back().is_some_and(|(_, (other_end, _))| *other_end > at);
@@ -77,14 +77,14 @@ fn add(found: &mut Found, at: usize, (end, cell): (usize, Cell)) -> bool {
 }
 
 /// True if the page may be a leaf. One flipped bit may have changed the first byte. Rows on an interior page are
-/// leftovers from before it became one.
+/// leftovers from the time when it was a leaf.
 fn may_hold_rows(page: &[u8], number: u32, n_pages: u32) -> bool {
     let kind = page.get(head_of(number));
     kind.is_some_and(|kind| (kind ^ LEAF).count_ones() <= 1)
         && children(page, number, n_pages).is_none()
 }
 
-/// The child pages of an interior page of a table. `None` for other pages.
+/// Returns the child pages of a table's interior page. `None` for other pages.
 pub(super) fn children(page: &[u8], number: u32, n_pages: u32) -> Option<Vec<u32>> {
     let head = head_of(number);
     if page.get(head) != Some(&INTERIOR) {
@@ -110,7 +110,7 @@ fn is_accounted_for(page: &[u8], head: usize, found: &Found) -> bool {
     while next > 0 {
         let Some(n_bytes) = big_endian_16(page, next + 2) else { return false };
         n_free += n_bytes;
-        // Free blocks are sorted by their place.
+        // Free blocks are sorted by position.
         next = match big_endian_16(page, next) {
             Some(after) if after == 0 || after > next => after,
             _ => return false,
@@ -120,7 +120,7 @@ fn is_accounted_for(page: &[u8], head: usize, found: &Found) -> bool {
     page.len().checked_sub(start) == Some(n_rows + n_free)
 }
 
-/// Looks for rows at every place that no other row takes, because the pointers to them may be damaged.
+/// Looks for rows at every position that no other row takes, because the pointers to them may be damaged.
 fn carve(page: &[u8], number: u32, start: usize, found: &mut Found) {
     let mut at = start;
     while at < page.len() {
@@ -139,8 +139,8 @@ fn carve(page: &[u8], number: u32, start: usize, found: &mut Found) {
     }
 }
 
-/// Reads the row at a place, and returns where it ends on the page. If its two lengths differ, the row counts if one of
-/// them ends where `is_end` says that another row begins.
+/// Reads the row at a position, and returns where it ends on the page. If its two lengths differ, the row counts if one
+/// of them ends where `is_end` says that another row begins.
 fn cell(
     page: &[u8],
     number: u32,
@@ -173,7 +173,7 @@ fn cell(
     Some((end, Cell { table, rowid, place, n_columns, continued, is_carved: false }))
 }
 
-/// Calls `visit` with the rows of the schema. They are on the first page, unless there are very many tables.
+/// Calls `visit` with the rows of the schema. They are on the first page, unless there are a great many tables.
 pub(super) fn visit_schema(page: &[u8], visit: &mut dyn FnMut(&[Value<'_>])) {
     for at in FILE_HEADER + 8..page.len() {
         let mut rest = &page[at..];
@@ -198,7 +198,7 @@ pub(super) struct IndexKey {
 }
 
 impl IndexKey {
-    /// The name of the row with this key.
+    /// Returns the name of the row with this key.
     pub(super) fn name(&self) -> String {
         match self.number {
             None => self.text.clone(),
@@ -207,7 +207,7 @@ impl IndexKey {
     }
 }
 
-/// The index keys on a page.
+/// Returns the index keys on a page.
 pub(super) fn index_keys(page: &[u8], number: u32) -> Vec<IndexKey> {
     let head = head_of(number);
     // Interior pages store four more bytes before each entry.

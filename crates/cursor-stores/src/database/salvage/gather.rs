@@ -1,4 +1,4 @@
-//! Goes over all pages, and records in our own database where each row is.
+//! Goes through all pages, and records in our own database where each row is.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::{Lost, SalvageError};
 const LIMIT: Duration = Duration::from_secs(300);
 /// How often a statement checks the time.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
-/// Our own columns, under names that Cursor does not use: the place of a row, and how many of its bytes are left.
+/// Our own columns, under names that Cursor does not use: where a row is, and how many of its bytes are left.
 const PLACE: &str = r#""our page", "our at", "our n_bytes", "our n_there""#;
 pub(super) const IS_WHOLE: &str = r#""our n_there" = "our n_bytes""#;
 /// No pointer leads to the row, or another row has the same number.
@@ -28,7 +28,7 @@ struct Columns {
     n_most: usize,
 }
 
-/// Fills an empty database. Returns the rows that are known to be lost.
+/// Fills an empty database. Returns the rows known to be lost.
 pub(super) fn gather(connection: &mut Connection, pages: &PageFile) -> Result<Lost, SalvageError> {
     let begun = Instant::now();
     let is_over = move || begun.elapsed() > LIMIT;
@@ -72,8 +72,8 @@ fn fill(
     find_lost(connection, pages, &free, &tables)
 }
 
-/// The pages in the list of free pages, without those that an interior page refers to: a flipped bit may put any page
-/// on the list.
+/// Returns the pages on the free list, except those that an interior page refers to: a flipped bit may put any page on
+/// the list.
 fn free_pages(pages: &PageFile) -> rusqlite::Result<HashSet<u32>> {
     let mut free = pages.free_pages();
     let mut used = Vec::new();
@@ -108,8 +108,8 @@ fn note_rows(
     columns: &mut HashMap<Table, Columns>,
     is_over: &dyn Fn() -> bool,
 ) -> rusqlite::Result<()> {
-    // A page may continue one row, and by mistake a second one. With this limit the result is never much larger than
-    // the file.
+    // A page may continue one row, and by mistake a second one. This limit keeps the result from growing much larger
+    // than the file.
     let mut n_owners = vec![0_u8; pages.n_pages() as usize + 1];
     let mut note = |cell: &Cell| {
         let n_there = pages.follow(cell.place.n_bytes, cell.continued, &mut |page| {
@@ -133,7 +133,7 @@ fn note_rows(
         }
         led_to.iter().try_for_each(&mut note)
     })?;
-    // Rows without a pointer come last: they may be leftovers, and must not take the number of another row.
+    // Rows without a pointer come last: they may be leftovers, and must not take another row's number.
     let mut page = Vec::new();
     for number in damaged {
         if pages.read(number, &mut page).is_ok() {
@@ -163,8 +163,8 @@ fn note_row(connection: &Connection, cell: &Cell, n_there: usize) -> rusqlite::R
     Ok(())
 }
 
-/// Gives a table the columns and indexes of Cursor's table. If a row appears twice, for instance as a leftover, keeps
-/// one: complete rather than cut, with a pointer rather than carved, late rather than early.
+/// Gives a table the columns and indexes of Cursor's table. If a row appears twice, for example as a leftover, keeps
+/// one: complete rather than cut, with a pointer rather than without, later rather than earlier.
 fn make_readable(connection: &Connection, table: Table, columns: &Columns) -> rusqlite::Result<()> {
     let name = table.name();
     let usual = || table.usual_columns(columns.n_most).into_iter().map(str::to_owned).collect();

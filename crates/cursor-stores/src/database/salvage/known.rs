@@ -1,6 +1,6 @@
-//! Remembers which databases are damaged, while this process runs.
+//! Remembers which databases are damaged, for the life of this process.
 //!
-//! A reader that meets damage notes it and starts again, as if the file had changed. Then the file is opened salvaged.
+//! A reader that finds damage records it and starts again, as if the file had changed. Then it gets the salvaged file.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use super::{SalvageError, SalvagedDatabase};
 use crate::database::DatabaseFingerprint;
 use crate::parallel::lock;
 
-/// How many salvaged databases to keep in memory. Repeated requests come soon after each other.
+/// How many salvaged databases to keep in memory, because requests often repeat soon.
 const MAX_KEPT: usize = 4;
 
-/// A file at a path, whatever its content.
+/// A file at a path, regardless of its content.
 type File = (PathBuf, (u64, u64));
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ struct Known {
 
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-/// Notes that a database is damaged.
+/// Records that a database is damaged.
 pub(crate) fn note(path: &Path, fingerprint: &DatabaseFingerprint) {
     let file = (path.to_owned(), fingerprint.file());
     let mut known = lock(&KNOWN);
@@ -36,7 +36,7 @@ pub(crate) fn note(path: &Path, fingerprint: &DatabaseFingerprint) {
     state.clone_from(fingerprint);
 }
 
-/// Notes that a part of a database is sound in its current state.
+/// Records that a part of a database is sound in its current state.
 pub(crate) fn note_sound(path: &Path, fingerprint: &DatabaseFingerprint, part: &'static str) {
     let file = (path.to_owned(), fingerprint.file());
     let mut known = lock(&KNOWN);
@@ -46,7 +46,7 @@ pub(crate) fn note_sound(path: &Path, fingerprint: &DatabaseFingerprint, part: &
 pub(crate) fn is_sound(path: &Path, fingerprint: &DatabaseFingerprint, part: &'static str) -> bool {
     let file = (path.to_owned(), fingerprint.file());
     let known = lock(&KNOWN);
-    // SQLite checks the sums in the log on each read.
+    // SQLite verifies the checksums in the log on each read.
     known.sound.get(&(file, part)).is_some_and(|state| state.has_same_main(fingerprint))
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn salvaged(
     let turn = {
         let known = lock(&KNOWN);
         match known.damaged.get(&file) {
-            // If the file changed since, its owner may have repaired it.
+            // If the file changed since then, its owner may have repaired it.
             Some((state, turn)) if state.has_same_main(fingerprint) => Arc::clone(turn),
             _ => return Ok(None),
         }

@@ -1,4 +1,4 @@
-//! The log of a database: the pages after each commit, one after the other.
+//! A database's log: the pages after each commit, one after the other.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ const FRAME_HEADER: usize = 24;
 /// The last bit gives the byte order of the checksums.
 const MAGIC: u32 = 0x377f_0682;
 
-/// The header of a log, if it has one.
+/// Reads the header of a log, if it has one.
 pub(super) fn header_of(log: &File) -> io::Result<Vec<u8>> {
     let mut header = vec![0; HEADER];
     match log.read_exact_at(&mut header, 0) {
@@ -57,7 +57,7 @@ pub(super) fn newest_pages(log: &File, n_bytes_of_page: usize) -> io::Result<BTr
     Ok(newest)
 }
 
-/// The checksum over everything so far.
+/// The checksum of everything so far.
 struct Sum {
     is_big_endian: bool,
     values: (u32, u32),
@@ -78,7 +78,7 @@ impl Sum {
         if self.is_big_endian { word } else { word.swap_bytes() }
     }
 
-    /// True if these bytes hold the same checksum. Checksums are always big-endian.
+    /// True if these bytes are the same checksum. Checksums are always big-endian.
     fn is_at(&self, bytes: &[u8], at: usize) -> bool {
         let said = (big_endian_32(bytes, at), big_endian_32(bytes, at + 4));
         said == (Some(self.values.0), Some(self.values.1))

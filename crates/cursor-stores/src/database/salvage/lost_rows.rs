@@ -13,8 +13,8 @@ use super::{Loss, Lost};
 /// The most lost rows to remember by name.
 const MAX_LOST: usize = 100_000;
 
-/// Finds the rows that are cut, and those that only an index names. Removes rows without a pointer if a complete index
-/// does not name them: they were deleted.
+/// Finds cut rows, and rows that only an index names. Removes rows without a pointer if a complete index does not name
+/// them, because Cursor deleted them.
 pub(super) fn find_lost(
     connection: &Connection,
     pages: &PageFile,
@@ -61,7 +61,7 @@ fn note_cut(connection: &Connection, table: Table, lost: &mut Lost) -> rusqlite:
     Ok(())
 }
 
-/// Looks up whether a row exists that an index names.
+/// Checks whether the rows that an index names exist.
 struct Lookup<'c> {
     table: &'static str,
     is_main: bool,

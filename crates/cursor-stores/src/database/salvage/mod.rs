@@ -1,8 +1,8 @@
 //! Salvages a damaged database from its pages.
 //!
-//! SQLite finds a row through others: the schema leads to a tree of pages, and an index to a row in it. One flipped bit
-//! on the way hides everything behind it. The rows themselves are still there, and each states its own length and
-//! types. So this module looks at every page, and takes everything that looks like one of Cursor's rows:
+//! SQLite finds a row through other pages: the schema leads to a tree of pages, and an index to a row in it. One
+//! flipped bit on the way hides everything behind it. The rows themselves are still there, and each states its own
+//! length and types. So this module looks at every page, and takes everything that looks like one of Cursor's rows:
 //!
 //! ```text
 //! file, log ──► pages ──► intact rows ──────────► our own database in memory: the same tables, with its own
@@ -10,7 +10,7 @@
 //!                skipped)   of a page, or without)   file. The value is read there when a query asks for it.
 //! ```
 //!
-//! **Invariant:** only keys are kept here. Values, which may be credentials, are read only when a query asks for them.
+//! **Invariant:** this database keeps only keys. Values may be credentials, so it reads them only for a query.
 
 mod cell_function;
 mod cells;
@@ -40,7 +40,7 @@ use crate::plain_file::PlainFileError;
 /// How many pages to check before a file with a bad header counts as a database.
 const SAMPLE: u32 = 64;
 
-/// Our own database, which says where the rows of another one are. It is in memory, and goes with its last user.
+/// Our own database, which says where another database's rows are. It is in memory until its last user drops it.
 #[derive(Debug)]
 pub(crate) struct SalvagedDatabase {
     pages: Arc<PageFile>,
@@ -50,16 +50,16 @@ pub(crate) struct SalvagedDatabase {
     _keeper: Mutex<Connection>,
 }
 
-/// The rows that are known to be lost.
+/// The rows known to be lost.
 #[derive(Debug, Default)]
 struct Lost {
-    /// By key. Keys of two columns have a slash between them.
+    /// By key. Keys from two columns have a slash between them.
     rows: BTreeMap<String, Loss>,
     /// True if no other row can be lost.
     is_all_known: bool,
 }
 
-/// The fate of a row.
+/// What happened to a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// Only an index still names it.
@@ -111,7 +111,7 @@ impl SalvagedDatabase {
         Ok(Self { pages, uri, lost, _keeper: Mutex::new(connection) })
     }
 
-    /// True if the log is still the one that the rows were found in.
+    /// True if the log is still the one where the rows were found.
     pub(crate) fn has_same_log(&self) -> bool {
         self.pages.has_same_log()
     }
@@ -121,7 +121,7 @@ impl SalvagedDatabase {
         connect(&self.uri, &self.pages, OpenFlags::SQLITE_OPEN_READ_ONLY)
     }
 
-    /// The lost or cut rows with these keys.
+    /// Returns the lost or cut rows with these keys.
     pub(crate) fn lost(&self, keys: Range<&str>) -> impl Iterator<Item = (&str, Loss)> {
         let (start, end) = (Bound::Included(keys.start), Bound::Excluded(keys.end));
         // A range that ends before it begins is empty.

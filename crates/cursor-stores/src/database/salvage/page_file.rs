@@ -1,4 +1,4 @@
-//! The pages of a database: from its file, or from its log if that has a newer version.
+//! A database's pages: from its file, or from its log if that has a newer version.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -14,9 +14,9 @@ use crate::database::record_format::{big_endian_32, local_length};
 use crate::database::with_suffix;
 use crate::plain_file::{self, PlainFileError};
 
-/// The page size of Cursor's databases, used if the header states an impossible one.
+/// The page size of Cursor's databases, used if the header states an impossible size.
 const USUAL_PAGE: usize = 4096;
-/// Half a terabyte of usual pages. Later pages are ignored.
+/// Half a terabyte at the usual page size. Later pages are ignored.
 const MAX_PAGES: u32 = 1 << 27;
 /// A larger row is cut off.
 const MAX_ROW: usize = 64 * 1024 * 1024 + 64 * 1024;
@@ -24,7 +24,7 @@ const MAX_ROW: usize = 64 * 1024 * 1024 + 64 * 1024;
 /// Takes a page and its number.
 pub(super) type VisitPage<'v> = dyn FnMut(u32, &[u8]) -> rusqlite::Result<()> + 'v;
 
-/// Reads page by page. Keeps only where the pages are.
+/// Reads page by page. Keeps only the position of each page.
 #[derive(Debug)]
 pub(super) struct PageFile {
     file: File,
@@ -50,7 +50,7 @@ impl PageFile {
         let mut size = [0; 2];
         let is_told = file.read_exact_at(&mut size, 16).is_ok();
         let n_bytes_of_page = match usize::from(u16::from_be_bytes(size)) {
-            // 65,536 does not fit the field, so SQLite writes 1.
+            // 65,536 does not fit in the field, so SQLite writes 1.
             1 if is_told => 65_536,
             size if is_told && size >= 512 && size.is_power_of_two() => size,
             _ => USUAL_PAGE,
@@ -71,7 +71,7 @@ impl PageFile {
         Ok(Self { file, log, in_log, log_header, n_bytes_of_page, n_pages })
     }
 
-    /// The number of the last page; they count from 1.
+    /// Returns the number of the last page. Numbers start at 1.
     pub(super) fn n_pages(&self) -> u32 {
         self.n_pages
     }
@@ -100,7 +100,7 @@ impl PageFile {
                 let number = number.checked_sub(1).ok_or(io::ErrorKind::NotFound)?;
                 let start = u64::from(number) * self.n_bytes_of_page as u64;
                 let mut n_read = 0;
-                // Reads as much as there is. `read_exact_at` leaves the buffer undefined when it fails.
+                // Reads as many bytes as there are. `read_exact_at` leaves the buffer undefined when it fails.
                 while n_read < bytes.len() {
                     match self.file.read_at(&mut bytes[n_read..], start + n_read as u64) {
                         Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -135,7 +135,7 @@ impl PageFile {
         Ok(())
     }
 
-    /// The next page with content: a file may have holes of any size.
+    /// Returns the next page with content: a file may have holes of any size.
     fn behind_hole(&self, number: u32) -> u32 {
         let n_bytes_of_page = self.n_bytes_of_page as u64;
         let in_file = match seek(&self.file, SeekFrom::Data(u64::from(number) * n_bytes_of_page)) {
@@ -152,14 +152,14 @@ impl PageFile {
         in_log.map_or(in_file, |(next, _)| in_file.min(*next))
     }
 
-    /// True if the log is still the one that the pages were found in. It may have grown, which moves no page.
+    /// True if the log is still the one where the pages were found. It may have grown, which moves no page.
     pub(super) fn has_same_log(&self) -> bool {
         self.log
             .as_ref()
             .is_none_or(|log| header_of(log).is_ok_and(|header| header == self.log_header))
     }
 
-    /// The pages on the list of free pages, as far as the list can be followed.
+    /// Returns the pages on the free list, as far as the list can be followed.
     pub(super) fn free_pages(&self) -> HashSet<u32> {
         let mut free = HashSet::new();
         let mut page = Vec::new();
@@ -179,8 +179,8 @@ impl PageFile {
         free
     }
 
-    /// Follows the pages on which a row continues. Returns how many of its bytes are there, up to a page that cannot
-    /// belong to it or that `is_free` refuses.
+    /// Follows the pages where a row continues. Returns how many of its bytes are there, up to a page that cannot
+    /// belong to it or that `is_free` rejects.
     pub(super) fn follow(
         &self,
         n_bytes: usize,
@@ -206,7 +206,7 @@ impl PageFile {
         n_there
     }
 
-    /// The first bytes of a row. [`Self::follow`] tells how many there are.
+    /// Returns the first bytes of a row. [`Self::follow`] tells how many there are.
     pub(super) fn row(&self, place: Place, n_wanted: usize) -> io::Result<Vec<u8>> {
         let mut page = Vec::new();
         self.read(place.page, &mut page)?;

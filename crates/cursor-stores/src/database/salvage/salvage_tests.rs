@@ -10,13 +10,13 @@ use super::*;
 use crate::chat::{BlobId, ChatStore};
 use crate::test_store::{TestStore, open_writer, picture_of};
 
-/// All rows of a table, as SQL sees them.
+/// Returns all rows of a table, as SQL sees them.
 fn rows(connection: &Connection, table: &str, columns: &str) -> BTreeSet<String> {
     let mut statement = connection.prepare(&format!("SELECT {columns} FROM \"{table}\"")).unwrap();
     let n_columns = statement.column_count();
     let rows = statement.query_map([], |row| {
         let values = (0..n_columns).map(|place| match row.get::<_, Value>(place).unwrap() {
-            // By its hash, so that a difference can be read.
+            // As a hash, to keep test failures readable.
             Value::Blob(data) => format!("{} bytes {}", data.len(), BlobId::of(&data)),
             value => format!("{value:?}"),
         });
@@ -25,7 +25,7 @@ fn rows(connection: &Connection, table: &str, columns: &str) -> BTreeSet<String>
     rows.unwrap().map(Result::unwrap).collect()
 }
 
-/// Blobs of every length that SQLite stores differently, and one that was written twice.
+/// Blobs of every length that SQLite stores differently, one of them written twice.
 fn store_of_all_lengths() -> TestStore {
     let mut store = TestStore::new();
     store.writer.execute_batch("BEGIN").unwrap();
@@ -122,7 +122,7 @@ fn a_row_that_goes_on_where_another_does_is_cut_and_named() {
     store.put(&[b'm'; 20_000]);
     let closed = store.close();
     let mut bytes = fs::read(closed.path()).unwrap();
-    // One page on which the first row continues leads nowhere.
+    // One continuation page of the first row leads nowhere.
     let middle = (0..bytes.len() / 4096)
         .find(|page| bytes[page * 4096 + 4..][..4_000].iter().all(|byte| *byte == b'l'))
         .unwrap();
@@ -267,7 +267,7 @@ fn a_damaged_store_is_one_no_longer_once_its_owner_repaired_it() {
     connection.close().unwrap();
     assert!(ChatStore::open_salvaged(&closed.path()).unwrap().fetch(BlobId::of(b"0")).is_err());
     assert!(ChatStore::open_salvaged(&closed.path()).unwrap().is_salvaged());
-    // The file is the same one.
+    // It is still the same file.
     fs::write(closed.path(), sound).unwrap();
     let whole = ChatStore::open_salvaged(&closed.path()).unwrap();
     assert!(!whole.is_salvaged());

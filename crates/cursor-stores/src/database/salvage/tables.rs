@@ -15,7 +15,7 @@ pub(crate) enum Table {
     RunEvents,
 }
 
-/// The shape of a row that was not read yet: the types of its columns, and the text of the first one.
+/// What is known about a row before it is read: its column types, and the text of the first column.
 pub(super) struct Shape<'a> {
     pub(super) kinds: &'a [u64],
     pub(super) first: &'a [u8],
@@ -79,7 +79,7 @@ impl Table {
         self.indexes()[0]
     }
 
-    /// The usual names of the columns of a table with this many, if the schema is lost.
+    /// Returns the usual column names for a table with this many columns, if the schema is lost.
     pub(crate) fn usual_columns(self, n_columns: usize) -> Vec<&'static str> {
         let columns: &[&str] = match self {
             Self::Blobs => &["id", "data"],
@@ -253,7 +253,7 @@ fn known_names(table: Table, mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-/// The column names in `CREATE TABLE name (…)`.
+/// Returns the column names in `CREATE TABLE name (…)`.
 fn column_names(sql: &str) -> Option<Vec<String>> {
     let (_, definitions) = sql.split_once('(')?;
     let mut depth = 0_usize;

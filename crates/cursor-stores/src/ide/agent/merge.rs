@@ -11,7 +11,7 @@ use crate::ide::conversation::turns::opens_turn;
 use crate::model::{MessageKind, Part, Role, ToolCall, ToolResult, ToolState};
 use crate::store::Extent;
 
-/// Completes bubbles from the state of the agent. Without bubbles, the state is all there is.
+/// Completes bubbles from the agent's state. If there are no bubbles, uses the state alone.
 pub(crate) fn merge_state(bubbles: Vec<Bubble>, state: &AgentState, extent: Extent) -> Vec<Bubble> {
     if state.messages.is_empty() {
         return bubbles;
@@ -22,7 +22,7 @@ pub(crate) fn merge_state(bubbles: Vec<Bubble>, state: &AgentState, extent: Exte
     let mut shown = group_bubbles(bubbles);
     let given = group_messages(&state.messages);
     let pairs = pair(&shown, &given);
-    // A turn that only the model has comes after the turn that precedes it there.
+    // A turn that only the model has goes after the turn that precedes it there.
     let mut added: HashMap<usize, Vec<Bubble>> = HashMap::new();
     let mut place = 0;
     for (turn, pair) in given.iter().zip(pairs) {
@@ -31,7 +31,7 @@ pub(crate) fn merge_state(bubbles: Vec<Bubble>, state: &AgentState, extent: Exte
                 enrich(&mut shown[number], turn, extent);
                 place = number + 1;
             }
-            // If only the last messages are read, the place of an earlier turn is unknown.
+            // If only the last messages are read, an earlier turn's position is unknown.
             None if extent.last.is_some() => {}
             None => added
                 .entry(place)
@@ -56,7 +56,7 @@ const LONG: usize = 24;
 struct ShownTurn {
     prompt: String,
     bubbles: Vec<Bubble>,
-    /// The bare text of each bubble.
+    /// The plain text of each bubble.
     said: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ fn group_bubbles(bubbles: Vec<Bubble>) -> Vec<ShownTurn> {
     turns
 }
 
-/// Leaves out system prompts, context and summaries. The IDE does not show them either.
+/// Leaves out system prompts, context and summaries, because the IDE does not show them either.
 fn group_messages(messages: &[AgentMessage]) -> Vec<GivenTurn<'_>> {
     let mut turns: Vec<GivenTurn<'_>> = Vec::new();
     for message in messages {
@@ -137,13 +137,13 @@ fn group_messages(messages: &[AgentMessage]) -> Vec<GivenTurn<'_>> {
     turns
 }
 
-/// The text without white space, which stores write differently.
+/// Returns the text without white space, which stores write differently.
 pub(crate) fn bare(text: &str) -> String {
     text.split_ascii_whitespace().collect()
 }
 
-/// Finds the shown turn for each turn of the model: by request, by prompt, and finally by order between two certain
-/// pairs.
+/// Finds the visible turn for each of the model's turns: by request, by prompt, and finally by order between two
+/// certain pairs.
 fn pair(shown: &[ShownTurn], given: &[GivenTurn<'_>]) -> Vec<Option<usize>> {
     let mut by_request: HashMap<&str, usize> = HashMap::new();
     for (number, turn) in shown.iter().enumerate() {
@@ -155,7 +155,7 @@ fn pair(shown: &[ShownTurn], given: &[GivenTurn<'_>]) -> Vec<Option<usize>> {
         .iter()
         .map(|turn| turn.request_id.and_then(|id| by_request.get(id).copied()))
         .collect();
-    // Each shown turn belongs to one request, but a request that was continued has several turns.
+    // Each visible turn belongs to one request, but a request that was continued has several turns.
     let mut is_taken = vec![false; shown.len()];
     for number in pairs.iter().flatten() {
         is_taken[*number] = true;
@@ -185,7 +185,7 @@ fn pair(shown: &[ShownTurn], given: &[GivenTurn<'_>]) -> Vec<Option<usize>> {
     pairs
 }
 
-/// The range of shown turns between the neighbours that already have a partner.
+/// Returns the range of visible turns between the neighbours that already have a partner.
 fn bounds(pairs: &[Option<usize>], place: usize, n_shown: usize) -> (usize, usize) {
     let from = pairs[..place].iter().rev().flatten().next().map_or(0, |number| number + 1);
     let to = pairs[place + 1..].iter().flatten().next().copied().unwrap_or(n_shown);
@@ -200,7 +200,7 @@ fn enrich(shown: &mut ShownTurn, given: &GivenTurn<'_>, extent: Extent) {
         .flat_map(|bubble| &bubble.message.parts)
         .filter_map(reasoning)
         .collect();
-    // The place for the next missing piece: after the last one that is shown.
+    // The position for the next missing piece: after the last visible one.
     let mut place = 1.min(shown.bubbles.len());
     for message in &given.messages {
         if opens_turn(&message.message) {
@@ -213,7 +213,7 @@ fn enrich(shown: &mut ShownTurn, given: &GivenTurn<'_>, extent: Extent) {
                 Part::Text { text } => {
                     let text = bare(text);
                     let found = shown.place_of_text(&text);
-                    // One text of the model may be spread over several bubbles.
+                    // One of the model's texts may be split across several bubbles.
                     let is_shown = found.is_some() || text.len() >= LONG && said.contains(&text);
                     is_shown.then(|| found.unwrap_or(place - 1))
                 }
@@ -241,7 +241,7 @@ fn enrich(shown: &mut ShownTurn, given: &GivenTurn<'_>, extent: Extent) {
     }
 }
 
-/// Inserts the missing pieces of a message. Returns the place after them.
+/// Inserts the missing pieces of a message. Returns the position after them.
 fn insert(
     shown: &mut ShownTurn,
     message: &AgentMessage,
@@ -254,7 +254,7 @@ fn insert(
     let at = place.min(shown.bubbles.len());
     let mut bubble = as_bubble(message);
     bubble.message.parts = std::mem::take(missing);
-    // A message may be split around shown pieces. Only one part can keep the id.
+    // A message may be split around visible pieces. Only one part can keep the id.
     if shown.bubbles.iter().any(|known| known.message.id == bubble.message.id) {
         bubble.message.id = None;
     }
@@ -295,7 +295,7 @@ fn find_call<'b>(bubbles: &'b mut [Bubble], id: &str) -> Option<(usize, &'b mut 
     })
 }
 
-/// Completes a call that is shown, and returns its place.
+/// Completes a visible call, and returns its position.
 fn fill_call(bubbles: &mut [Bubble], given: &ToolCall) -> Option<usize> {
     let (place, call) = find_call(bubbles, given.id.as_deref()?)?;
     if call.name.is_empty() {
@@ -390,7 +390,7 @@ mod tests {
             let state = AgentState { messages, ..AgentState::default() };
             let merged = merge_state(bubbles, &state, Extent::default());
             let mut said: Vec<String> = merged.iter().map(|bubble| bubble.message.text()).collect();
-            // Between two common texts, those of one side come before those of the other.
+            // Between two common texts, those from one side come before those from the other.
             let only_one = turns.iter().all(|(_, pieces)| pieces.iter().all(|piece| piece.is_given));
             if !only_one {
                 said.sort_unstable();

@@ -1,4 +1,4 @@
-//! A message as the model got it: the JSON of an `agentKv:blob`, in the form that chats have too.
+//! A message as the model got it: the JSON of an `agentKv:blob`, in the same form as in chats.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ pub(crate) struct AgentMessage {
     pub(crate) message: Message,
     /// Only the prompt that opens a turn has it.
     pub(crate) request_id: Option<String>,
-    /// Results that are not yet joined to their calls.
+    /// Results that are not yet attached to their calls.
     results: Vec<CallResult>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn read_agent_message(blob_id: &str, bytes: &[u8]) -> Option<AgentMes
     Some(AgentMessage { message, request_id, results: read.results })
 }
 
-/// Gives each call its result. Drops messages that held only results of known calls.
+/// Gives each call its result. Drops messages that contained only results of known calls.
 pub(crate) fn join_results(messages: &mut Vec<AgentMessage>) {
     let calls: HashSet<String> = messages
         .iter()

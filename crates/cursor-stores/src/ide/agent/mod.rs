@@ -1,4 +1,4 @@
-//! The state of an agent in the IDE: the same blobs as in a `store.db`, under other keys.
+//! An agent's state in the IDE: the same blobs as in a `store.db`, under other keys.
 
 pub(crate) mod merge;
 pub(crate) mod message;
@@ -34,7 +34,7 @@ const MAX_MESSAGES: usize = 100_000;
 /// The content of an agent's state.
 #[derive(Debug, Default)]
 pub(crate) struct AgentState {
-    /// In order, with system prompts and context. Results are joined to their calls.
+    /// In order, with system prompts and context. Results are attached to their calls.
     pub(crate) messages: Vec<AgentMessage>,
     pub(crate) todos: Vec<Todo>,
     pub(crate) plan: Option<String>,
@@ -61,7 +61,7 @@ pub(crate) fn find_root(
     Ok(root.or_else(|| text(&composer["conversationState"]).and_then(inline_root)))
 }
 
-/// True if the state holds messages. A new state has only a system prompt and facts about the user.
+/// True if the state contains messages. A new state has only a system prompt and facts about the user.
 pub(crate) fn says_something(root: &ConversationStateStructure) -> bool {
     const N_BEGUN: usize = 2;
     !root.turns.is_empty()
@@ -70,7 +70,7 @@ pub(crate) fn says_something(root: &ConversationStateStructure) -> bool {
         || root.root_prompt_messages_json.len() > N_BEGUN
 }
 
-/// A root inside its composer: `~` and base64.
+/// Decodes a root inside its composer: `~` and base64.
 pub(crate) fn inline_root(state: &str) -> Option<ConversationStateStructure> {
     ConversationStateStructure::decode(inline_root_bytes(state)?.as_slice()).ok()
 }
@@ -80,7 +80,7 @@ pub(crate) fn inline_root_bytes(state: &str) -> Option<Vec<u8>> {
     STANDARD.decode(encoded).ok()
 }
 
-/// The blob that a checkpoint names: as hex, as hex in a JSON string, or as raw bytes.
+/// Returns the blob that a checkpoint names: as hex, as hex in a JSON string, or as raw bytes.
 pub(crate) fn blob_id_of(value: &[u8]) -> Option<BlobId> {
     BlobId::try_from(value).ok().or_else(|| {
         let text = std::str::from_utf8(value).ok()?;
@@ -95,7 +95,7 @@ pub(crate) fn blob(database: &Vscdb, id: BlobId) -> Result<Option<Vec<u8>>, Read
     })
 }
 
-/// The message in a blob. `None` if there is no such blob, or it is not such a message.
+/// Decodes the message in a blob. `None` if there is no such blob, or it is not such a message.
 fn decoded<M: prost::Message + Default>(
     database: &Vscdb,
     id: &[u8],
@@ -105,7 +105,7 @@ fn decoded<M: prost::Message + Default>(
 }
 
 /// Walks from a state to everything that it leads to, except earlier states. `load` takes each blob, and returns its
-/// bytes if the walk shall go on from there.
+/// bytes if the walk should continue from there.
 pub(crate) fn walk_state(root: &[u8], load: &mut dyn FnMut(&Visit) -> Option<Vec<u8>>) {
     let mut walk = BlobWalk::new(EarlierStates::Skip, MAX_REFERENCES);
     // A blob that does not decode refers to nothing.
@@ -117,9 +117,9 @@ pub(crate) fn walk_state(root: &[u8], load: &mut dyn FnMut(&Visit) -> Option<Vec
     }
 }
 
-/// The content of a blob. Older builds wrote hex, and an empty blob is written as a zero.
+/// Returns the content of a blob. Older builds wrote hex, and an empty blob is written as a zero.
 pub(crate) fn blob_content(value: &[u8]) -> Cow<'_, [u8]> {
-    // A blob could consist of hex digits by itself, but no message does.
+    // A blob could happen to consist of hex digits, but no message does.
     let may_be_hex =
         value.len().is_multiple_of(2) && value.iter().take(16).all(u8::is_ascii_hexdigit);
     match (may_be_hex && !value.is_empty()).then(|| hex::decode(value)) {
@@ -162,7 +162,7 @@ pub(crate) fn read_state(
     Ok(state)
 }
 
-/// Reads the messages of the prompt, with those that were archived.
+/// Reads the prompt messages, including archived ones.
 fn read_prompt(
     database: &Vscdb,
     root: &ConversationStateStructure,
@@ -225,7 +225,7 @@ fn archives(
     Ok(archives?.into_iter().flatten().collect())
 }
 
-/// The other history of a root, which the IDE shows. Used if the messages of the prompt are missing.
+/// Reads a root's other history, which the IDE shows. Used if the prompt messages are missing.
 fn messages_of_turns(
     database: &Vscdb,
     root: &ConversationStateStructure,

@@ -1,4 +1,4 @@
-//! Finds what the model got in a turn by the request alone, for conversations without a checkpoint.
+//! Finds what the model got in a turn by the request id alone, for conversations without a checkpoint.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -23,8 +23,8 @@ pub(crate) const MAX_ROWS: u32 = 2_000;
 /// While another process writes, results this recent are good enough.
 const LATELY: Duration = Duration::from_secs(10);
 
-/// The rows of prompts, by request. Finding out means looking at every blob, so the result is kept
-/// for all conversations until the database changes.
+/// The rows of prompts, by request. Finding them means reading every blob, so all conversations share the result until
+/// the database changes.
 #[derive(Debug, Default)]
 pub(crate) struct PromptRows {
     known: Mutex<Option<KnownRows>>,
@@ -32,7 +32,7 @@ pub(crate) struct PromptRows {
 
 #[derive(Debug)]
 struct KnownRows {
-    /// Identifies the state of the database, if that is possible.
+    /// Identifies the state of the database, if possible.
     state: Option<u64>,
     found_at: Instant,
     rows: Arc<RowsByRequest>,
@@ -42,7 +42,7 @@ struct KnownRows {
 pub(crate) type RowsByRequest = HashMap<String, i64>;
 
 impl PromptRows {
-    /// `state` identifies the state of the database, if that is possible.
+    /// `state` identifies the state of the database, if possible.
     pub(crate) fn of(&self, pool: &Pool, state: Option<u64>) -> Arc<RowsByRequest> {
         let mut known = lock(&self.known);
         if let Some(known) = known.as_ref()
@@ -61,7 +61,7 @@ fn find_prompts(pool: &Pool) -> RowsByRequest {
     let finder = memchr::memmem::Finder::new("requestId");
     let found = parallel::map(&keys::slices(keys::BLOB, 2), |slice| {
         let mut prompts: Vec<(String, i64)> = Vec::new();
-        // Rows that cannot be read are left out.
+        // Leaves out unreadable rows.
         let _damage = pool.visit(Table::DiskKv, slice, &mut |row| {
             let Value::Bytes(value) = row.value else { return ControlFlow::Continue(()) };
             let bytes = &*blob_content(&value);
@@ -76,7 +76,7 @@ fn find_prompts(pool: &Pool) -> RowsByRequest {
         prompts
     });
     let mut rows = RowsByRequest::new();
-    // Cursor writes a prompt again when it changes. The newest row has the whole turn after it.
+    // Cursor writes a prompt again when it changes. The whole turn follows the newest row.
     for (request, row) in found.into_iter().flatten() {
         let newest = rows.entry(request).or_insert(row);
         *newest = row.max(*newest);
@@ -101,7 +101,7 @@ pub(crate) fn find_by_request(
     for turn in turns {
         let Some(row) = rows.get(turn.request) else { continue };
         let mut given = pool.with(|database| messages_of_turn(database, *row)).unwrap_or_default();
-        // Cursor may have written the prompt again in the meantime, in another row.
+        // Cursor may have rewritten the prompt in the meantime, in another row.
         let prompt = given.first().and_then(|prompt| prompt.request_id.as_deref());
         if prompt != Some(turn.request) {
             continue;

@@ -1,4 +1,4 @@
-//! Puts bubbles in order: by the headers, then by their place in the composer, then by their times.
+//! Puts bubbles in order: by the headers, then by their position in the composer, then by their times.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use crate::model::{Damage, MessageKind, Part};
 use crate::parallel;
 use crate::store::Extent;
 
-/// Fewer bubbles are read before other threads could start.
+/// For fewer bubbles, starting threads takes longer than reading.
 const MANY: usize = 48;
 
 #[derive(Default)]
@@ -96,7 +96,7 @@ fn insert_inline<'a>(
     }
 }
 
-/// The places where pieces of a bubble may be.
+/// Where pieces of a bubble may be.
 struct Sources<'a> {
     id: &'a str,
     gathered: &'a Gathered,
@@ -104,7 +104,7 @@ struct Sources<'a> {
 }
 
 impl Sources<'_> {
-    /// Puts a bubble together, and says what is missing.
+    /// Assembles a bubble, and says what is missing.
     fn read(&self, header: &Json, inline: Option<&Json>) -> (Option<Bubble>, Option<Damage>) {
         let bubble_id = text(&header["bubbleId"]).unwrap_or_default();
         let row = match self.gathered.bubbles.get(bubble_id) {
@@ -143,7 +143,7 @@ impl Sources<'_> {
         (Some(read_bubble(&bubble, header)), damage)
     }
 
-    /// The rows that nothing refers to, sorted by time.
+    /// Returns the rows that nothing refers to, sorted by time.
     fn unreferenced(&self, seen: &HashSet<&str>, damage: &mut Vec<Damage>) -> Vec<Bubble> {
         let mut rest: Vec<(Bubble, i64)> = Vec::new();
         for (bubble_id, row) in
@@ -174,7 +174,7 @@ impl Sources<'_> {
     }
 }
 
-/// The bytes of a row that is not JSON.
+/// Returns the bytes of a row that is not JSON.
 fn left_of(value: &Value<'_>) -> Option<Part> {
     value.bytes().ok().map(Part::damaged)
 }

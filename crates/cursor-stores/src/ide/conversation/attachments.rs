@@ -1,4 +1,4 @@
-//! The attachments of a message: files, selections, rules, images, and everything else that the IDE adds.
+//! A message's attachments: files, selections, rules, images, and everything else that the IDE adds.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use crate::ide::lenient::{is_blank, items, text, text_of};
 use crate::model::Part;
 use crate::workspace_json::{workspace_of_json, workspace_of_uri};
 
-/// The fields of a bubble or its `context` that hold attachments, and the kind of each.
+/// The fields of a bubble or its `context` that contain attachments, and the kind of each.
 const FIELDS: &[(&str, &str)] = &[
     ("fileSelections", "file"),
     ("folderSelections", "folder"),
@@ -193,7 +193,7 @@ fn image(item: &Json) -> Part {
     }
 }
 
-/// Identifies an attachment. Some bubbles hold the same attachment in two fields.
+/// Identifies an attachment. Some bubbles have the same attachment in two fields.
 fn identity(part: &Part) -> String {
     match part {
         Part::Attachment { kind, name, text } => {

@@ -18,11 +18,11 @@ pub(crate) struct Bubble {
     pub(crate) mode: Option<String>,
     /// The folders that were open, as URIs or paths.
     pub(crate) workspaces: Vec<Json>,
-    /// The rows that hold the files before and after the message.
+    /// The rows with the files before and after the message.
     pub(crate) checkpoints: Vec<String>,
 }
 
-/// Reads a bubble. `header` is its entry in the list of the conversation, or null.
+/// Reads a bubble. `header` is its entry in the conversation's list, or null.
 pub(crate) fn read_bubble(bubble: &Json, header: &Json) -> Bubble {
     let role =
         role_of(&bubble["type"]).or_else(|| role_of(&header["type"])).unwrap_or(Role::Unknown);
@@ -97,7 +97,7 @@ fn token_count(count: &Json) -> Option<TokenUsage> {
         output: tokens(&count["outputTokens"]),
         ..TokenUsage::default()
     };
-    // Nearly all bubbles state zero for both, which means unknown.
+    // Nearly all bubbles have zero for both, which means unknown.
     (!usage.is_unknown()).then_some(usage)
 }
 
@@ -150,7 +150,7 @@ fn same_thought(one: &Part, other: &Part) -> bool {
     matches!((one, other), (Part::Reasoning { text: one, .. }, Part::Reasoning { text: other, .. }) if one.contains(other.as_str()))
 }
 
-/// The text of a bubble. Falls back to the text of its editor.
+/// Returns a bubble's text. Falls back to the text of its editor.
 fn said(bubble: &Json) -> String {
     match text_of(bubble, &["text", "rawText"]) {
         Some(text) => text.to_owned(),

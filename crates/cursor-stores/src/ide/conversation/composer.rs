@@ -1,4 +1,4 @@
-//! The fields of a `composerData` that hold messages or put them in order. Both the search and the reader use these
+//! The fields of a `composerData` that contain messages or put them in order. Both the search and the reader use these
 //! functions, so they agree.
 
 use std::collections::{HashMap, HashSet};
@@ -21,13 +21,13 @@ pub(crate) fn id_of(bubble: &Json) -> Option<&str> {
     text_of(bubble, &["bubbleId", "id"])
 }
 
-/// True if the composer holds the state of its agent, which may add messages between those of the headers.
+/// True if the composer contains its agent's state, which may add messages between those of the headers.
 pub(crate) fn has_state(composer: &Json) -> bool {
     text(&composer["conversationState"]).is_some_and(|state| state.len() > 1)
 }
 
-/// The bubbles that older builds kept in the composer itself: those of `conversation`, `conversationMap` and `tabs`, in
-/// their order, each once.
+/// Returns the bubbles that older builds kept in the composer itself, in `conversation`, `conversationMap` and `tabs`,
+/// in order, each once.
 pub(crate) fn inline_bubbles(composer: &Json) -> Vec<&Json> {
     let mut seen: HashSet<&str> = HashSet::new();
     let conversation = items(&composer["conversation"]).iter();
@@ -51,7 +51,7 @@ pub(crate) fn remove_inline_bubbles(composer: &mut Json) {
     }
 }
 
-/// The bubbles of a map or an array of conversations, or of a map of bubbles by their ids.
+/// Returns the bubbles in a map or an array of conversations, or in a map of bubbles by id.
 pub(crate) fn bubbles_of_map(map: &Json) -> impl Iterator<Item = &Json> {
     let values: Vec<&Json> = match map {
         Json::Object(fields) => fields.values().collect(),

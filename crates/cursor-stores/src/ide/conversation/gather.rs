@@ -61,7 +61,7 @@ pub(crate) fn gather(pool: &Pool, id: &str, extent: Extent) -> Result<Gathered, 
 
 fn composer_row(pool: &Pool, id: &str) -> (Option<Composer>, Json) {
     let (mut row, mut json) = (None, Json::Null);
-    // A range of one key, because that also tells whether the row is lost.
+    // Uses a range of one key, because that also tells whether the row is lost.
     let damage = pool.visit(Table::DiskKv, &keys::only(&keys::composer(id)), &mut |found| {
         row = Some(Composer::of(&found.value));
         json = found.value.bytes().ok().and_then(parse).filter(Json::is_object).unwrap_or_default();
@@ -82,14 +82,14 @@ pub(crate) fn visit_rows(pool: &Pool, id: &str, visit: &mut dyn FnMut(Row<'_>)) 
         visit(row);
         ControlFlow::Continue(())
     };
-    // The next look finds the same damage.
+    // The next read finds the same damage.
     let _damage = pool.visit(Table::DiskKv, &keys::only(&keys::composer(id)), &mut count);
     let _damage = pool.visit_own(keys::BUBBLE, id, &mut |_, row| count(row));
     n_rows
 }
 
-/// Stamps of conversations, from their composers and the row numbers of their bubbles. Cursor gives a row a new number
-/// when it writes it again, so the bubbles need not be read.
+/// Returns stamps of conversations, from their composers and the row numbers of their bubbles. Cursor gives a row a new
+/// number when it writes it again, so this need not read the bubbles.
 pub(crate) fn shapes(pool: &Pool, ids: &[&str]) -> Vec<Option<u64>> {
     let mut shapes: HashMap<&str, DefaultHasher> = HashMap::new();
     let places: HashMap<&str, &str> = ids.iter().map(|id| (*id, *id)).collect();
@@ -104,7 +104,7 @@ pub(crate) fn shapes(pool: &Pool, ids: &[&str]) -> Vec<Option<u64>> {
         ControlFlow::Continue(())
     });
     let range = keys::beginning_with(keys::BUBBLE);
-    // The next look finds the same damage.
+    // The next read finds the same damage.
     let _read = pool.with(|database| {
         database.visit_keys(Table::DiskKv, &range, &mut |key, rowid| {
             let owner = keys::split(keys::BUBBLE, key).and_then(|(owner, _)| places.get(owner));
@@ -116,7 +116,7 @@ pub(crate) fn shapes(pool: &Pool, ids: &[&str]) -> Vec<Option<u64>> {
     ids.iter().map(|id| shapes.get(id).map(Hasher::finish)).collect()
 }
 
-/// The size of a conversation in the database, from the headers of its rows.
+/// Returns a conversation's size in the database, from its row headers.
 pub(crate) fn n_bytes(pool: &Pool, id: &str) -> Result<u64, UseDatabaseError> {
     let sql = "SELECT coalesce(sum(octet_length(value)), 0) FROM cursorDiskKV \
                WHERE key = ?1 OR key >= ?2 AND key < ?3";
@@ -127,7 +127,7 @@ pub(crate) fn n_bytes(pool: &Pool, id: &str) -> Result<u64, UseDatabaseError> {
     })
 }
 
-/// True if rows of a conversation are known to be lost.
+/// True if a conversation is known to have lost rows.
 pub(crate) fn has_lost_rows(pool: &Pool, id: &str) -> bool {
     let families = [keys::BUBBLE].into_iter().chain(keys::TOLD_FAMILIES);
     let mut ranges = families.map(|family| keys::of_composer(family, id));
@@ -135,13 +135,13 @@ pub(crate) fn has_lost_rows(pool: &Pool, id: &str) -> bool {
         || ranges.any(|range| !pool.lost(&range).is_empty())
 }
 
-/// True if there are rows of a sub-agent that is named only by its call.
+/// True if there are rows of a sub-agent that only its call names.
 pub(crate) fn has_task(pool: &Pool, call_id: &str) -> bool {
     let range = keys::of_composer(keys::BUBBLE, &format!("{}{call_id}", keys::TASK));
     pool.with(|database| database.first_key(Table::DiskKv, &range)).is_ok_and(|key| key.is_some())
 }
 
-/// The JSON of a row, or what is wrong with the row.
+/// Returns the JSON of a row, or what is wrong with the row.
 pub(crate) fn json_of(value: &Value<'_>) -> Result<Json, String> {
     parse_object(value.bytes()?).ok_or_else(|| "is not JSON".to_owned())
 }

@@ -1,4 +1,4 @@
-//! Puts one conversation together from its rows: what the IDE shows, completed with what the model got.
+//! Assembles one conversation from its rows: what the IDE shows, completed with what the model got.
 
 mod assemble;
 pub(crate) mod attachments;
@@ -98,7 +98,7 @@ pub(crate) fn read(
     damage.append(&mut assembled.damage);
     damage.extend(state.damage);
     damage.extend(beside.damage);
-    // In a file that is cut off, many conversations are complete: the composer names all messages.
+    // Even in a truncated file, many conversations are complete: the composer names all messages.
     if !damage.is_empty() || !opened.is_salvaged_itself() {
         damage.splice(0..0, opened.damage());
     }
@@ -109,7 +109,7 @@ pub(crate) fn read(
     Ok(conversation)
 }
 
-/// The models that bubbles and the agent's state name. Does not put the conversation together.
+/// Returns the models that bubbles and the agent's state name. Does not assemble the conversation.
 pub(crate) fn models(opened: &Opened, id: &str) -> Vec<String> {
     let mut models = Vec::new();
     let mut composer = Json::Null;
@@ -158,7 +158,7 @@ fn damage_of_composer(id: &str, row: Option<&Composer>) -> Option<Damage> {
     Some(Damage::new(keys::composer(id), what))
 }
 
-/// The state of the agent. Without one, what the blobs hold about the turns.
+/// Returns the agent's state. Without one, what the blobs say about the turns.
 fn agent_state(
     store: &IdeStore,
     opened: &Opened,
@@ -175,7 +175,7 @@ fn agent_state(
     });
     match read {
         Ok(Some(state)) => state,
-        // Searching all blobs is worth it for finished conversations, not for one that is still going on.
+        // Searching all blobs pays off for finished conversations, not for one that is still running.
         Ok(None) if extent.last.is_none() && text(&composer["status"]) != Some("generating") => {
             let messages =
                 find_by_request(&opened.pool, &store.prompt_rows, store.fingerprint(), bubbles);
@@ -214,7 +214,7 @@ fn add_summary(bubbles: &mut Vec<Bubble>, composer: &Json) {
     bubbles.insert(place.map_or(bubbles.len(), |place| place + 1), bubble);
 }
 
-/// The text that the user typed into a conversation and never sent.
+/// Returns the text that the user typed into a conversation but never sent.
 fn unsent(composer: &Json) -> Option<Bubble> {
     let typed = json!({"type": 1, "text": composer["text"], "richText": composer["richText"]});
     let mut bubble = read_bubble(&typed, &Json::Null);
@@ -240,7 +240,7 @@ fn head_of(store: &IdeStore, opened: &Opened, id: &str, row: Option<&Composer>) 
     head
 }
 
-/// Links each call of a sub-agent to the conversation that it started.
+/// Links each sub-agent call to the conversation that it started.
 fn link_tasks(opened: &Opened, bubbles: &mut [Bubble], head: &mut Head) {
     for part in bubbles.iter_mut().flat_map(|bubble| &mut bubble.message.parts) {
         let Part::ToolCall(call) = part else { continue };

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use crate::ide::lenient::{is_blank, items, text, text_of, unpack};
 use crate::model::{Part, Todo, TodoState, ToolCall, ToolResult, ToolState};
 
-/// Reads a tool call. `None` if it is blank. Many calls have no name, and only state that they failed.
+/// Reads a tool call. `None` if it is blank. Many calls have no name, and only record that they failed.
 pub(crate) fn tool_call(data: &Json) -> Option<ToolCall> {
     if is_blank(data) {
         return None;
@@ -19,7 +19,7 @@ pub(crate) fn tool_call(data: &Json) -> Option<ToolCall> {
     Some(call)
 }
 
-/// Other data of a call, whose meaning is unknown.
+/// Other data of a call, with unknown meaning.
 pub(crate) fn rest_of_call(data: &Json) -> Option<Part> {
     let fields = data["additionalData"].as_object()?;
     let says_more = fields.iter().any(|(name, value)| name != "status" && !is_blank(value));
@@ -29,7 +29,7 @@ pub(crate) fn rest_of_call(data: &Json) -> Option<Part> {
     })
 }
 
-/// Joins the arguments that the model wrote with the parameters that Cursor made of them. Each may lack fields of the
+/// Joins the arguments that the model wrote with the parameters that Cursor made from them. Each may lack fields of the
 /// other.
 fn input(data: &Json) -> Json {
     let (raw, params) =

@@ -8,7 +8,7 @@ pub(crate) fn opens_turn(message: &Message) -> bool {
     message.role == Role::User && matches!(message.kind, MessageKind::Said | MessageKind::Simulated)
 }
 
-/// Numbers the turns of messages, and collects the facts of each turn. `status` is the status of the last turn.
+/// Numbers the turns of messages, and collects the facts about each turn. `status` is the status of the last turn.
 pub(crate) fn number_turns(bubbles: &mut [Bubble], status: Option<&str>) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     for bubble in bubbles.iter_mut() {

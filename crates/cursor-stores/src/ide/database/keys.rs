@@ -1,4 +1,4 @@
-//! The keys of the key-value tables: their families, and ranges of keys. Never a pattern, which would scan the table.
+//! The keys of the key-value tables: their families, and key ranges. Never uses a pattern, which would scan the table.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ pub(crate) const REQUEST_CONTEXT: &str = "messageRequestContext:";
 pub(crate) const BLOCK_DIFF: &str = "codeBlockDiff:";
 pub(crate) const FILE_CHECKPOINT: &str = "checkpointId:";
 
-/// Families of rows beside the messages of a conversation: `<family><composer>:<id>`.
+/// Families of rows that belong to a conversation's messages: `<family><composer>:<id>`.
 pub(crate) const SIDE_FAMILIES: [&str; 4] =
     [REQUEST_CONTEXT, BLOCK_DIFF, FILE_CHECKPOINT, "codeBlockPartialInlineDiffFates:"];
 
@@ -22,7 +22,7 @@ pub(crate) const TOLD_FAMILIES: [&str; 3] = [REQUEST_CONTEXT, BLOCK_DIFF, FILE_C
 /// In older builds a sub-agent is named only by the call that started it.
 pub(crate) const TASK: &str = "task-";
 
-/// From a key up to, not including, another.
+/// From one key up to, but not including, another.
 pub(crate) type KeyRange = Range<String>;
 
 /// All keys that begin with `prefix`.
@@ -62,13 +62,13 @@ pub(crate) fn after(prefix: &str) -> String {
     "\u{10FFFF}\u{10FFFF}".to_owned()
 }
 
-/// Splits a key into its composer and the rest. Ids of calls may hold colons, ids of rows do not.
+/// Splits a key into its composer and the rest. Call ids may contain colons, row ids do not.
 pub(crate) fn split<'a>(family: &str, key: &'a str) -> Option<(&'a str, &'a str)> {
     key.strip_prefix(family)?.rsplit_once(':')
 }
 
-/// Cuts all keys that begin with `prefix` into ranges for several threads. The ranges are about equal if ids are
-/// hexadecimal. `n_digits` is the number of digits to divide by.
+/// Splits all keys that begin with `prefix` into ranges for several threads. The ranges are about equal if ids are
+/// hexadecimal. `n_digits` is the number of digits to split by.
 pub(crate) fn slices(prefix: &str, n_digits: usize) -> Vec<KeyRange> {
     let n_slices = 16_usize.pow(u32::try_from(n_digits).unwrap_or(1));
     let mut bounds = vec![prefix.to_owned()];

@@ -18,7 +18,7 @@ use crate::database::{
 /// Larger values are not loaded.
 pub(crate) const MAX_VALUE_BYTES: i64 = 64 * 1024 * 1024;
 
-/// An open database of the IDE: the global one, or the one of a workspace.
+/// An open IDE database: the global one, or a workspace's.
 #[derive(Debug)]
 pub(crate) struct Vscdb {
     pub(crate) database: ReadOnlyDatabase,
@@ -33,23 +33,23 @@ pub(crate) enum Check {
     Keys(&'static [&'static str]),
 }
 
-/// The tables of keys and values.
+/// The key-value tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Table {
     /// `cursorDiskKV`.
     DiskKv,
-    /// `ItemTable`. It holds credentials, too.
+    /// `ItemTable`. It contains credentials, too.
     Items,
 }
 
-/// One row of a table of keys and values.
+/// One row of a key-value table.
 pub(crate) struct Row<'a> {
     pub(crate) rowid: i64,
     pub(crate) key: &'a str,
     pub(crate) value: Value<'a>,
 }
 
-/// The value of a key. Some builds write text, some write bytes.
+/// The value of a key. Some builds write text, others bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Value<'a> {
     Bytes(Cow<'a, [u8]>),
@@ -72,7 +72,7 @@ impl Table {
         }
     }
 
-    /// The index through which rows are found.
+    /// The index used to find rows.
     fn index(self) -> IndexedTable {
         IndexedTable { name: self.name(), key: "key" }
     }
@@ -87,7 +87,7 @@ impl Value<'_> {
         }
     }
 
-    /// The bytes, or the reason why there are none.
+    /// Returns the bytes, or why there are none.
     pub(crate) fn bytes(&self) -> Result<&[u8], String> {
         match self {
             Value::Bytes(bytes) => Ok(bytes),
@@ -135,7 +135,7 @@ impl Vscdb {
         self.tables.contains(&table)
     }
 
-    /// Calls `visit` with the rows of a query. A table that does not exist has none.
+    /// Calls `visit` with the rows of a query. A missing table has none.
     fn visit_sql(
         &self,
         table: Table,
@@ -205,7 +205,7 @@ impl Vscdb {
         })
     }
 
-    /// Calls `visit` with the blobs of the agents among `n_rows` rows, from the one with this number. Other rows are
+    /// Calls `visit` with the agents' blobs among `n_rows` rows, starting at the row with this number. Other rows are
     /// counted, but not loaded.
     pub(crate) fn visit_blobs(
         &self,
@@ -251,8 +251,9 @@ impl Vscdb {
         Ok(first)
     }
 
-    /// Calls `next` with the first key of a range, and then with the first key from where it says. So a walk skips from
-    /// one id to the next, and a conversation of thousands of rows costs no more than one with a single row.
+    /// Calls `next` with the first key of a range, and then with the first key from the position that it returns. So a
+    /// walk skips from one id to the next, and a conversation with thousands of rows costs no more than one with a
+    /// single row.
     pub(crate) fn skip(
         &self,
         table: Table,

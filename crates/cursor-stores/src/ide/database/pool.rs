@@ -1,4 +1,4 @@
-//! Connections to one database for one piece of work: one for each thread, opened again when the database changes.
+//! Connections to one database for one task: one per thread, reopened when the database changes.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::database::{ReadDatabaseError, UseDatabaseError, again};
 use crate::model::Damage;
 use crate::parallel::lock;
 
-/// How many lost rows of a range are reported by name.
+/// How many lost rows of a range to report by name.
 const MAX_NAMED: usize = 100;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Pool {
     path: PathBuf,
     check: Check,
     idle: Mutex<Vec<Vscdb>>,
-    /// Set as soon as the database turns out to be damaged.
+    /// Set when the database turns out to be damaged.
     is_salvaged: AtomicBool,
     shortcoming: Mutex<Option<&'static str>>,
 }
@@ -56,7 +56,7 @@ impl Pool {
         Ok(database)
     }
 
-    /// Says what is missing from everything that is read here. This may become known only while reading.
+    /// Says what is missing from everything read here. Reading may be what reveals it.
     pub(crate) fn shortcoming(&self) -> Option<&'static str> {
         *lock(&self.shortcoming)
     }
@@ -87,7 +87,7 @@ impl Pool {
         })
     }
 
-    /// The bytes of exactly this key. `None` if there are none, or they cannot be read.
+    /// Returns the bytes of exactly this key. `None` if there are none, or they cannot be read.
     pub(crate) fn bytes(&self, table: Table, key: &str) -> Option<Vec<u8>> {
         match self.with(|database| database.get(table, key)) {
             Ok(Some(Value::Bytes(bytes))) => Some(bytes.into_owned()),
@@ -103,13 +103,12 @@ impl Pool {
         visit: &mut Visit<'_>,
     ) -> Vec<Damage> {
         let mut after = None;
-        // After a change, continues where it stopped. Rows that were visited before the change are as valid as the
-        // rest.
+        // After a change, continues where it stopped. Rows visited before the change are as valid as the rest.
         let visited = self.with(|database| database.visit_from(table, range, &mut after, visit));
         self.damage_of(range, visited)
     }
 
-    /// Like [`Self::visit`], for the rows of a family that belong to a conversation. Passes the id of each row.
+    /// Like [`Self::visit`], but for the rows of a family that belong to a conversation. Passes each row's id.
     pub(crate) fn visit_own(
         &self,
         family: &str,
@@ -123,7 +122,7 @@ impl Pool {
         })
     }
 
-    /// The damage of a range that was walked.
+    /// Returns the damage in a range after a walk.
     pub(crate) fn damage_of(
         &self,
         range: &KeyRange,
@@ -149,7 +148,7 @@ impl Pool {
         damage
     }
 
-    /// The lost or cut rows of a range. Known only after the range was read.
+    /// Returns the lost or cut rows of a range. Known only after the range was read.
     pub(crate) fn lost(&self, range: &KeyRange) -> Vec<Damage> {
         self.damage_of(range, Ok(()))
     }

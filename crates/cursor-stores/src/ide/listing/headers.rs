@@ -19,7 +19,7 @@ const PROJECTS_KEY: &str = "glass.localAgentProjects.v1";
 const MEMBERSHIP_KEY: &str = "glass.localAgentProjectMembership.v1";
 const MAX_HEADER_BYTES: i64 = 4 * 1024 * 1024;
 
-/// The entry of a catalogue for one conversation.
+/// A catalogue's entry for one conversation.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Header {
     pub(crate) summary: Summary,

@@ -1,4 +1,4 @@
-//! Makes the head of a conversation from everything that is known of it.
+//! Makes a conversation's head from everything known about it.
 
 use super::headers::{Header, Headers};
 use super::summary::Summary;
@@ -87,7 +87,7 @@ fn parent(id: &str, summary: &Summary, header: &Header) -> Option<Parent> {
     Some(parent)
 }
 
-/// Links sub-agents with the conversations that started them, both ways.
+/// Links sub-agents and the conversations that started them, in both directions.
 pub(crate) fn link_subagents(heads: &mut [Head]) {
     let places: std::collections::HashMap<String, usize> =
         heads.iter().enumerate().map(|(place, head)| (head.id.clone(), place)).collect();

@@ -52,7 +52,7 @@ impl Composer {
     }
 }
 
-/// Everything that a list is made of.
+/// Everything that a list needs.
 #[derive(Default)]
 pub(crate) struct Inventory {
     pub(crate) composers: HashMap<String, Composer>,
@@ -74,7 +74,7 @@ enum Task {
 pub(crate) fn inventory(pool: &Pool) -> Inventory {
     let was_salvaged = pool.is_salvaged();
     let inventory = take_inventory(pool);
-    // Some rows are from before the pool met the damage. Salvaging may find more of them.
+    // Some rows were read before the pool noticed the damage. Salvaging may find more of them.
     if pool.is_salvaged() && !was_salvaged { take_inventory(pool) } else { inventory }
 }
 
@@ -94,7 +94,7 @@ fn take_inventory(pool: &Pool) -> Inventory {
     whole
 }
 
-/// Takes one part of the inventory.
+/// Reads one part of the inventory.
 fn perform(pool: &Pool, task: &Task) -> Inventory {
     let mut part = Inventory::default();
     match task {
@@ -183,8 +183,8 @@ fn make_heads(
 ) -> Vec<Head> {
     let nothing = Summary::default();
     let composers = &inventory.composers;
-    // Sub-agents of older builds have only bubbles. Other conversations without a composer lost it, and with it the
-    // order of their bubbles.
+    // Older builds' sub-agents have only bubbles. Other conversations without a composer lost it, and with it the order
+    // of their bubbles.
     let rowless = inventory.with_bubbles.iter().filter(|id| !composers.contains_key(*id));
     let all = composers.iter().map(|(id, composer)| (id, Some(composer)));
     let mut heads = Vec::new();
@@ -213,7 +213,7 @@ fn make_heads(
             let range = keys::of_composer(keys::BUBBLE, id);
             head.n_messages = pool.with(|database| database.count_keys(Table::DiskKv, &range)).ok();
         }
-        // The agent's state may hold messages without a bubble.
+        // The agent's state may contain messages without a bubble.
         head.is_count_estimated = head.n_messages.is_some()
             && composer.is_some()
             && (has_checkpoint || summary.is_some_and(|summary| summary.is_count_estimated));
@@ -243,7 +243,7 @@ fn add_workspaces(store: &IdeStore, inventory: &Inventory, heads: &mut [Head]) {
     }
 }
 
-/// True if the agent's state holds messages.
+/// True if the agent's state contains messages.
 fn is_in_state(pool: &Pool, id: &str) -> bool {
     let root = pool.with(|database| find_root(database, id, &Json::Null));
     root.is_ok_and(|root| root.is_some_and(|root| says_something(&root)))

@@ -1,5 +1,4 @@
-//! The facts for a list, from a `composerData` or an entry of a catalogue. Skips the rest, which is most of what a list
-//! has to go through.
+//! The facts for a list, from a `composerData` or a catalogue entry. Skips the rest, which is most of the data.
 
 use std::collections::HashMap;
 
@@ -15,7 +14,7 @@ use crate::model::{Parent, TokenUsage, Workspace};
 use crate::text::editor_text::text_of_editor;
 use crate::workspace_json::{workspace_of_json, workspace_of_uri};
 
-/// A conversation, as its `composerData` or an entry of a catalogue describes it.
+/// A conversation, as its `composerData` or a catalogue entry describes it.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Summary {
     pub(crate) id: Option<String>,
@@ -25,13 +24,13 @@ pub(crate) struct Summary {
     pub(crate) last_message: Option<i64>,
     pub(crate) checkpoint_updated: Option<i64>,
     pub(crate) last_updated: Option<i64>,
-    /// `None` if the source holds no messages.
+    /// `None` if the source contains no messages.
     pub(crate) n_messages: Option<u64>,
-    /// The source may hold more messages than were counted, in an agent's state or a summary.
+    /// The source may contain more messages than were counted, in an agent's state or a summary.
     pub(crate) is_count_estimated: bool,
-    /// The user typed text and did not send it.
+    /// The user typed text but did not send it.
     pub(crate) has_unsent: bool,
-    /// The conversation has no messages, but the agent's state has.
+    /// The conversation has no messages, but the agent's state does.
     pub(crate) has_state: bool,
     pub(crate) status: Option<String>,
     pub(crate) is_generating: bool,
@@ -50,7 +49,7 @@ pub(crate) struct Summary {
     pub(crate) is_subagent: bool,
 }
 
-/// The fields, unparsed, so that a field of the wrong type does not spoil the others.
+/// The fields, unparsed, so that a field of the wrong type does not affect the others.
 struct Fields<'a>(HashMap<&'a str, &'a RawValue>);
 
 impl<'a> Fields<'a> {

@@ -23,7 +23,7 @@ const VIEW_PREFIX: &str = "workbench.panel.aichat.view.";
 /// Real users have hundreds.
 const MAX_WORKSPACES: usize = 100_000;
 
-/// The places and titles of conversations that workspaces know, by id.
+/// The locations and titles of conversations that workspaces know, by id.
 #[derive(Debug, Default)]
 pub(crate) struct WorkspaceLinks {
     places: HashMap<String, Workspace>,
@@ -82,7 +82,7 @@ impl WorkspaceLinks {
     }
 }
 
-/// The conversations that a workspace names, the most certain first, with their titles if known.
+/// Returns the conversations that a workspace names, most certain first, with their titles if known.
 fn composers_of(database: &Path) -> Vec<(String, Option<String>)> {
     let Ok(pool) = Pool::open(database) else { return Vec::new() };
     let mut composers = Vec::new();
@@ -97,7 +97,7 @@ fn composers_of(database: &Path) -> Vec<(String, Option<String>)> {
         }
         composers.extend(text(&json["selectedComposerId"]).map(|id| (id.to_owned(), None)));
     }
-    // A row that cannot be read costs a link, but no message.
+    // An unreadable row costs a link, but no message.
     let _damage = pool.visit(Table::Items, &keys::beginning_with(PANES_PREFIX), &mut |row| {
         if let Value::Bytes(bytes) = &row.value
             && let Some(Json::Object(views)) = parse(bytes)

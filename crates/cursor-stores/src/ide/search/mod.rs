@@ -26,7 +26,7 @@ use crate::parallel::{self, lock};
 use crate::search::{FieldMatch, Matcher, Search, search_bytes, search_json, search_value};
 use crate::store::{Found, Hit, IndexableStore};
 
-/// Items of conversations, and of the projects that they belong to.
+/// Items that belong to conversations, and to the projects of those conversations.
 const ITEM_PREFIXES: [&str; 2] = ["composer.", "glass.localAgentProject"];
 
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub(crate) enum Task {
     Blobs(KeyRange),
 }
 
-/// All rows to search, cut into pieces for several threads. The pieces are always the same, so that an index can name
+/// All rows to search, split into pieces for several threads. The pieces are always the same, so that an index can name
 /// them.
 pub(crate) fn all_tasks() -> Vec<Task> {
     let slices = |family, n_digits| keys::slices(family, n_digits).into_iter();
@@ -57,7 +57,7 @@ impl Task {
     }
 }
 
-/// Performs some of [`all_tasks`], and searches the small tables besides.
+/// Performs some of [`all_tasks`], and also searches the small tables.
 pub(crate) fn search(
     store: &IdeStore,
     tasks: &[Task],
@@ -86,7 +86,7 @@ pub(crate) fn search(
     // Only workspaces have some of the titles.
     let directories = workspace_directories(&store.workspace_storage);
     parallel::map(&directories, |directory| search.workspace(directory));
-    // The pool may have found out only by now that the database is damaged.
+    // Only now may the pool know that the database is damaged.
     damage.splice(0..0, opened.damage());
     damage
 }
@@ -97,7 +97,7 @@ struct IdeSearch<'a> {
     search: Search<'a>,
     /// Matches in blobs whose conversations are not known yet.
     blob_hits: Mutex<Vec<BlobHit>>,
-    /// Conversations whose own row matched. Catalogues repeat these rows, and that is not another match.
+    /// Conversations whose own row matched. Catalogues repeat these rows, which does not count as another match.
     composers: Mutex<HashSet<String>>,
 }
 
@@ -125,7 +125,7 @@ impl IdeSearch<'_> {
         damage
     }
 
-    /// Searches every message that stands in a composer, and the composer's own fields.
+    /// Searches every message inside a composer, and the composer's own fields.
     fn composer(&self, row: &Row<'_>, bytes: &[u8]) {
         let Some(id) = row.key.strip_prefix(keys::COMPOSER) else { return };
         if !self.search.matcher.may_match_json(bytes) {
@@ -211,7 +211,7 @@ impl IdeSearch<'_> {
         }
     }
 
-    /// Searches what the catalogues say of conversations, unless the conversations say it themselves.
+    /// Searches what the catalogues say about conversations, unless the conversations say it themselves.
     fn catalogues(&self) -> Vec<Damage> {
         if self.search.is_over() {
             return Vec::new();
@@ -260,7 +260,7 @@ impl IdeSearch<'_> {
             return self.report_unowned(key, search_json(self.search.matcher, bytes));
         }
         let heads = json["allComposers"].take();
-        // A head with its messages in it belongs to an older build: the reader of old conversations searches it.
+        // A head that contains its messages belongs to an older build: the reader of old conversations searches it.
         for head in items(&heads).iter().filter(|head| head.get("conversation").is_none()) {
             if let Some(id) = text(&head["composerId"])
                 && let Some(found) = search_value(self.search.matcher, head)
@@ -284,7 +284,7 @@ impl IdeSearch<'_> {
         }
     }
 
-    /// Searches what a workspace says of conversations that are in the global database.
+    /// Searches what a workspace says about conversations in the global database.
     fn workspace(&self, directory: &Path) {
         if self.search.is_over() {
             return;
@@ -293,7 +293,7 @@ impl IdeSearch<'_> {
         if let Some(bytes) = pool.bytes(Table::Items, COMPOSERS_KEY) {
             self.item(COMPOSERS_KEY, &bytes);
         }
-        // A pane's settings are no loss.
+        // Losing a pane's settings does not matter.
         let _damage = pool.visit(Table::Items, &keys::beginning_with(PANES_PREFIX), &mut |row| {
             if let Value::Bytes(bytes) = &row.value {
                 self.report_unowned(row.key, search_json(self.search.matcher, bytes));
@@ -303,7 +303,7 @@ impl IdeSearch<'_> {
     }
 }
 
-/// The positions of the messages of one conversation. Rows come sorted, so one conversation at a time is enough.
+/// The positions of one conversation's messages. Rows come sorted, so one conversation at a time is enough.
 #[derive(Default)]
 struct Positions {
     composer: String,

@@ -24,7 +24,7 @@ pub(crate) struct BlobHit {
 }
 
 impl BlobHit {
-    /// With this many, the search reports them before it goes on, so that memory is bounded.
+    /// At this many hits, the search reports them before it continues, to limit memory.
     pub(crate) const MAX_HELD: usize = 20_000;
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn find_owners(
     let open = ids.iter().flatten().copied().collect();
     let wanted = Mutex::new(Wanted { open, owners: HashMap::new() });
     let is_done = || lock(&wanted).open.is_empty();
-    // The earlier states repeat the current ones, except for what was edited away.
+    // The earlier states repeat the current ones, except for what the user edited away.
     for family in [keys::CHECKPOINT, keys::BUBBLE_CHECKPOINT] {
         let mut roots = checkpoint_roots(pool, family, &wanted);
         if family == keys::CHECKPOINT {
@@ -80,7 +80,7 @@ pub(crate) fn find_owners(
     found
 }
 
-/// The states that composers hold themselves, of conversations that are not known yet.
+/// Returns the states inside composers, for conversations that are not known yet.
 fn inline_roots(pool: &Pool, known: &HashSet<String>) -> Vec<Root> {
     let roots = parallel::map(&keys::slices(keys::COMPOSER, 1), |slice| {
         let mut roots = Vec::new();
@@ -171,7 +171,7 @@ fn by_request(
     }
 }
 
-/// The strings under a name anywhere in JSON, found without decoding it: ids have no escapes.
+/// Finds the strings under a name anywhere in JSON, without decoding it: ids have no escapes.
 fn strings_of<'a>(json: &'a [u8], name: &str) -> impl Iterator<Item = &'a [u8]> {
     let quoted = format!("\"{name}\"");
     let n_name = quoted.len();

@@ -45,7 +45,7 @@ fn reading_changes_nothing_whether_the_writer_is_gone_killed_or_at_work() {
         home.close(closing);
         let folder = directory.path().join("globalStorage");
         if closing == Closing::Killed {
-            // `-shm` belongs to readers.
+            // Readers may change `-shm`.
             fs::remove_file(folder.join("state.vscdb-shm")).unwrap();
         }
         let before = picture_of(&folder);
@@ -68,7 +68,7 @@ fn reading_changes_nothing_whether_the_writer_is_gone_killed_or_at_work() {
         picture
     };
     assert_eq!(without_shm(picture_of(&folder)), without_shm(before));
-    // Rows that are written while the store is open are read, too.
+    // Rows written while the store is open are read, too.
     stage.say("later", &[user_bubble("b0", "later")]);
     assert_eq!(store.list().heads.len(), 2);
     let Stage { home, directory: _directory } = stage;
@@ -190,7 +190,7 @@ fn a_row_that_is_not_json_or_too_large_is_reported_and_its_neighbours_are_read()
     let home = stage.close();
     let read = home.read(ID);
     assert_eq!(texts(&read), ["kept", ""]);
-    assert_eq!(parts(&read, 1), [Part::damaged(b"\xff\xfe{")], "what is left of it is shown");
+    assert_eq!(parts(&read, 1), [Part::damaged(b"\xff\xfe{")], "the rest of the row is shown");
     let what: Vec<&str> = read.damage.iter().map(|damage| damage.what.as_str()).collect();
     assert_eq!(what, ["is not JSON", "has 70000000 bytes, too many to read"]);
     assert_eq!(home.head("broken").activity, Activity::Damaged);
@@ -239,7 +239,7 @@ fn a_ruined_index_costs_time_and_no_conversation() {
     for page in pages {
         let home = with_ruined_page(&bytes, page);
         assert_eq!(home.heads().len(), N_CONVERSATIONS, "page {page}");
-        // Without their index blobs are not searched, but the search reports it.
+        // Without their index, blobs are not searched, but the search reports that.
         assert!(n_messages(&home) >= N_BUBBLES, "page {page}");
         exercise(&*home.store);
     }
@@ -340,7 +340,7 @@ fn salvaged_rows_and_the_backup_are_merged() {
     home.close_with_backup();
     let path = global(directory.path());
     let whole = fs::read(&path).unwrap();
-    // After the backup, one conversation went on, one began, and one was deleted.
+    // After the backup, one conversation continued, one began, and one was deleted.
     let home = IdeHome::new(directory.path());
     let stage = Stage { directory, home };
     stage.say("composer-40", &[user_bubble("b40-0", "only in what is left")]);

@@ -1,4 +1,4 @@
-//! Tests of the reader with homes that a builder writes: every shape that Cursor ever wrote, and every kind of damage.
+//! Tests the reader with homes that a builder writes: every shape that Cursor ever wrote, and every kind of damage.
 
 mod agent;
 mod bubbles;
@@ -218,7 +218,7 @@ fn a_conversation_comes_out_whole_and_in_the_order_of_its_headers() {
 
     let mut listed = home.head(ID);
     listed.models.push("gpt-5".to_owned());
-    assert_eq!(&listed, head, "a list says the same");
+    assert_eq!(&listed, head, "the list agrees");
     home.store.complete(&mut listed);
     assert!(listed.n_bytes.unwrap() > 4000);
 }

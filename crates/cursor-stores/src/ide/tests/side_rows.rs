@@ -1,4 +1,4 @@
-//! Rows beside the messages: their place, their limits and their damage.
+//! Rows that belong to messages: their position, their limits and their damage.
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -66,7 +66,7 @@ fn rows_without_a_message_come_at_the_end_and_do_not_count() {
     assert_eq!(last.parts, [Part::Code { language: Some("diff".to_owned()), path: None, text }]);
     let window = Extent { last: Some(2), ..Extent::default() };
     let read = home.store.read(ID, window).unwrap();
-    assert_eq!(read.messages.len(), 2, "the last two are the last two");
+    assert_eq!(read.messages.len(), 2, "only the last two messages");
     assert_eq!(read.also_kept.get("codeBlockDiff"), Some(&1));
 }
 

@@ -1,4 +1,4 @@
-//! Every way in which Cursor ever kept the messages of a composer.
+//! Every way in which Cursor ever stored a composer's messages.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value as Json, json};
@@ -89,7 +89,7 @@ fn an_inline_conversation_has_its_tools_in_the_capabilities_as_object_or_as_text
         assert_eq!((call.tool.as_str(), call.state), ("read", ToolState::Succeeded));
         assert_eq!(call.input, json!({"target_file": "a.rs"}));
         assert_eq!(call.result.as_ref().unwrap().output, json!({"contents": "fn"}));
-        // No message has a time, so the times lie between creation and last change.
+        // No message has a time, so the times are between creation and last change.
         let at: Vec<Option<Moment>> = read.messages.iter().map(|message| message.at).collect();
         let expected =
             [1_730_000_200_000, 1_730_000_400_000].map(|at| Some(Moment::interpolated(at)));

@@ -1,4 +1,4 @@
-//! The blobs of one agent: from its `store.db`, which is like a chat's, or from its lines among the checkpoints.
+//! One agent's blobs: from its `store.db`, which is like a chat's, or from its lines among the checkpoints.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -20,16 +20,17 @@ use crate::model::Damage;
 use crate::plain_file::PlainFileError;
 use crate::sdk::records::Agent;
 
-/// The most messages to show of a store that lost its checkpoints.
+/// The most messages to show from a store that lost its checkpoints.
 const MAX_FOUND: usize = 50_000;
 
-/// The path of an agent's database.
+/// Returns the path of an agent's database.
 pub(crate) fn chat_path(directory: &Path, agent_id: &str) -> PathBuf {
     let name = format!("agent-{}", hex::encode(Sha256::digest(agent_id)));
     directory.join("agents").join(name).join("store.db")
 }
 
-/// The agents that have a database beside the index, for an index that lost them. Only as much as their databases know.
+/// Returns the agents with a database next to the index, for an index that lost them. Knows only what their databases
+/// say.
 pub(crate) fn agents_with_chats(directory: &Path) -> Vec<Agent> {
     let Ok(entries) = std::fs::read_dir(directory.join("agents")) else { return Vec::new() };
     let mut agents: Vec<Agent> = entries
@@ -68,17 +69,17 @@ pub(crate) struct OwnMeta {
     pub(crate) parent: Option<SubagentOrigin>,
 }
 
-/// An agent's database. Opened when the first blob is read.
+/// An agent's database. Opened for the first blob.
 pub(crate) struct ChatBlobs {
     path: PathBuf,
     store: RefCell<Option<ChatStore>>,
-    /// Wanted blobs that lie in a damaged part.
+    /// Wanted blobs that are in a damaged part.
     unreadable: RefCell<BTreeSet<BlobId>>,
     /// Blobs that a checkpoint names and that do not exist.
     missing: RefCell<BTreeSet<BlobId>>,
     /// Why the file cannot be opened, or what is missing from all of it.
     loss: RefCell<Option<String>>,
-    /// Opening failed, and is not tried again.
+    /// Opening failed, and will not be tried again.
     is_unopenable: Cell<bool>,
 }
 
@@ -107,7 +108,7 @@ impl ChatBlobs {
         OwnMeta { root: root_of(&meta), parent: meta.subagent_origin() }
     }
 
-    /// The damage that reads have met.
+    /// Returns the damage that reads have found.
     pub(crate) fn damage(&self) -> Vec<Damage> {
         let mut damage: Vec<Damage> =
             self.loss.borrow().iter().map(|what| Damage::new("store.db", what)).collect();

@@ -1,7 +1,7 @@
-//! Reads what the events lack from the checkpoints of an agent: prompts, and the results of tool calls.
+//! Reads what the events lack from an agent's checkpoints: prompts, and the results of tool calls.
 //!
-//! A checkpoint is the root of a conversation, as in a chat of the command line agent. Only the messages of the prompt
-//! are read here.
+//! A checkpoint is the root of a conversation, as in a chat of the command line agent. This module reads only the
+//! prompt messages.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::model::{Message, Part, Role, ToolCall, ToolResult, ToolState};
 use crate::sdk::records::fields::words;
 use crate::transcript::decode_block;
 
-/// The messages from one prompt up to the next.
+/// The messages from one prompt to the next.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Exchange {
     pub(crate) prompts: Vec<Message>,
@@ -26,13 +26,13 @@ pub(crate) struct Exchange {
 pub(crate) trait Blobs {
     fn blob(&self, id: BlobId) -> Option<Vec<u8>>;
 
-    /// Notes that a message of a checkpoint is missing.
+    /// Records that a message of a checkpoint is missing.
     fn miss(&self, id: BlobId);
 
     /// All messages, whether a checkpoint leads to them or not.
     fn messages(&self) -> Vec<(BlobId, Json)>;
 
-    /// True if something that was read is lost, or may be.
+    /// True if a read has lost something, or may have.
     fn is_damaged(&self) -> bool;
 }
 
@@ -43,7 +43,7 @@ struct RootMessages {
     messages: Vec<Vec<u8>>,
 }
 
-/// The beginning of a run's messages.
+/// Where a run's messages begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begin {
     Conversation,
@@ -52,7 +52,7 @@ pub(crate) enum Begin {
     LastPrompt,
 }
 
-/// The messages that a run added: those of its last root, without those of its first.
+/// Returns the messages that a run added: those of its last root, without those of its first.
 ///
 /// `None` if the root is missing. If the conversation was summarised in between, takes everything from the last prompt
 /// on.
@@ -118,7 +118,7 @@ pub(crate) fn read_message(data: &[u8]) -> Option<Json> {
     matches!(message["role"].as_str(), Some("user" | "assistant" | "tool")).then_some(message)
 }
 
-/// A message in place of bytes that cannot be read.
+/// Creates a message in place of unreadable bytes.
 pub(crate) fn damaged_message(data: &[u8]) -> Json {
     let Part::Unknown { kind, value } = Part::damaged(data) else { return Json::Null };
     json!({"role": "assistant", "content": [{"type": kind, "damaged": value}]})
@@ -142,7 +142,7 @@ fn read_from_last_prompt(blobs: &dyn Blobs, ids: &[BlobId]) -> Exchange {
     exchange
 }
 
-/// The user's prompt. `None` for context and for other roles.
+/// Returns the user's prompt. `None` for context and for other roles.
 fn prompt_of(message: &Json) -> Option<Message> {
     if message["role"] != "user" {
         return None;
@@ -223,7 +223,7 @@ impl Exchange {
         }
     }
 
-    /// The tool calls, by id.
+    /// Returns the tool calls, by id.
     pub(crate) fn calls(&self) -> HashMap<&str, &ToolCall> {
         self.answers
             .iter()

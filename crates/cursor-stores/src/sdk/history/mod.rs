@@ -1,4 +1,4 @@
-//! Puts a conversation together: the runs in order, each from its events, its checkpoint and the transcript.
+//! Assembles a conversation: the runs in order, each from its events, its checkpoint and the transcript.
 
 pub(crate) mod agent_blobs;
 pub(crate) mod checkpoint;
@@ -27,7 +27,7 @@ use crate::store::{Branches, Extent};
 /// Reads the events of a run.
 pub(crate) type ReadStory<'a, E> = dyn FnMut(&Run) -> Result<RunStory, E> + 'a;
 
-/// Everything that is known of an agent except its events.
+/// Everything known about an agent except its events.
 pub(crate) struct Material<'a> {
     pub(crate) agent: &'a Agent,
     /// Sorted.
@@ -36,7 +36,7 @@ pub(crate) struct Material<'a> {
     pub(crate) transcript: &'a dyn Fn() -> Vec<Exchange>,
 }
 
-/// Puts the conversation together. If only the last messages are wanted, does not read earlier runs.
+/// Assembles the conversation. If only the last messages are wanted, does not read earlier runs.
 pub(crate) fn assemble<E>(
     material: &Material<'_>,
     head: Head,
@@ -110,7 +110,7 @@ fn expired(status: RunStatus) -> Option<String> {
     (status == RunStatus::Expired).then(|| "expired".to_owned())
 }
 
-/// Adds what only the events know of a turn.
+/// Adds what only the events know about a turn.
 fn tell_turn(turn: &mut Turn, run: &Run, story: &RunStory) {
     turn.request_id = turn.request_id.take().or_else(|| story.request_id.clone());
     turn.model = turn.model.take().or_else(|| story.model.clone());
@@ -184,8 +184,8 @@ fn complete(
     }
 }
 
-/// The messages that the run's own checkpoint adds to the previous one, or the id of the checkpoint if it cannot be
-/// read. A run without a checkpoint of its own has the one that it started with.
+/// Returns the messages that the run's own checkpoint adds to the previous one, or the checkpoint's id if it cannot be
+/// read. A run without its own checkpoint has the one that it started with.
 fn own_exchange(material: &Material<'_>, number: usize) -> Result<Exchange, BlobId> {
     let run = &material.runs[number];
     let start = start_of(material, number);
@@ -199,7 +199,7 @@ fn own_exchange(material: &Material<'_>, number: usize) -> Result<Exchange, Blob
     exchange_of_run(material.blobs, begin_of(material, number), end).ok_or(end)
 }
 
-/// The checkpoint that a run started with, if known.
+/// Returns the checkpoint that a run started with, if known.
 fn start_of(material: &Material<'_>, number: usize) -> Option<BlobId> {
     let before = number.checked_sub(1).and_then(|before| material.runs[before].checkpoint);
     material.runs[number].start_checkpoint.or(before)
@@ -227,7 +227,7 @@ fn transcript_exchange(
     exchanges.get(number).filter(|_| fits).cloned()
 }
 
-/// Sets the state of unfinished calls by how the turn ended.
+/// Sets the state of unfinished calls according to how the turn ended.
 fn settle_calls(messages: &mut [Message], state: TurnState) {
     let settled = match state {
         TurnState::Running => return,
@@ -243,7 +243,7 @@ fn settle_calls(messages: &mut [Message], state: TurnState) {
     }
 }
 
-/// Adds the result of a run, which is its final text, unless a message already has it.
+/// Adds a run's result, which is its final text, unless a message already has it.
 fn add_result(messages: &mut Vec<Message>, run: &Run) {
     let Some(result) = &run.result else { return };
     let is_text = |part: &Part| matches!(part, Part::Text { .. });
@@ -260,7 +260,7 @@ fn add_result(messages: &mut Vec<Message>, run: &Run) {
     }
     let last = messages.last_mut().filter(|message| message.role == Role::Assistant);
     match last.and_then(|message| message.parts.last_mut()) {
-        // The stream broke off, but the result is complete.
+        // The stream was cut off, but the result is complete.
         Some(Part::Text { text }) if result.starts_with(text.as_str()) => text.clone_from(result),
         Some(part) if is_text(part) => {
             let result = Part::Attachment {

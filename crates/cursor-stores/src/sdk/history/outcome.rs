@@ -1,4 +1,4 @@
-//! The results of a conversation's tool calls: todo list, plan and changed files.
+//! The results of a conversation's tool calls: to-do list, plan and changed files.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use crate::model::{Message, Todo, TodoState, ToolCall, ToolState};
 use crate::sdk::records::fields::words;
 
-/// The todo list after the last call.
+/// Returns the to-do list after the last call.
 pub(crate) fn last_todos(messages: &[Message]) -> Vec<Todo> {
     let lists = calls_of(messages, "todo").filter_map(|call| {
         let output = call.result.as_ref().map(|result| &result.output);
@@ -20,12 +20,12 @@ pub(crate) fn last_todos(messages: &[Message]) -> Vec<Todo> {
     todos.iter().filter_map(todo).collect()
 }
 
-/// The latest plan.
+/// Returns the latest plan.
 pub(crate) fn last_plan(messages: &[Message]) -> Option<String> {
     calls_of(messages, "plan").filter_map(|call| words(call.input.get("plan"))).last()
 }
 
-/// The files that calls changed, each once.
+/// Returns the files that calls changed, each once.
 pub(crate) fn changed_files(messages: &[Message]) -> Vec<String> {
     let mut seen = HashSet::new();
     let changing = messages.iter().flat_map(Message::tool_calls).filter(|call| {

@@ -1,4 +1,4 @@
-//! Turns the events of a run into messages. Joins pieces of text, and all events of a tool call into one call.
+//! Turns a run's events into messages. Joins pieces of text, and merges all events of a tool call into one call.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::sdk::records::fields::{recorded, token_usage, words};
 use crate::sdk::records::{Event, Payload, Run, RunError, RunStatus};
 use crate::text::user_text::split_user_text;
 
-/// The kind of an attachment that reports the progress of a run.
+/// The attachment kind for a run's progress reports.
 const STATUS: &str = "status";
 
 /// The content of a run's events.
@@ -21,7 +21,7 @@ pub(crate) struct RunStory {
     pub(crate) model: Option<String>,
     pub(crate) request_id: Option<String>,
     pub(crate) usage: Option<TokenUsage>,
-    /// The outcome that the last event states, for a run whose row has none.
+    /// The outcome in the last event, for a run whose row has none.
     pub(crate) outcome: Option<RunStatus>,
     pub(crate) error: Option<RunError>,
     pub(crate) damage: Vec<Damage>,
@@ -129,7 +129,7 @@ impl RunStory {
             }
             _ => {
                 let kind = if kind.is_empty() { source.kind.to_owned() } else { kind };
-                // The place of the message says as much as these ids.
+                // The message's position says as much as these ids.
                 if let Some(fields) = message.as_object_mut() {
                     fields.retain(|name, _| {
                         !["agent_id", "run_id", "agentId", "runId"].contains(&name.as_str())
@@ -144,7 +144,7 @@ impl RunStory {
         self.error = error.map(RunError::of).or_else(|| self.error.take());
     }
 
-    /// The last status of a run that did not finish states the reason. Any other is a progress report.
+    /// The last status of a run that did not finish states the reason. Any other status is a progress report.
     fn add_status(&mut self, source: &Source<'_>, status: RunStatus, message: &Json) {
         let Some(said) = words(message.get("message")) else { return };
         if status.is_over() && status != RunStatus::Finished {
@@ -175,7 +175,7 @@ impl RunStory {
         let mut others = Vec::new();
         for block in blocks {
             match (block["type"].as_str(), block["text"].as_str()) {
-                // The SDK joins them in the same way.
+                // The SDK joins them the same way.
                 (Some("text") | None, Some(words)) => text += words,
                 (kind, _) => {
                     let kind = kind.unwrap_or_default().to_owned();
@@ -215,7 +215,7 @@ impl RunStory {
         }
     }
 
-    /// A piece of thinking, or its end, which states only the duration.
+    /// A piece of thinking, or its end, which has only the duration.
     fn add_thinking(&mut self, source: &Source<'_>, message: &Json) {
         let piece = message["text"].as_str().unwrap_or_default();
         let took = message["thinking_duration_ms"].as_u64();
@@ -274,7 +274,7 @@ impl RunStory {
             || self.messages.iter().flat_map(Message::tool_calls).any(is_incomplete)
     }
 
-    /// The number of calls whose input the store kept only in part.
+    /// Returns the number of calls whose input the store kept only in part.
     pub(crate) fn n_cut_inputs(&self) -> u64 {
         self.calls.values().filter(|call| call.is_input_cut).count() as u64
     }
@@ -300,7 +300,7 @@ impl RunStory {
     }
 }
 
-/// The place of an event.
+/// The position of an event.
 struct Source<'a> {
     run: &'a Run,
     seq: i64,
@@ -315,7 +315,7 @@ impl Source<'_> {
     }
 }
 
-/// The id of an event, and of the message that begins with it.
+/// Returns the id of an event, and of the message that begins with it.
 pub(crate) fn event_id(run_id: &str, seq: i64) -> String {
     format!("{run_id}/{seq}")
 }
@@ -338,7 +338,7 @@ fn rank(part: &Part) -> u8 {
     }
 }
 
-/// The blocks of a message. Its content may be a plain string.
+/// Returns the blocks of a message. Its content may be a plain string.
 fn content(message: &mut Json) -> Vec<Json> {
     let content =
         message.get_mut("message").and_then(|inner| inner.get_mut("content")).map(Json::take);

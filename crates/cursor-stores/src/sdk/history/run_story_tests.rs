@@ -236,7 +236,7 @@ fn unreadable_events_are_reported() {
     assert_eq!(story.damage, expected);
 }
 
-/// JSON of any shape, with names and words that have a meaning here.
+/// JSON of any shape, with names and words that mean something here.
 fn any_json() -> impl Strategy<Value = Json> {
     let word = prop_oneof![
         "[a-z]{0,3}",

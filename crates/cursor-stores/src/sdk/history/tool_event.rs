@@ -89,7 +89,7 @@ pub(crate) fn merge_call(
     if let Some(result) = event.result {
         let (result, state) = open_envelope(result, event.is_result_cut);
         call.subagent = words(result.output.get("agentId")).or_else(|| call.subagent.take());
-        // For the SDK every command that ran is a success, whatever its exit code.
+        // The SDK counts every command that ran as a success, whatever its exit code.
         let state = match result.exit_code() {
             Some(code) if code != 0 && state == ToolState::Succeeded => ToolState::Failed,
             _ => state,
@@ -124,8 +124,8 @@ pub(crate) fn complete_call(call: &mut ToolCall, known: &ToolCall, is_input_cut:
     }
 }
 
-/// Takes a result out of its envelope: `{status: success, value}` or `{status: error, error}`. Older and newer tools
-/// have other envelopes, or none.
+/// Unwraps a result: `{status: success, value}` or `{status: error, error}`. Older and newer tools have other wrappers,
+/// or none.
 fn open_envelope(mut result: Json, is_truncated: bool) -> (ToolResult, ToolState) {
     let status = words(result.get("status")).unwrap_or_default().to_ascii_lowercase();
     let (inner, state) = match status.as_str() {
@@ -151,7 +151,7 @@ fn open_envelope(mut result: Json, is_truncated: bool) -> (ToolResult, ToolState
     };
     let is_error = state != ToolState::Succeeded;
     let error = (is_error && !output.is_null()).then(|| error_text(&output));
-    // An error that is only a text would appear twice.
+    // An error that is only text would appear twice.
     let says_more = !is_error || output.as_object().is_some_and(|fields| fields.len() > 1);
     let output = if says_more { output } else { Json::Null };
     (ToolResult { output, error, is_truncated }, state)

@@ -1,4 +1,4 @@
-//! Reads the transcript of an agent, for prompts that nothing else has.
+//! Reads an agent's transcript, for prompts that nothing else has.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::checkpoint::{Exchange, split};
 use crate::lenient_json;
 use crate::sdk::records::line_files::visit_lines;
 
-/// Reads the transcript beside the store, in the nested or in the flat layout. Empty if there is none.
+/// Reads the transcript next to the store, in the nested or the flat layout. Empty if there is none.
 pub(crate) fn transcript_exchanges(store: &Path, agent_id: &str) -> Vec<Exchange> {
     // An id may be anything. Only a plain name is safe in a path.
     let is_name =
@@ -29,7 +29,7 @@ pub(crate) fn transcript_exchanges(store: &Path, agent_id: &str) -> Vec<Exchange
 
 fn lines(path: &Path) -> Vec<Json> {
     let mut lines = Vec::new();
-    // The reader of transcripts reports their damage.
+    // The transcript reader reports their damage.
     let mut damage = Vec::new();
     let read = visit_lines(path, &mut damage, &mut |_, line| {
         lines.extend(lenient_json::parse(line).ok());

@@ -1,4 +1,4 @@
-//! `index.db`: the tables of agents, runs and events, in any version of their columns.
+//! `index.db`: the tables of agents, runs and events, with any version of their columns.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::{ControlFlow, Range};
@@ -16,7 +16,7 @@ use crate::lenient_json;
 use crate::model::Damage;
 use crate::sdk::records::{Agent, Event, Payload, Run};
 
-/// How many lost rows are reported by name. The second constant sorts after all of their keys.
+/// How many lost rows to report by name. The second constant sorts after all of their keys.
 const MAX_NAMED: usize = 20;
 const LAST: &str = "\u{10FFFF}";
 /// A larger value is not loaded.
@@ -49,7 +49,7 @@ pub(crate) enum Columns {
     All,
 }
 
-/// Opens the database and runs `work`, again if the database changed in the meantime.
+/// Opens the database and runs `work`. Tries again if the database changed in the meantime.
 pub(crate) fn with_index<T>(
     path: &Path,
     mut work: impl FnMut(&IndexDb) -> Result<T, ReadDatabaseError>,
@@ -99,7 +99,7 @@ impl Table {
         }
     }
 
-    /// A table without these columns is not one of the SDK.
+    /// A table without these columns is not one of the SDK's.
     fn essential_columns(self) -> [&'static str; 2] {
         match self {
             Self::Agents => ["agent_id", "status"],
@@ -128,7 +128,7 @@ impl IndexDb {
         &self.columns[table as usize]
     }
 
-    /// Says what is missing from everything that is read here, and names lost rows.
+    /// Says what is missing from everything read here, and names lost rows.
     pub(crate) fn shortcoming(&self) -> Vec<Damage> {
         let whole = self.database.shortcoming().map(|what| Damage::new("index.db", what));
         let lost = self.database.lost(""..LAST).take(MAX_NAMED);
@@ -136,7 +136,7 @@ impl IndexDb {
         whole.into_iter().chain(rows).collect()
     }
 
-    /// The damage of some runs if it is known, or else of the whole index.
+    /// Returns the damage of some runs if it is known, or else of the whole index.
     pub(crate) fn damage_of_all(&self, runs: &[Run]) -> Vec<Damage> {
         let mut damage: Vec<Damage> =
             runs.iter().flat_map(|run| self.damage_of(run)).take(MAX_NAMED).collect();
@@ -167,7 +167,7 @@ impl IndexDb {
         !self.columns(table).is_empty()
     }
 
-    /// All agents, or one.
+    /// Returns all agents, or one.
     pub(crate) fn agents(&self, id: Option<&str>) -> Result<Vec<Agent>, ReadDatabaseError> {
         let condition = if id.is_some() { "agent_id = ?1" } else { "?1 IS NULL" };
         let mut agents = Vec::new();
@@ -178,7 +178,7 @@ impl IndexDb {
         Ok(agents)
     }
 
-    /// All runs, or those of one agent, unsorted.
+    /// Returns all runs, or one agent's runs, unsorted.
     pub(crate) fn runs(
         &self,
         agent_id: Option<&str>,
@@ -208,7 +208,7 @@ impl IndexDb {
         Ok(runs)
     }
 
-    /// The events of a run, sorted.
+    /// Returns a run's events, sorted.
     pub(crate) fn events(&self, run_id: &str) -> Result<Vec<Event>, ReadDatabaseError> {
         let mut events = Vec::new();
         self.visit_events(run_id, &mut |row| {
@@ -219,7 +219,7 @@ impl IndexDb {
         Ok(events)
     }
 
-    /// The time of the latest event of a run.
+    /// Returns the time of a run's latest event.
     fn last_event_at(&self, run_id: &str) -> Result<Option<i64>, ReadDatabaseError> {
         if !self.columns(Table::RunEvents).iter().any(|name| name == "created_at") {
             return Ok(None);
@@ -233,7 +233,7 @@ impl IndexDb {
         })
     }
 
-    /// The highest event number of a run.
+    /// Returns a run's highest event number.
     pub(crate) fn last_seq(&self, run_id: &str) -> Result<Option<i64>, ReadDatabaseError> {
         if !self.has(Table::RunEvents) {
             return Ok(None);
@@ -277,7 +277,8 @@ impl IndexDb {
         Ok(())
     }
 
-    /// The runs whose rows are lost but whose events are there, without the known ones. The events name their agent.
+    /// Returns the runs whose rows are lost but whose events exist, without the known ones. The events name their
+    /// agent.
     pub(crate) fn lost_runs(&self, known: &HashSet<&str>) -> Result<Vec<Run>, ReadDatabaseError> {
         let mut lost = Vec::new();
         for id in self.runs_of_events()? {
@@ -303,7 +304,7 @@ impl IndexDb {
         Ok(lost)
     }
 
-    /// The runs that events name, each once. Reads only keys.
+    /// Returns the runs that events name, each once. Reads only keys.
     pub(crate) fn runs_of_events(&self) -> Result<Vec<String>, ReadDatabaseError> {
         if !self.has(Table::RunEvents) {
             return Ok(Vec::new());
@@ -319,7 +320,7 @@ impl IndexDb {
                 next = row.get_ref(0)?.as_str().ok().map(str::to_owned);
                 Ok(ControlFlow::Break(()))
             })?;
-            // A key that does not follow would make the loop endless.
+            // A key that does not increase would make the loop endless.
             match next.filter(|next| next.as_str() > last) {
                 Some(next) => runs.push(next),
                 None => return Ok(runs),
@@ -327,7 +328,7 @@ impl IndexDb {
         }
     }
 
-    /// The number of rows of every ordinary table.
+    /// Returns the number of rows in every ordinary table.
     pub(crate) fn counts(&self) -> Result<BTreeMap<String, u64>, ReadDatabaseError> {
         self.database.read(|connection| {
             let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
@@ -376,7 +377,7 @@ impl IndexDb {
     }
 }
 
-/// A row as JSON, by column.
+/// Converts a row to JSON, by column.
 fn fields(row: &Row<'_>) -> rusqlite::Result<Map<String, Json>> {
     let statement = row.as_ref();
     let mut fields = Map::new();

@@ -1,4 +1,4 @@
-//! The other form of the store: four files of lines. The SDK rewrites a whole file with every change.
+//! The store's other form: four files of lines. The SDK rewrites a whole file for every change.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -39,7 +39,7 @@ impl LineFiles {
         self.directory.join(name)
     }
 
-    /// All agents, or one.
+    /// Returns all agents, or one.
     pub(crate) fn agents(
         &self,
         id: Option<&str>,
@@ -52,7 +52,7 @@ impl LineFiles {
         })
     }
 
-    /// All runs, or those of one agent, unsorted.
+    /// Returns all runs, or one agent's runs, unsorted.
     pub(crate) fn runs(
         &self,
         agent_id: Option<&str>,
@@ -65,7 +65,7 @@ impl LineFiles {
         })
     }
 
-    /// What the lines that mention an agent say, by id. If an id occurs twice, the last line counts.
+    /// Reads the lines that mention an agent, by id. If an id occurs twice, the last line counts.
     fn latest<T>(
         &self,
         name: &str,
@@ -80,7 +80,7 @@ impl LineFiles {
         Ok(latest.into_values().collect())
     }
 
-    /// The events of these runs, sorted, in one pass over the file.
+    /// Returns the events of these runs, sorted, in one pass over the file.
     pub(crate) fn events(
         &self,
         runs: &[&str],
@@ -102,7 +102,7 @@ impl LineFiles {
         Ok(events)
     }
 
-    /// The blobs of an agent, up to the limit.
+    /// Returns an agent's blobs, up to the limit.
     pub(crate) fn blobs(
         &self,
         agent_id: &str,
@@ -157,7 +157,7 @@ impl LineFiles {
     }
 }
 
-/// The id and the bytes of a line of `checkpoints.ndjson`, if they belong to this agent.
+/// Returns the id and the bytes from a line of `checkpoints.ndjson`, if they belong to this agent.
 pub(crate) fn blob(document: &Map<String, Json>, agent_id: &str) -> Option<(BlobId, Vec<u8>)> {
     if document.get("agentId")?.as_str()? != agent_id {
         return None;
@@ -166,7 +166,7 @@ pub(crate) fn blob(document: &Map<String, Json>, agent_id: &str) -> Option<(Blob
     Some((id, STANDARD.decode(document.get("dataBase64")?.as_str()?).ok()?))
 }
 
-/// Calls `visit` with every line that is not empty, and its number from 1, until it breaks. A missing file has no
+/// Calls `visit` with every non-empty line and its number from 1, until it returns `Break`. A missing file has no
 /// lines. Reports lines that are too long.
 pub(crate) fn visit_lines(
     path: &Path,

@@ -14,7 +14,7 @@ use crate::chat::BlobId;
 use crate::lenient_json;
 use crate::model::{TokenUsage, TurnState};
 
-/// A conversation of the SDK.
+/// An SDK conversation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Agent {
     pub(crate) id: String,
@@ -54,7 +54,7 @@ pub(crate) struct Run {
     pub(crate) created: Option<i64>,
     pub(crate) updated: Option<i64>,
     pub(crate) started: Option<i64>,
-    /// From its own column, or else the last change of a run that is over.
+    /// From its own column, or else from the last change of a finished run.
     pub(crate) ended: Option<i64>,
 }
 
@@ -107,7 +107,7 @@ pub(crate) enum Payload {
     Json(Vec<u8>),
     /// Stored as a blob with this name.
     Elsewhere(String),
-    /// Larger than we load.
+    /// Larger than the limit for loading.
     TooLarge,
     Absent,
 }
@@ -228,7 +228,7 @@ impl Run {
     }
 }
 
-/// The columns that are called otherwise in a line.
+/// The columns that have other names in a line.
 const COLUMNS_OF_LINES: [(&str, &str); 17] = [
     ("agentId", "agent_id"),
     ("cwd", "workspace_ref"),
@@ -249,7 +249,7 @@ const COLUMNS_OF_LINES: [(&str, &str); 17] = [
     ("payloadRef", "payload_ref"),
 ];
 
-/// A line as the database would keep it.
+/// Converts a line to the form in the database.
 pub(crate) fn row_of(document: &Map<String, Json>) -> Map<String, Json> {
     let column = |name: &String| {
         let known = COLUMNS_OF_LINES.iter().find(|(of_line, _)| of_line == name);
@@ -268,7 +268,7 @@ pub(crate) fn sort_runs(runs: &mut [Run]) {
     });
 }
 
-/// JSON that a column keeps as text, and a line as it is.
+/// Reads JSON that a column keeps as text, and a line as plain JSON.
 fn inner_json(column: Option<&Json>) -> Json {
     match column {
         Some(Json::String(text)) => lenient_json::parse(text.as_bytes()).unwrap_or_default(),
@@ -276,7 +276,7 @@ fn inner_json(column: Option<&Json>) -> Json {
     }
 }
 
-/// The root that a reference names: `blobId` in columns, `rootBlobId` in documents.
+/// Returns the root that a reference names: `blobId` in columns, `rootBlobId` in documents.
 fn checkpoint(reference: &Json) -> Option<BlobId> {
     ["blobId", "rootBlobId"]
         .into_iter()

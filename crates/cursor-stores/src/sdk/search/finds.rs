@@ -1,6 +1,6 @@
-//! Searches every field of the records of an agent.
+//! Searches every field of an agent's records.
 //!
-//! The store keeps a model's text in pieces that end anywhere. The search joins the pieces first.
+//! The store splits a model's text into pieces at arbitrary points. The search joins the pieces first.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -16,18 +16,18 @@ use crate::search::{FieldMatch, Matcher, Search, Snippet, search_bytes, search_j
 
 /// A piece of a model's text is never as large as a tool result.
 const LARGEST_PIECE: usize = 64 * 1024;
-/// Joined text that is longer is searched in parts.
+/// Longer joined text is searched in parts.
 const MAX_JOINED_BYTES: usize = 16 * 1024 * 1024;
 
 /// With more matches than this, some may be reported twice.
 const MAX_SURROUNDINGS: usize = 10_000;
 
-/// The matches in one agent. They are reported when all of them come from one state of the store.
+/// The matches in one agent. They are reported when all of them come from the same state of the store.
 pub(crate) struct Finds<'a> {
     matcher: &'a Matcher,
     key: &'a str,
     found: Vec<(Option<String>, FieldMatch)>,
-    /// The text around matches in the events: the blobs repeat it.
+    /// The text around matches in the events, because the blobs repeat it.
     surroundings: HashSet<String>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Finds<'a> {
         self.found.push((message_id, found));
     }
 
-    /// Looks through one value: JSON or text.
+    /// Searches one value: JSON or text.
     fn look(&self, value: &[u8]) -> Option<FieldMatch> {
         match value.first() {
             Some(b'{' | b'[') => search_json(self.matcher, value),
@@ -61,7 +61,7 @@ impl<'a> Finds<'a> {
         }
     }
 
-    /// Searches a blob. Skips matches that the events had too.
+    /// Searches a blob. Skips matches that the events also had.
     pub(crate) fn blob(&mut self, id: &str, data: &[u8]) {
         if let Some(found) = self.look(data)
             && self.is_new(&found.snippet)
@@ -93,7 +93,7 @@ struct Joined {
     field: &'static str,
     first_seq: i64,
     text: String,
-    /// The first match in a single piece: a regular expression may match there and not in the whole text.
+    /// The first match in a single piece: a regular expression may match there but not in the whole text.
     in_piece: Option<(i64, FieldMatch)>,
 }
 
@@ -132,7 +132,7 @@ impl RunSearch {
         }
     }
 
-    /// Searches the text that was joined last. Call it once more at the end.
+    /// Searches the text joined so far. Call it again at the end.
     pub(crate) fn finish(&mut self, finds: &mut Finds<'_>) {
         let Some(joined) = self.joined.take() else { return };
         match (search_text(finds.matcher, joined.field, &joined.text), joined.in_piece) {
@@ -217,7 +217,7 @@ fn piece_of(payload: &[u8]) -> Piece<'_> {
     }
 }
 
-/// Removes the ids of agent and run, which every event repeats. Returns the id of the tool call, too.
+/// Removes the agent and run ids, which every event repeats. Also returns the id of the tool call.
 fn without_known_ids(payload: &[u8], agent_id: &str, run_id: &str) -> (Option<String>, Vec<u8>) {
     let Ok(mut envelope) = lenient_json::parse(payload) else {
         return (None, payload.to_vec());

@@ -25,7 +25,7 @@ use crate::sdk::records::line_files::{self, LineFiles, blob, visit_lines};
 use crate::sdk::store::SdkStore;
 use crate::search::Search;
 
-/// Agents differ in size, so every core gets several shares.
+/// Agents differ in size, so every core gets several batches.
 const SHARES_PER_CORE: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub(crate) fn search_database(store: &SdkStore, search: &Search<'_>) -> Vec<Dama
     damage
 }
 
-/// Searches some agents, one after the other. Agents that are done are not searched again if the database changes.
+/// Searches some agents, one after the other. If the database changes, does not repeat finished agents.
 fn search_share(
     store: &SdkStore,
     agents: &[(String, Vec<String>)],
@@ -205,8 +205,8 @@ fn search_chat(store: &SdkStore, agent_id: &str, finds: &mut Finds<'_>, damage: 
         .extend(lost.into_iter().map(|what| Damage::new(format!("store.db of {agent_id}"), what)));
 }
 
-/// Searches the meta row and all blobs that can be read. A second attempt recognises earlier matches by the text around
-/// them. Returns the number of blobs that are too large.
+/// Searches the meta row and all readable blobs. A second attempt recognises earlier matches by the text around them.
+/// Returns the number of blobs that are too large.
 fn search_tables(
     database: &ReadOnlyDatabase,
     finds: &mut Finds<'_>,

@@ -1,4 +1,4 @@
-//! A word in any field of any row is found, however it is split.
+//! A word in any field of any row is found, no matter how it is split.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

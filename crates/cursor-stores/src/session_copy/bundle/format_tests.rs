@@ -1,4 +1,4 @@
-//! A bundle of version 2. It stays readable for ever.
+//! A bundle of version 2. It must stay readable.
 
 use std::fs;
 

@@ -7,10 +7,10 @@
 //! SHA-256 of all bytes before (32 bytes)           and nothing after it
 //! ```
 //!
-//! Blobs are in the order of their writing. They are not compressed: nothing in a bundle is larger than the bundle.
+//! Blobs are in the order of writing. They are not compressed, so nothing in a bundle can expand beyond its size.
 //!
 //! Paths outside messages begin with `${workspace}` in a bundle, or are relative. In bundles of version 1 they are
-//! paths of the first machine, and stay so.
+//! paths on the source machine, and stay unchanged.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,10 +22,10 @@ pub const BUNDLE_VERSION: u32 = 2;
 /// The first version whose paths begin with a placeholder.
 pub(crate) const WITHOUT_PATHS: u32 = 2;
 pub(crate) const FORMAT: &str = "caretaker-session";
-/// A real header has some hundred bytes.
+/// A real header has a few hundred bytes.
 pub(crate) const MAX_HEADER_BYTES: usize = 64 * 1024;
 
-/// The description of a bundle. It holds no secret, and no place on the first machine.
+/// The description of a bundle. It contains no secret, and no path on the source machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BundleHeader {
     pub(crate) format: String,
@@ -35,7 +35,7 @@ pub struct BundleHeader {
     /// The checkpoint, as 64 hex digits.
     pub root: String,
     pub n_blobs: u64,
-    /// The bytes of all blobs together.
+    /// The total size of all blobs.
     pub n_bytes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -50,7 +50,7 @@ pub struct BundleHeader {
     pub origin: BundleOrigin,
 }
 
-/// The program that made a bundle, and the store it read.
+/// The program that made a bundle, and the store that it read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BundleOrigin {
     /// The program and its version.
@@ -89,7 +89,7 @@ impl BundleHeader {
         }
     }
 
-    /// The meta row of the imported session.
+    /// Returns the meta row of the imported session.
     pub(crate) fn meta(&self, agent_id: &str, root: BlobId, now_ms: i64) -> ChatMeta {
         let mut meta = ChatMeta::new(agent_id, self.created_at_ms.unwrap_or(now_ms));
         meta.set_latest_root(root);

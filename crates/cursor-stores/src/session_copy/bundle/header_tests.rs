@@ -47,11 +47,11 @@ fn a_bundle_has_the_same_conversation_on_another_machine_for_every_build() {
 
         let bytes = fs::read(&file).unwrap();
         let secret = "5ec2e7".repeat(10);
-        assert!(!String::from_utf8_lossy(&bytes).contains(&secret), "the key is in it");
+        assert!(!String::from_utf8_lossy(&bytes).contains(&secret), "the bundle contains the key");
         let header = bytes.split(|byte| *byte == b'\n').next().unwrap();
-        assert!(!String::from_utf8_lossy(header).contains("/home"), "a path is in the header");
+        assert!(!String::from_utf8_lossy(header).contains("/home"), "the header contains a path");
         let names_paths = generation != Generation::Aug2025;
-        assert_eq!(bundled.naming.n_messages > 0, names_paths, "the messages say it");
+        assert_eq!(bundled.naming.n_messages > 0, names_paths, "how many messages name a path");
         assert_eq!(bundled.naming.n_unknown, 0);
         assert_eq!(bundled.left_out, LeftOutTally::default());
 
@@ -67,7 +67,7 @@ fn a_bundle_has_the_same_conversation_on_another_machine_for_every_build() {
         assert_eq!(meta.agent_id(), Some(ID));
         assert!(meta.encryption_key().is_none());
         let approval_mode = meta.fields().get("approvalMode");
-        assert_eq!(approval_mode, None, "what the first machine allows is not for this one");
+        assert_eq!(approval_mode, None, "the source machine's permissions do not apply here");
         assert_eq!(meta.name(), Some("A chat"));
         assert_eq!(
             crate::session_copy::verify_store(&directory.join("store.db"), &[]).unwrap().findings,

@@ -1,5 +1,4 @@
-//! Importing a session from another machine: the import checks all of it, then places it or adds it to the session
-//! here.
+//! Imports a session from another machine: checks all of it, then creates the session or extends the existing one.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +23,7 @@ use crate::session_copy::store_writer::StoreWriter;
 pub enum Imported {
     /// The session is new here.
     Placed { directory: PathBuf, root: BlobId, n_blobs: u64, n_bytes: u64, n_paths_left_out: u64 },
-    /// The session was here, and has grown.
+    /// The session existed here, and was extended.
     Extended {
         directory: PathBuf,
         root: BlobId,
@@ -36,7 +35,7 @@ pub enum Imported {
     NothingNew { directory: PathBuf, root: BlobId },
 }
 
-/// Says why a bundle was not imported. Nothing was changed then.
+/// Says why a bundle could not be imported. On every error, nothing has changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
@@ -44,7 +43,7 @@ pub enum ImportError {
     Bundle(#[from] ReadBundleError),
     #[error("the bundle does not hold a conversation that can be continued")]
     NotWhole(#[source] CopyError),
-    /// Both conversations have grown since they parted.
+    /// Both conversations have grown since they diverged.
     #[error("the session here and the session in the bundle have diverged")]
     Diverged { here: BlobId, bundled: BlobId },
     #[error("the session here cannot be compared with the session in the bundle")]
@@ -71,7 +70,7 @@ impl From<CopyError> for ImportError {
     }
 }
 
-/// Imports a bundle. The caller holds the lease of the session, and knows that no other bucket has it.
+/// Imports a bundle. The caller holds the session's lease, and knows that no other bucket has the session.
 pub fn import(bundle: &mut BundleReader, target: &NewSession) -> Result<Imported, ImportError> {
     let directory = target.directory();
     let staging = target.stage()?;
@@ -90,15 +89,15 @@ pub fn import(bundle: &mut BundleReader, target: &NewSession) -> Result<Imported
     Ok(Imported::Placed { directory, root: checkpoint.id, n_blobs, n_bytes, n_paths_left_out })
 }
 
-/// Makes a store of the bundle. Returns how many paths it refused because they lead out of the workspace; bundles that
-/// this program writes have none.
+/// Makes a store from the bundle. Returns how many paths it rejected because they lead out of the workspace. Our own
+/// bundles have none.
 fn unpack(
     bundle: &mut BundleReader,
     target: &NewSession,
     staging: &Staging,
 ) -> Result<(Source, u64), ImportError> {
     let has_paths_to_fill_in = bundle.header().version >= WITHOUT_PATHS;
-    // The bundle is trusted only after all of it was checked. Until then it lies in a scratch store.
+    // The bundle is trusted only after all of it was checked. Until then it is in a scratch store.
     let packed = if has_paths_to_fill_in { staging.scratch() } else { staging.database() };
     let mut writer = StoreWriter::create(&packed)?;
     bundle.visit_all(|id, data| writer.put(id, data).map_err(ImportError::from))?;

@@ -15,7 +15,7 @@ fn import_into(chats: &Chats, file: &Path) -> Result<Imported, ImportError> {
     import(&mut BundleReader::open(file)?, &chats.new_session(ID))
 }
 
-/// A bundle of the rich chat with its first turns, and more turns.
+/// Two bundles of the rich chat: one with its first turns, one with more turns.
 fn bundle_of(n_turns: usize, more: &[Turn]) -> (Chats, PathBuf) {
     let chats = Chats::new();
     let mut chat = rich_chat(Generation::Sep2026);
@@ -38,14 +38,14 @@ fn a_newer_bundle_adds_missing_blobs_and_an_older_one_changes_nothing() {
         panic!("{imported:?}")
     };
     assert!(n_added_blobs > 0);
-    assert_eq!(here.names().len(), n_before, "no log and no staging stays");
+    assert_eq!(here.names().len(), n_before, "no log or staging directory is left");
     assert_same_talk(&here.read(ID), &newer_chats.read(ID));
     assert_eq!(meta_of(&directory).latest_root(), LatestRoot::Blob(root));
     let before = picture_of(&directory);
     assert!(matches!(import_into(&here, &older), Ok(Imported::NothingNew { .. })));
     assert!(matches!(import_into(&here, &newer), Ok(Imported::NothingNew { .. })));
     assert_eq!(picture_of(&directory), before);
-    // Roots of the first bundle are orphans now. Everything else is in use.
+    // Roots from the first bundle are orphans now. Everything else is in use.
     assert_eq!(verify_store(&directory.join("store.db"), &[]).unwrap().findings, []);
 }
 

@@ -1,4 +1,4 @@
-//! Rewriting the paths of one machine for another.
+//! Rewrites one machine's paths for another.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use memchr::memmem::Finder;
 
 use crate::workspace_json::decode;
 
-/// The placeholder for the workspace at the beginning of a path in a bundle. An import puts its own workspace there.
+/// Stands for the workspace at the beginning of a path in a bundle. An import inserts its own workspace.
 pub(crate) const WORKSPACE: &str = "${workspace}";
 const FILE: &str = "file://";
 
-/// The paths that show where a session was on its machine.
+/// The paths that reveal where a session was on its machine.
 #[derive(Debug, Clone, Default)]
 pub struct MachinePaths {
     workspace: Option<String>,
@@ -18,10 +18,10 @@ pub struct MachinePaths {
 }
 
 impl MachinePaths {
-    /// Takes the workspace if it is known, and the home directory under each of its names.
+    /// Uses the workspace if it is known, and the home directory under each of its names.
     #[must_use]
     pub fn new(workspace: Option<&str>, homes: &[&str]) -> Self {
-        // Everything is below the root directory, so it shows nothing.
+        // Everything is below the root directory, so it reveals nothing.
         let workspace = workspace.filter(|path| path.len() > 1 && path.starts_with('/'));
         let paths = homes.iter().copied().chain(workspace).filter(|path| path.len() > 1);
         let mut revealing: Vec<String> =
@@ -34,7 +34,7 @@ impl MachinePaths {
         }
     }
 
-    /// True if the bytes contain one of the paths, or a path below.
+    /// True if the bytes contain one of the paths, or a path below one.
     pub(crate) fn are_named_in(&self, data: &[u8]) -> bool {
         self.revealing.iter().any(|path| {
             path.find_iter(data).any(|at| {
@@ -45,17 +45,17 @@ impl MachinePaths {
     }
 }
 
-/// The change to paths outside messages.
+/// How to change paths outside messages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PathChange<'a> {
-    /// Paths leave their machine: those below the workspace become relative to it, others stay behind.
+    /// Paths leave their machine: workspace paths become relative, others are left out.
     Departure(&'a MachinePaths),
     /// Paths arrive on another machine: workspace paths move below its workspace. No path may lead outside it.
     Arrival { workspace: &'a str },
 }
 
 impl PathChange<'_> {
-    /// The new form of a path or a `file:` address. `None` if it must stay behind.
+    /// Returns the new form of a path or a `file:` address. `None` if it must be left out.
     pub(crate) fn of_place<'p>(&self, place: &'p str) -> Option<Cow<'p, str>> {
         match self {
             Self::Departure(paths) => {
@@ -88,7 +88,7 @@ impl PathChange<'_> {
         }
     }
 
-    /// True if bytes must stay behind because they name a path of their machine.
+    /// True if bytes must be left out because they name a path on their machine.
     pub(crate) fn forbids(&self, data: &[u8]) -> bool {
         match self {
             Self::Departure(paths) => paths.are_named_in(data),
@@ -97,14 +97,14 @@ impl PathChange<'_> {
     }
 }
 
-/// The rest of a path below a directory: empty, or beginning with a slash. `None` if the path is not below, or leads
-/// up again.
+/// Returns the rest of a path below a directory: empty, or beginning with a slash. `None` if the path is not below it,
+/// or leads up again.
 fn below<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
     let rest = path.strip_prefix(directory.trim_end_matches('/'))?;
     ((rest.is_empty() || rest.starts_with('/')) && !leads_up(rest)).then_some(rest)
 }
 
-/// The same for the path of a `file:` address. The rest stays encoded.
+/// Like the function above, but for the path of a `file:` address. The rest stays encoded.
 fn uri_below<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
     let directory: Vec<&str> = directory.trim_end_matches('/').split('/').collect();
     let mut steps = path.splitn(directory.len() + 1, '/');
@@ -118,7 +118,7 @@ fn leads_up(path: &str) -> bool {
     path.split(['/', '\\']).any(|step| step == "..")
 }
 
-/// True for a path that is not absolute on any system, no address, and does not lead up.
+/// True for a path that is not absolute on any system, is not an address, and does not lead up.
 fn is_relative(place: &str) -> bool {
     let is_rooted = place.starts_with(['/', '\\', '~']);
     let has_scheme = place.split_once(':').is_some_and(|(scheme, _)| {
@@ -128,7 +128,7 @@ fn is_relative(place: &str) -> bool {
     !is_rooted && !has_scheme && !leads_up(place)
 }
 
-/// The address of a path.
+/// Returns the address of a path.
 pub(crate) fn file_uri(path: &str) -> String {
     format!("{FILE}{}", uri_encoded(path))
 }

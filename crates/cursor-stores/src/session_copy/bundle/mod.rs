@@ -1,4 +1,4 @@
-//! Bundles: one file that holds a session for another machine, and the import of such a file.
+//! Bundles: a single file that carries a session to another machine, and the import of such a file.
 
 #[cfg(test)]
 mod format_tests;

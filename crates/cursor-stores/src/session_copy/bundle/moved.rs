@@ -1,7 +1,8 @@
-//! A session as it will be on another machine: everything that its root leads to, with paths rewritten.
+//! A session as it will be on another machine: everything that its root leads to, with rewritten paths.
 //!
-//! A blob's name is the hash of its bytes. So a changed blob changes every blob that refers to it, from the leaves to the
-//! root. The messages that prompt the model never change: by them an import knows two copies of one conversation.
+//! A blob's name is the hash of its bytes. So a changed blob changes every blob that refers to it, from the leaves to
+//! the root. The messages that prompt the model never change: an import uses them to recognise two copies of one
+//! conversation.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,40 +15,41 @@ use crate::chat::{BlobId, Fetched};
 use crate::session_copy::error::CopyError;
 use crate::session_copy::source::Source;
 
-/// The plan of a move, made before anything is written. Writing reads the blobs again: not all of them fit into memory.
+/// The plan for a move, made before anything is written. The writer reads the blobs again, because memory may not hold
+/// them all.
 #[derive(Debug)]
 pub(crate) struct Moved<'a> {
     change: PathChange<'a>,
     pub(crate) root: BlobId,
     pub(crate) n_blobs: u64,
     pub(crate) n_bytes: u64,
-    /// How many blobs stay behind because they cannot be read, or because their hash is not their id.
+    /// How many blobs are left out because they are unreadable, or because their hash is not their id.
     pub(crate) n_damaged: u64,
     pub(crate) left_out: LeftOutTally,
     pub(crate) naming: NamingTally,
-    /// The forms in which each blob is carried.
+    /// The forms in which the copy contains each blob.
     forms: HashMap<BlobId, Vec<Form>>,
-    /// The new ids of blobs that may hold paths.
+    /// The new ids of blobs that may contain paths.
     becomes: HashMap<(BlobId, BlobKind), BlobId>,
     /// File contents and token counts that name a path on the source machine.
     forbidden: HashSet<BlobId>,
 }
 
-/// Everything that stays behind. A thing counts once, however many checkpoints refer to it.
+/// Everything that is left out. An item counts once, no matter how many checkpoints refer to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct LeftOutTally {
-    /// Paths outside of the workspace, with everything noted about them.
+    /// Paths outside the workspace, with everything recorded about them.
     pub n_paths: u64,
-    /// Contents of files, and figures, that name a path of the machine.
+    /// File contents and token counts that name a path on the source machine.
     pub n_contents: u64,
 }
 
-/// Blobs that name a path of the machine.
+/// Blobs that name a path on the source machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct NamingTally {
     /// Messages: prompts, answers, tool calls and their results.
     pub n_messages: u64,
-    /// Fields or blobs that this build does not know, and so cannot change.
+    /// Fields or blobs that this build does not know and so cannot change.
     pub n_unknown: u64,
 }
 
@@ -133,11 +135,11 @@ struct Planning<'s, 'a> {
     moved: Moved<'a>,
     /// The ids that the copy will have.
     carried: HashSet<BlobId>,
-    /// Blobs that may hold paths and were visited, or are being visited.
+    /// Blobs that may contain paths and were visited, or are being visited.
     begun: HashSet<(BlobId, BlobKind)>,
-    /// Other blobs, with the kind as which they were visited.
+    /// Other blobs, with the kind they were visited as.
     seen: HashSet<(BlobId, BlobKind)>,
-    /// Contents and figures that were searched for paths.
+    /// File contents and token counts that were searched for paths.
     examined: HashSet<BlobId>,
     /// Blobs still to visit. A blob without a kind is named by bytes, not by a known field.
     rest: Vec<(BlobId, Option<BlobKind>)>,
@@ -145,11 +147,11 @@ struct Planning<'s, 'a> {
     gone: Gone,
     /// Blobs that are messages, or parts of messages.
     said: HashSet<BlobId>,
-    /// Blobs that are carried unchanged and name a path.
+    /// Blobs that are copied unchanged and name a path.
     naming: HashSet<BlobId>,
 }
 
-/// Everything that stays behind, each thing once.
+/// Everything that is left out, each item once.
 #[derive(Debug, Default)]
 struct Gone {
     paths: HashSet<Vec<u8>>,
@@ -168,8 +170,8 @@ impl Gone {
 }
 
 impl<'a> Planning<'_, 'a> {
-    /// Decides the new form of every blob that may hold paths: a blob after the blobs that it refers to. This is a list and
-    /// not a recursion: each turn leads to the root before it, and there may be thousands.
+    /// Decides the new form of every blob that may contain paths, after the blobs that it refers to. Uses a list
+    /// instead of recursion: each turn leads to the root before it, and there may be thousands.
     fn holders_from(&mut self, root: BlobId) -> Result<(), CopyError> {
         let mut list = vec![(root, BlobKind::Root, false)];
         while let Some((id, kind, are_leads_known)) = list.pop() {
@@ -201,7 +203,7 @@ impl<'a> Planning<'_, 'a> {
         Ok(())
     }
 
-    /// Searches contents or figures for a path that may not leave the machine.
+    /// Searches file contents or token counts for a path that must not leave the machine.
     fn examine(&mut self, contents: BlobId) -> Result<(), CopyError> {
         if matches!(self.moved.change, PathChange::Departure(_))
             && self.examined.insert(contents)
@@ -232,7 +234,7 @@ impl<'a> Planning<'_, 'a> {
         self.add_named(data, Some(kind));
     }
 
-    /// Returns `false` if the copy has this blob already.
+    /// Returns `false` if the copy already has this blob.
     fn carry(&mut self, id: BlobId, new_id: BlobId, n_bytes: usize, form: Form) -> bool {
         let is_new = self.carried.insert(new_id);
         if is_new {
@@ -242,8 +244,8 @@ impl<'a> Planning<'_, 'a> {
         is_new
     }
 
-    /// Carries every blob that a carried blob names, by a known field or by any bytes that are its name. A blob that may
-    /// hold paths is carried unchanged only if a blob that cannot be changed names it.
+    /// Copies every blob that a copied blob names, by a known field or by any bytes that are its id. A blob that may
+    /// contain paths is copied unchanged only if a blob that cannot be changed names it.
     fn all_that_is_named(&mut self) -> Result<(), CopyError> {
         while let Some((id, kind)) = self.rest.pop() {
             let is_known = match kind {
@@ -273,7 +275,7 @@ impl<'a> Planning<'_, 'a> {
                 rest.push((id, None));
             }
         });
-        // These go on top of the list, so that blobs with a known kind are visited before blobs that bytes name.
+        // Pushed last, so that blobs with a known kind are visited before blobs that only bytes name.
         let Some(kind) = kind else { return };
         visit_references(kind, data, &mut |reference| {
             let Ok(id) = BlobId::try_from(reference.id) else { return };
@@ -307,7 +309,7 @@ impl<'a> Planning<'_, 'a> {
     }
 }
 
-/// Tells whether a blob is a message or a part of one. Contents of files that the agent changed are neither.
+/// Tells whether a blob is a message or a part of one. The contents of files that the agent changed are neither.
 fn is_said(reference: Reference<'_>) -> bool {
     match reference.kind {
         BlobKind::FileState => false,

@@ -20,7 +20,7 @@ use crate::session_copy::{
 const HOME: &str = "/home/u";
 const WORKSPACE: &str = "/home/u/project";
 
-/// Everything beside messages that can hold a path, with one in the workspace and one outside of it.
+/// Everything outside messages that can contain a path, with one path in the workspace and one outside it.
 fn state_with_paths() -> ConversationStateStructure {
     let plan = |path: &str| PlanRegistryEntry { id: "p".to_owned(), path: path.to_owned() };
     let repository =
@@ -140,7 +140,7 @@ fn paths_outside_messages_become_relative_or_are_left_out() {
         );
         let inner = root.subagent_states["explore"].conversation_state.as_ref().unwrap();
         assert_eq!(inner.read_paths, ["${workspace}/inner.rs"]);
-        assert_eq!(inner.pending_tool_calls.len(), 1, "a message stays");
+        assert_eq!(inner.pending_tool_calls.len(), 1, "the message is kept");
         let files: Vec<&str> =
             root.file_states.keys().chain(root.file_states_v2.keys()).map(String::as_str).collect();
         assert_eq!(files, ["${workspace}/in.txt", "a.txt"]);
@@ -148,13 +148,16 @@ fn paths_outside_messages_become_relative_or_are_left_out() {
             assert_eq!(root.previous_workspace_uris, ["file://${workspace}"]);
         }
         for data in blobs.values() {
-            assert!(!String::from_utf8_lossy(data).contains("secret"), "contents outside of it");
+            assert!(
+                !String::from_utf8_lossy(data).contains("secret"),
+                "no contents from outside the workspace"
+            );
         }
         assert_eq!(bundled.naming.n_unknown, 0, "{generation:?}");
         assert!(bundled.naming.n_messages > 0);
         // .bashrc, fstab, hosts, a plan, a repository, a transcript, a file.
         assert_eq!(bundled.left_out.n_paths, 7);
-        // A file, and the token figures of the first checkpoint in the fixture.
+        // A file, and the token counts of the first checkpoint in the fixture.
         assert_eq!(bundled.left_out.n_contents, 2);
 
         let second = Chats::new();
@@ -234,7 +237,7 @@ fn a_longer_conversation_extends_a_shorter_one_in_another_workspace() {
     assert_eq!(verify_store(&directory.join("store.db"), &[]).unwrap().findings, []);
 }
 
-/// Puts bytes behind the latest root, as a newer build may, and makes the result the latest root.
+/// Appends bytes to the latest root, as a newer build might, and makes the result the latest root.
 fn append_to_root(directory: &Path, bytes: &[u8]) -> BlobId {
     let LatestRoot::Blob(root) = meta_of(directory).latest_root() else { panic!() };
     let source = Source::open(&directory.join("store.db")).unwrap();
@@ -274,7 +277,7 @@ fn an_unknown_field_stays_and_is_counted_if_it_names_a_path() {
     let bundled = bundle(&directory, &file);
     assert_eq!(bundled.naming.n_unknown, 1);
     let data = &blobs_of(&file)[&bundled.header.root.parse().unwrap()];
-    assert!(data.ends_with(&[harmless, telling].concat()), "nothing is lost, nothing is moved");
+    assert!(data.ends_with(&[harmless, telling].concat()), "nothing was lost or moved");
 }
 
 #[test]
@@ -285,7 +288,7 @@ fn a_blob_that_an_unknown_field_names_is_carried_unchanged_and_counted() {
     let LatestRoot::Blob(old) = meta_of(&directory).latest_root() else { panic!() };
     append_to_root(&directory, &field(903, old.as_bytes()));
     let bundled = bundle(&directory, &file);
-    assert!(blobs_of(&file).contains_key(&old), "what is named is there");
+    assert!(blobs_of(&file).contains_key(&old), "the named blob is included");
     assert!(bundled.naming.n_unknown > 0, "{:?}", bundled.naming);
     let second = Chats::new();
     let (directory, _) = placed(import_to(&second, &file, "/srv/shop"));
@@ -297,7 +300,7 @@ fn a_blob_that_an_unknown_field_names_is_carried_unchanged_and_counted() {
 fn an_import_refuses_paths_out_of_the_workspace() {
     let chats = Chats::new();
     let (_, file) = bundled_from(&chats, &rich_chat(Generation::Sep2026));
-    // A bundle from another program may have a path that bundles of this program never have.
+    // Another program's bundle may contain a path that our bundles never have.
     let mut reader = BundleReader::open(&file).unwrap();
     let mut header = reader.header().clone();
     let root: BlobId = header.root.parse().unwrap();

@@ -1,7 +1,7 @@
-//! Where the blobs of a session keep paths beside its messages, and how such a blob is written without them.
+//! Where a session's blobs contain paths outside messages, and how to write such a blob without them.
 //!
-//! The code changes a blob field by field, as the fields stand in the bytes. So it neither loses nor moves a field that this
-//! build does not know. Kinds of blobs that have no [`Shape`] hold only messages, and refer to no blob that has one.
+//! The code changes a blob field by field, in the order of its bytes. So it neither loses nor moves a field that this
+//! build does not know. Blob kinds without a [`Shape`] contain only messages, and refer to no blob with one.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -11,7 +11,7 @@ use crate::chat::BlobId;
 use crate::chat::schema::references::{BlobKind, visit_references};
 use crate::chat::schema::wire::{WireValue, next_field, put_bytes_field};
 
-/// An encoded message, either a whole blob or within one.
+/// An encoded message: a whole blob, or a message inside one.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     Root,
@@ -32,38 +32,38 @@ enum Shape {
     UserMessage,
 }
 
-/// How to treat a field when paths are taken out.
+/// How to treat a field when paths are removed.
 #[derive(Debug, Clone, Copy)]
 enum Rule {
-    /// The field is not known, or holds no path.
+    /// The field is unknown, or contains no path.
     Keep,
     /// A part of the conversation: paths in it stay.
     Said,
-    /// The id of a blob that may hold paths.
+    /// The id of a blob that may contain paths.
     Blob(BlobKind),
-    /// An encoded message with rules of its own.
+    /// An encoded message with its own rules.
     Inner(Shape, Otherwise),
     Path(Otherwise),
-    /// The id of a blob with the content of a file, or with figures. It goes if it names a path.
+    /// The id of a blob with a file's content or token counts. Removed if it names a path.
     Contents(Otherwise),
-    /// Figures, in a form that is not known. They go if they name a path.
+    /// Token counts in an unknown form. Removed if they name a path.
     Figures,
 }
 
-/// The part that goes together with a value that cannot stay.
+/// What to remove together with a value that cannot stay.
 #[derive(Debug, Clone, Copy)]
 enum Otherwise {
     TheField,
     TheMessage,
 }
 
-/// The one table of fields that hold paths. `chat::schema::references` has the table of fields that refer to blobs.
+/// The only table of fields that contain paths. `chat::schema::references` has the table of fields that refer to blobs.
 fn rule(shape: Shape, number: u64) -> Rule {
     use Otherwise::*;
     use Rule::*;
     match (shape, number) {
         (Shape::Root, 2) => Blob(BlobKind::OldTurn),
-        // `pending_tool_calls`; messages of the agent to its user; its goal; its skills.
+        // `pending_tool_calls`; the agent's messages to its user; its goal; its skills.
         (Shape::Root, 4 | 23 | 25 | 28 | 29 | 32 | 35) => Said,
         (Shape::Root, 5) => Inner(Shape::Tokens, TheField),
         (Shape::Root, 8) => Blob(BlobKind::Turn),
@@ -103,7 +103,7 @@ fn rule(shape: Shape, number: u64) -> Rule {
     }
 }
 
-/// The shape of a kind of blobs that may hold paths, or refer to blobs that do.
+/// Returns the shape of a blob kind that may contain paths, or refer to blobs that do.
 fn shape_of(kind: BlobKind) -> Option<Shape> {
     match kind {
         BlobKind::Root => Some(Shape::Root),
@@ -119,12 +119,13 @@ pub(crate) fn may_hold_paths(kind: BlobKind) -> bool {
     shape_of(kind).is_some()
 }
 
-/// The shape of a blob that Cursor would read as this kind. Decoding it also bounds how deep messages are nested.
+/// Returns the shape of a blob that Cursor would read as this kind. Decoding it also limits how deep messages are
+/// nested.
 fn checked_shape(kind: BlobKind, data: &[u8]) -> Option<Shape> {
     shape_of(kind).filter(|_| visit_references(kind, data, &mut |_| {}).is_ok())
 }
 
-/// Finds the blobs whose fate must be known before this blob can be rewritten. There are none if it does not decode.
+/// Finds the blobs that must be decided before this blob can be rewritten. None if it does not decode.
 pub(crate) fn leads(kind: BlobKind, data: &[u8]) -> Leads {
     let mut leads = Leads::default();
     let Some(shape) = checked_shape(kind, data) else { return leads };
@@ -138,7 +139,7 @@ pub(crate) fn leads(kind: BlobKind, data: &[u8]) -> Leads {
     leads
 }
 
-/// Tells whether `is_in` finds something in the blob that is not a part of the conversation.
+/// Tells whether `is_in` finds something in the blob outside the conversation.
 pub(crate) fn has_beside_messages(
     kind: BlobKind,
     data: &[u8],
@@ -155,14 +156,14 @@ pub(crate) fn has_beside_messages(
 /// The blobs that a blob with paths refers to.
 #[derive(Debug, Default)]
 pub(crate) struct Leads {
-    /// Blobs that may hold paths too.
+    /// Blobs that may contain paths too.
     pub(crate) holders: Vec<(BlobId, BlobKind)>,
-    /// Contents of files, and figures.
+    /// File contents and token counts.
     pub(crate) contents: Vec<BlobId>,
 }
 
-/// Calls `with` for each field with bytes, of a message and of the messages within. Returns `false` if the bytes are not
-/// fields.
+/// Calls `with` for each field with bytes, in a message and in the messages inside it. Returns `false` if the bytes are
+/// not fields.
 fn visit(shape: Shape, data: &[u8], with: &mut dyn FnMut(Rule, &[u8])) -> bool {
     let mut rest = data;
     while !rest.is_empty() {
@@ -179,12 +180,12 @@ fn visit(shape: Shape, data: &[u8], with: &mut dyn FnMut(Rule, &[u8])) -> bool {
     true
 }
 
-/// Everything that rewriting a blob needs to know.
+/// Everything needed to rewrite a blob.
 pub(crate) struct Rewriting<'a> {
     pub(crate) change: PathChange<'a>,
     /// The new ids of rewritten blobs.
     pub(crate) becomes: &'a HashMap<(BlobId, BlobKind), BlobId>,
-    /// Contents and figures that name a path.
+    /// File contents and token counts that name a path.
     pub(crate) forbidden: &'a HashSet<BlobId>,
     /// Called with everything that cannot stay.
     pub(crate) left_out: &'a mut dyn FnMut(LeftOut<'_>),
@@ -198,7 +199,7 @@ pub(crate) enum LeftOut<'a> {
     Figures,
 }
 
-/// The fate of a value.
+/// What happens to a value.
 enum Fate<'d> {
     Same,
     Changed(Cow<'d, [u8]>),

@@ -1,4 +1,4 @@
-//! Reading a bundle. Nothing in it is trusted before it is checked.
+//! Reads a bundle. Nothing in it is trusted before it is checked.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -18,7 +18,7 @@ pub struct BundleReader {
     hash: Sha256,
     header: BundleHeader,
     root: BlobId,
-    /// The bytes that are left in the file.
+    /// The bytes left in the file.
     n_bytes_left: u64,
 }
 
@@ -82,7 +82,7 @@ impl BundleReader {
     }
 
     /// Calls `visit` with every blob. Fails unless everything matches the header and the hash. The caller must not
-    /// trust a blob before this returns. Holds one blob in memory at a time.
+    /// trust a blob before this returns. Keeps only one blob in memory at a time.
     pub(crate) fn visit_all<E: From<ReadBundleError>>(
         &mut self,
         mut visit: impl FnMut(BlobId, &[u8]) -> Result<(), E>,
@@ -171,7 +171,7 @@ fn parse_header(line: &[u8]) -> Result<(BundleHeader, BlobId), ReadBundleError> 
     Ok((header, root))
 }
 
-/// A UUID in its usual form, which cannot be a path.
+/// Reads a UUID in its usual form, which cannot be a path.
 fn is_session_id(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| match at {

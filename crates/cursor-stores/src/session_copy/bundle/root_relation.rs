@@ -5,7 +5,7 @@ use crate::session_copy::error::CopyError;
 use crate::session_copy::fork_point::Checkpoint;
 use crate::session_copy::source::Source;
 
-/// The relation of a second checkpoint to a first.
+/// How a second checkpoint relates to a first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RootRelation {
     /// Both have the same messages.
@@ -18,12 +18,12 @@ pub(crate) enum RootRelation {
     Diverged,
 }
 
-/// How far a conversation has come at a checkpoint.
+/// How far a conversation has progressed at a checkpoint.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress {
     /// The model's memory.
     ancestry: Ancestry,
-    /// The shown turns, and the pending messages.
+    /// The visible turns, and the pending messages.
     n_turns: usize,
     n_pending_bytes: usize,
 }
@@ -47,7 +47,7 @@ impl RootRelation {
             (true, false) => Self::Extends,
             (false, true) => Self::IsExtended,
             (false, false) => Self::Diverged,
-            // The memory is the same. The shown turns and the pending messages decide.
+            // The memory is the same. The visible turns and the pending messages decide.
             (true, true) => {
                 let is_within = |one: &Progress, other: &Progress| {
                     one.n_turns <= other.n_turns && one.n_pending_bytes <= other.n_pending_bytes

@@ -1,4 +1,4 @@
-//! Adding the news of a copy to an existing session.
+//! Adds the new part of a copy to an existing session.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::session_copy::error::CopyError;
 use crate::session_copy::source::{Source, with_source};
 
 /// Adds the blobs of `newer` that a store lacks or has damaged, and moves its root, in one transaction. Returns the
-/// number of added blobs, and their bytes.
+/// number of added blobs, and their size.
 pub(crate) fn add_missing(
     database: &Path,
     newer: &Source,

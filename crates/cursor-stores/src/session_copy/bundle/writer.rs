@@ -1,4 +1,4 @@
-//! Writing a session into a bundle.
+//! Writes a session into a bundle.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,15 +19,15 @@ use crate::session_copy::source::{CopyTally, with_source};
 pub struct Bundled {
     pub header: BundleHeader,
     pub tally: CopyTally,
-    /// Blobs that still name a path of the machine.
+    /// Blobs that still name a path on this machine.
     pub naming: NamingTally,
-    /// Everything that was left out because it names a path of the machine.
+    /// Everything that was left out because it names a path on this machine.
     pub left_out: LeftOutTally,
 }
 
 /// Writes everything that the latest checkpoint leads to, with paths relative to the workspace. Calls `begin` for an
-/// empty file, again if the store changes meanwhile. Blobs whose hash is not their id stay behind: no reader could
-/// check them.
+/// empty file, and again if the store changes meanwhile. Leaves out blobs whose hash is not their id, because no reader
+/// could check them.
 pub fn write_bundle<W: Write>(
     database: &Path,
     session: &str,

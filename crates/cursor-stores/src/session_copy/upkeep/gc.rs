@@ -1,5 +1,4 @@
-//! Finding and dropping what a session does not need: blobs that nothing names, and directories without a
-//! conversation.
+//! Finds and removes what a session does not need: blobs that nothing names, and directories without a conversation.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +13,7 @@ use crate::plain_file;
 use crate::session_copy::error::CopyError;
 use crate::session_copy::source::{Source, with_source};
 
-/// The blobs that can be dropped from a store.
+/// The blobs that can be removed from a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Droppable {
     pub n_blobs: u64,
@@ -22,7 +21,7 @@ pub struct Droppable {
     /// All blobs of the store.
     pub n_all_blobs: u64,
     pub n_all_bytes: u64,
-    /// The reason to drop nothing.
+    /// Why nothing may be removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub untouchable: Option<Untouchable>,
 }
@@ -31,22 +30,21 @@ pub struct Droppable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Untouchable {
-    /// The store is damaged: a blob that looks superfluous may be needed for its repair.
+    /// The store is damaged: its repair may need a blob that looks superfluous.
     Unsound,
     InUse,
 }
 
-/// The dropped blobs.
+/// The removed blobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Collected {
     pub n_blobs: u64,
     pub n_bytes: u64,
-    /// How many bytes smaller the files are.
+    /// How many bytes smaller the files became.
     pub n_freed_bytes: u64,
 }
 
-/// A session with nothing but its description counts as abandoned after this time. A session that just began looks the
-/// same.
+/// A session with only a description counts as abandoned after this time. A session that just began looks the same.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Finds the blobs that neither the store's own checkpoint nor one of `kept` leads to. Changes nothing.
@@ -68,10 +66,10 @@ pub fn droppable(database: &Path, kept: &[BlobId]) -> Result<Droppable, CopyErro
     })
 }
 
-/// The fate of the original.
+/// What happens to the original.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Original<'a> {
-    /// Its files are copied into this directory, which is created.
+    /// Copy its files into this directory, which is created.
     KeptIn(&'a Path),
     Dropped,
 }

@@ -24,7 +24,7 @@ fn only_blobs_that_nothing_names_are_dropped() {
             assert!(meta_of(&directory) == meta, "neither the row nor its key changed");
             let after = droppable(&directory.join("store.db"), &[]).unwrap();
             assert_eq!((after.n_blobs, after.n_all_blobs), (0, told.n_all_blobs - told.n_blobs));
-            assert!(!directory.join("store.db-wal").exists(), "no log of the old one stays");
+            assert!(!directory.join("store.db-wal").exists(), "the old log is gone");
         }
     }
 }
@@ -91,7 +91,7 @@ fn only_a_description_that_is_a_day_old_is_abandoned() {
     let session = directory.path();
     let now = SystemTime::now();
     let tomorrow = now + ABANDONED_AFTER + Duration::from_secs(60);
-    assert!(!is_abandoned_session(session, tomorrow), "nothing at all is no session");
+    assert!(!is_abandoned_session(session, tomorrow), "an empty directory is not a session");
     fs::write(session.join("meta.json"), "{}").unwrap();
     assert!(!is_abandoned_session(session, now));
     assert!(is_abandoned_session(session, tomorrow));

@@ -1,4 +1,4 @@
-//! Checking a store, repairing it, and dropping blobs that nothing refers to.
+//! Checks a store, repairs it, and removes blobs that nothing refers to.
 
 pub(crate) mod gc;
 pub(crate) mod repair;

@@ -1,4 +1,4 @@
-//! Repairing a session: a plan says what will be done, the repair works on a copy, and the original is kept.
+//! Repairs a session: a plan says what will change, the repair works on a copy, and the original is kept.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use crate::chat::{ChatMeta, Severity, StoreFinding};
 use crate::session_copy::error::CopyError;
 use crate::session_copy::source::{Source, with_source};
 
-/// The actions of a repair, in their order.
+/// The steps of a repair, in order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RepairPlan {
     pub actions: Vec<RepairAction>,
-    /// Findings that no action can repair.
+    /// Findings that no step can repair.
     pub beyond_repair: Vec<StoreFinding>,
 }
 
@@ -23,7 +23,7 @@ pub struct RepairPlan {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RepairAction {
-    /// Write a new database with everything that is readable in the old one.
+    /// Write a new database with everything readable in the old one.
     RebuildFile { n_blobs: u64 },
     /// Write a new meta row: the old one cannot be read.
     RewriteMeta,
@@ -86,7 +86,7 @@ fn plan(verdict: &StoreVerdict, directory: &Path) -> RepairPlan {
         }
         (Some(finding), None) => {
             plan.beyond_repair.push(finding.clone());
-            // A description without a root is no better than none.
+            // A description without a root is useless.
             plan.actions.retain(|action| *action != RepairAction::RewriteMeta);
         }
     }
@@ -131,7 +131,7 @@ pub fn repair(
     Ok(Repaired { backup: backup.to_owned(), verdict })
 }
 
-/// Writes everything that is readable, reachable or not.
+/// Writes everything readable, reachable or not.
 fn write_copy(
     source: &Source,
     replacement: &Replacement,

@@ -1,4 +1,4 @@
-//! Putting a repaired or smaller copy of a session in the place of the original.
+//! Replaces a session with its repaired or smaller copy.
 
 use std::fs;
 use std::io;
@@ -25,8 +25,8 @@ pub(crate) struct Replacement {
 const DATABASE_FILES: [&str; 4] = ["store.db", "store.db-wal", "store.db-shm", "store.db-journal"];
 
 impl Replacement {
-    /// Begins a copy of the session in `directory`, with all files beside the store. Refuses if a process writes to
-    /// the store.
+    /// Begins a copy of the session in `directory`, with all files next to the store. Fails if a process writes to the
+    /// store.
     pub(crate) fn begin(directory: &Path, root: &Path) -> Result<Self, CopyError> {
         let database = directory.join("store.db");
         let before = DatabaseFingerprint::of(&database).map_err(CopyError::NotReplaceable)?;
@@ -44,7 +44,7 @@ impl Replacement {
         Ok(Self { directory: directory.to_owned(), staging, before })
     }
 
-    /// Writes the store of the copy.
+    /// Writes the copy's store.
     pub(crate) fn write(
         &self,
         source: &Source,
@@ -59,7 +59,7 @@ impl Replacement {
         writer.finish(meta)
     }
 
-    /// Keeps the files of the original in `backup`.
+    /// Keeps the original files in `backup`.
     pub(crate) fn back_up(&self, backup: &Path) -> Result<(), CopyError> {
         self.copy_files(backup)
             .map_err(|source| CopyError::BackUp { path: backup.to_owned(), source })
@@ -69,7 +69,7 @@ impl Replacement {
         make_private(backup)?;
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;
-            // Readers create the index of the log themselves.
+            // Readers recreate the log's index themselves.
             if entry.file_name() == "store.db-shm" {
                 continue;
             }
@@ -80,8 +80,7 @@ impl Replacement {
         sync_directory(backup)
     }
 
-    /// Exchanges the original and the copy. If a process opened the original at the last moment, the original comes
-    /// back.
+    /// Swaps the original and the copy. If a process opened the original at the last moment, swaps them back.
     pub(crate) fn finish(self) -> Result<(), CopyError> {
         let database = self.directory.join("store.db");
         let is_same =
@@ -103,7 +102,7 @@ impl Replacement {
     }
 }
 
-/// The plain files of a session that are not its database.
+/// Returns the session's plain files, except its database.
 fn files_beside(directory: &Path) -> Result<Vec<PathBuf>, CopyError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(CopyError::Stage)? {

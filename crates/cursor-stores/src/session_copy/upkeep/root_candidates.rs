@@ -1,4 +1,4 @@
-//! Finding the best root in a store that lost its own.
+//! Finds the best root in a store that lost its own.
 
 use std::ops::ControlFlow;
 
@@ -19,7 +19,7 @@ pub struct RootCandidate {
 }
 
 /// How late in a conversation a checkpoint is. Compactions only add archives, and between two compactions messages are
-/// only added. A checkpoint that this build understands completely comes first, then the one that was written last.
+/// only added. A checkpoint that this build understands completely comes first, then the one written last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Lateness {
     n_archives: usize,
@@ -57,7 +57,7 @@ pub(crate) fn best_root(source: &Source) -> Result<Option<RootCandidate>, CopyEr
 
 /// Any bytes may decode as a message. A real checkpoint names existing messages, and all its references are ids.
 fn lateness(source: &Source, data: &[u8], row: usize) -> Option<Lateness> {
-    // The first field has 32 bytes. This is cheaper to check than decoding.
+    // The first field has 32 bytes. Checking that is cheaper than decoding.
     if !data.starts_with(&[0x0a, 0x20]) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Checking a store: everything that its root leads to, and the rest of the file.
+//! Checks a store: everything that its root leads to, and the rest of the file.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub struct StoreVerdict {
     pub n_findings: usize,
     pub n_blobs: u64,
     pub n_bytes: u64,
-    /// Blobs that no reachable blob names. There are always some: Cursor deletes nothing.
+    /// Blobs that no reachable blob names. There are always some, because Cursor deletes nothing.
     pub n_orphans: u64,
     pub n_orphan_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,9 +54,9 @@ impl StoreVerdict {
     }
 }
 
-/// Checks the store of a session. Fails only if it can say nothing, such as for a store that keeps changing.
+/// Checks a session's store. Fails only if it can say nothing, for example because the store keeps changing.
 ///
-/// `kept` are other checkpoints that callers need: blobs that they lead to are no orphans.
+/// `kept` lists other checkpoints that callers need: blobs that they lead to are not orphans.
 pub fn verify_store(database: &Path, kept: &[BlobId]) -> Result<StoreVerdict, CopyError> {
     let why = match with_source(database, |source| verify(source, database, kept)) {
         Err(CopyError::Open(err)) if is_state_of_the_file(&err) => ground::with_causes(&err),
@@ -103,7 +103,7 @@ pub(crate) fn verify(
     Ok(verdict)
 }
 
-/// Checks everything that the root of the meta row leads to.
+/// Checks everything that the meta row's root leads to.
 fn check_conversation(
     source: &Source,
     database: &Path,
@@ -149,16 +149,16 @@ fn count_orphans(
     Ok(())
 }
 
-/// Asks whether a resume would be refused because of the store's content, if no finding says so yet. A session that
-/// just began has no root.
+/// Checks whether a resume would fail because of the store's content, if no finding says so yet. A session that just
+/// began has no root.
 fn refused_for_its_content(verdict: &StoreVerdict, database: &Path) -> Option<NotResumable> {
     verdict.root.filter(|_| verdict.keeps_memory())?;
     let reason = resume_point(database, None, Depth::Whole).err()?.reason;
     reason.is_of_content().then_some(reason)
 }
 
-/// Checks a store without reading much of it: its log, its id, and the history that its index lacks. For a session
-/// that can be resumed; [`verify_store`] checks more.
+/// Checks a store without reading much of it: its log, its id, and the history missing from its index. For a session
+/// that can be resumed. [`verify_store`] checks more.
 pub fn verify_at_a_glance(database: &Path) -> Result<Vec<StoreFinding>, CopyError> {
     again_if_changed(|| {
         let store = ChatStore::open_read_only(database).map_err(CopyError::Open)?;
@@ -176,7 +176,7 @@ fn log_unreadable(store: &ChatStore) -> Option<StoreFinding> {
     store.shortcoming().map(|_| StoreFinding::LogUnreadable)
 }
 
-/// The finding that the row names another session than the directory.
+/// Reports that the row names another session than the directory.
 fn other_session(meta: &ChatMeta, database: &Path) -> Option<StoreFinding> {
     let session = database.parent()?.file_name()?.to_str()?;
     let agent_id = meta.agent_id().filter(|agent_id| *agent_id != session)?.to_owned();

@@ -95,7 +95,7 @@ fn each_way_to_lose_the_root_has_its_own_finding() {
         let (root, _) = root_of(&directory);
         damage(&directory, &sql(root));
         let verdict = verdict(&directory);
-        assert!(verdict.candidate.is_some(), "an earlier one is there");
+        assert!(verdict.candidate.is_some(), "an earlier root exists");
         assert_ne!(verdict.candidate.map(|candidate| candidate.id), Some(root));
         (root, verdict.findings)
     };
@@ -119,7 +119,7 @@ fn a_file_that_is_no_store_is_unreadable_and_a_damaged_page_is_found() {
     let (_chats, directory) = written();
     let path = directory.join("store.db");
     let whole = fs::read(&path).unwrap();
-    // A page in the middle, of a table or of an index.
+    // A page in the middle, from a table or an index.
     let mut torn = whole.clone();
     let at = (whole.len() / 4096 / 2) * 4096;
     torn[at..at + 4096].fill(0x5a);

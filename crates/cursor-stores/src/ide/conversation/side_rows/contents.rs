@@ -1,4 +1,4 @@
-//! Turns a row beside a message into parts of the message.
+//! Turns a row that belongs to a message into parts of the message.
 
 use serde_json::{Map, Value as Json};
 
@@ -7,7 +7,7 @@ use crate::ide::conversation::attachments::{attachments, is_attachment_field, na
 use crate::ide::lenient::{is_blank, items};
 use crate::model::Part;
 
-/// The kind of attachments that are files at a checkpoint.
+/// The attachment kind for files at a checkpoint.
 const CHECKPOINT: &str = "checkpoint";
 
 /// A file, as far as the conversation knows it.
@@ -18,7 +18,7 @@ pub(super) struct KnownFile {
     pub(super) first: Option<String>,
 }
 
-/// `codeBlockDiff`: the changes of a code block in a file.
+/// `codeBlockDiff`: a code block's changes to a file.
 pub(super) fn diff_parts(row: &Json, file: &KnownFile) -> Vec<Part> {
     let before = changes(&row["originalModelDiffWrtV0"]);
     let after = changes(&row["newModelDiffWrtV0"]);
@@ -34,7 +34,7 @@ pub(super) fn diff_parts(row: &Json, file: &KnownFile) -> Vec<Part> {
     parts
 }
 
-/// `checkpointId`: the files as they were, for an undo. Each becomes a diff against its original text.
+/// `checkpointId`: the earlier state of the files, for an undo. Each becomes a diff against its original text.
 pub(super) fn checkpoint_parts(row: &Json, known: &mut dyn FnMut(&Json) -> KnownFile) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for file in items(&row["files"]) {
@@ -69,7 +69,7 @@ fn lines(file: &KnownFile) -> Option<Vec<&str>> {
     file.first.as_deref().map(|text| text.split('\n').collect())
 }
 
-/// The fields that are not blank and not known.
+/// Returns the fields that are neither blank nor known.
 fn rest(json: &Json, known: &[&str]) -> Map<String, Json> {
     let fields = json.as_object().into_iter().flatten();
     fields

@@ -1,5 +1,5 @@
-//! Writes two states of a file as a unified diff. The store keeps both as changes of a third, the original state, and
-//! often without the text of that.
+//! Writes two states of a file as a unified diff. The store keeps both as changes to the original state, often without
+//! the original text.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use crate::ide::lenient::items;
 
-/// Replaces the lines of the original state from `start` up to, not including, `end`. Lines count from one.
+/// Replaces the original lines from `start` up to, but not including, `end`. Lines count from one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) start: u64,
@@ -19,7 +19,7 @@ pub(super) struct Change {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Line<'a> {
     Known(&'a str),
-    /// Lines of the original state whose text is unknown.
+    /// Original lines whose text is unknown.
     Unknown {
         start: u64,
         count: u64,
@@ -51,7 +51,7 @@ fn lines_of(line: &Json) -> Vec<String> {
 /// original state, if known.
 pub(super) fn unified(before: &[Change], after: &[Change], first: Option<&[&str]>) -> String {
     let mut diff = String::new();
-    // How many lines each state is longer than the original so far.
+    // How many lines longer than the original each state is so far.
     let (mut longer_before, mut longer_after) = (0_i64, 0_i64);
     for (start, end) in groups(before, after) {
         let old = side(before, start, end, first);
@@ -71,7 +71,7 @@ pub(super) fn unified(before: &[Change], after: &[Change], first: Option<&[&str]
     diff
 }
 
-/// The places of the original state that one of the states changes. Adjacent changes are one place.
+/// Returns the parts of the original that one of the states changes. Adjacent changes are one part.
 fn groups(before: &[Change], after: &[Change]) -> Vec<(u64, u64)> {
     let mut places: Vec<(u64, u64)> =
         before.iter().chain(after).map(|change| (change.start, change.end)).collect();
@@ -86,7 +86,7 @@ fn groups(before: &[Change], after: &[Change]) -> Vec<(u64, u64)> {
     groups
 }
 
-/// The lines of a state at a place of the original.
+/// Returns a state's lines for a part of the original.
 fn side<'a>(
     changes: &'a [Change],
     start: u64,
@@ -145,7 +145,7 @@ fn count(lines: &[Line<'_>]) -> i64 {
     })
 }
 
-/// `12,3`. For an empty range, names the line before it.
+/// Writes `12,3`. For an empty range, names the line before it.
 fn range(start: i64, length: i64) -> String {
     if length == 0 { format!("{},0", start.saturating_sub(1)) } else { format!("{start},{length}") }
 }

@@ -84,7 +84,7 @@ fn patched(old: &[String], diff: &str) -> Vec<String> {
 
 const N_LINES: u64 = 12;
 
-/// Changes that do not overlap, as the editor keeps them.
+/// Changes that do not overlap, like the editor's own.
 fn state() -> impl Strategy<Value = Vec<Change>> {
     let one = (1..=N_LINES + 1, 0_u64..4, prop::collection::vec("[ab]", 0..3));
     prop::collection::vec(one, 0..4).prop_map(|mut wanted| {

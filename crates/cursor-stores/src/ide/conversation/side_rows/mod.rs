@@ -1,4 +1,4 @@
-//! Rows beside the messages of a conversation: the changes of a code block, the files at a checkpoint, the context that
+//! Rows that belong to a conversation's messages: a code block's changes, the files at a checkpoint, the context that
 //! Cursor sent with a prompt. They become parts of the messages that refer to them.
 
 mod contents;
@@ -20,10 +20,10 @@ use crate::model::{Damage, MessageKind, Part};
 use crate::store::Extent;
 use crate::workspace_json::workspace_of_uri;
 
-/// The most bytes of these rows to read for one conversation: checkpoints can outweigh all messages. The rest is only
-/// counted.
+/// The most bytes of these rows to read for one conversation, because checkpoints can be larger than all messages. The
+/// rest is only counted.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// A longer original text of a file is ignored.
+/// A longer original text is ignored.
 const MAX_FIRST_BYTES: usize = 4 * 1024 * 1024;
 
 /// Rows that are not part of a message, and damage.
@@ -65,7 +65,7 @@ pub(crate) fn tell(
     told
 }
 
-/// The number of rows of a family in a conversation, from the keys alone.
+/// Returns the number of rows that a family has in a conversation, from the keys alone.
 fn count(pool: &Pool, family: &str, id: &str) -> u64 {
     let range = keys::of_composer(family, id);
     let counted = pool.with(|database| {
@@ -83,9 +83,9 @@ struct SideRows<'a> {
     pool: &'a Pool,
     id: &'a str,
     composer: &'a Json,
-    /// The places of the messages that refer to a row, by the family and the id of the row.
+    /// The positions of the messages that refer to a row, by the row's family and id.
     places: HashMap<(&'static str, String), usize>,
-    /// The files of diffs, as the composer names them.
+    /// The files that diffs belong to, as the composer names them.
     files: HashMap<String, String>,
     first_texts: HashMap<String, Option<String>>,
     without_place: Vec<Bubble>,
@@ -227,7 +227,7 @@ impl<'a> SideRows<'a> {
         }
     }
 
-    /// A file by its URI, as far as the composer knows it.
+    /// Returns a file by its URI, as far as the composer knows it.
     fn file(&mut self, uri: &str) -> KnownFile {
         let path = workspace_of_uri(uri).map(|place| place.path);
         let first = match self.first_texts.get(uri) {
@@ -267,7 +267,8 @@ fn alone(family: &str, row_id: &str, parts: Vec<Part>) -> Bubble {
     bubble
 }
 
-/// The code blocks of a composer, each with the URI of its file. Some builds keep a list, others an object by number.
+/// Returns a composer's code blocks, each with the URI of its file. Some builds keep a list, others an object by
+/// number.
 fn code_blocks(composer: &Json) -> Vec<(&str, &Json)> {
     let files = composer["codeBlockData"].as_object().into_iter().flatten();
     files
