@@ -177,11 +177,7 @@ fn a_bundle_that_cannot_be_written_or_read_is_an_error_with_a_hint() {
         assert_eq!(refused.status.code(), Some(code), "{output}: {}", stderr(&refused));
         assert!(stderr(&refused).contains("hint: "), "{output}: {}", stderr(&refused));
     }
-    assert_eq!(
-        fs::read_dir(stage.workspace()).unwrap().count(),
-        0,
-        "something of the session remains"
-    );
+    assert_eq!(fs::read_dir(stage.workspace()).unwrap().count(), 0, "a refused bundle left a file");
 
     let file = stage.root().join("talk.session");
     let name = file.to_str().unwrap();

@@ -129,7 +129,7 @@ impl Matrix {
         answers.remove(0)
     }
 
-    /// Like [`Self::refuses`], but the session itself is at fault, so the list must say so too.
+    /// Like [`Self::refused`], but the session itself is at fault, so the list must say so too.
     #[track_caller]
     fn not_resumable(&self, what: &str, kind: &str) -> Value {
         self.listed_as_refused(what, kind);

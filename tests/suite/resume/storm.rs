@@ -17,7 +17,7 @@ const ORDERS: [&str; 12] = [
 /// Does one action, and returns an error if its exit code is not allowed.
 fn order(stage: &Stage, session: &str, what: &str, user: usize) -> Result<(), String> {
     let file = stage.root().join(format!("bundle-{user}")).to_str().unwrap().to_owned();
-    // Another process holds or cancelled it.
+    // Another process may hold the session (4) or cancel the run (130).
     let of_a_run: &[i32] = &[0, 4, 130];
     let (output, expected): (_, &[i32]) = match what {
         "resume" => (stage.resume(session, "say On.\nshell true", &[]), of_a_run),

@@ -36,7 +36,7 @@ enum Sandbox {
 }
 
 impl Sandbox {
-    /// The shell command with which the stand-in becomes bubblewrap.
+    /// Returns shell code that changes the options before the stand-in becomes bubblewrap.
     fn becomes(self, stage: &Stage) -> String {
         let options = stage.root().join("options");
         let options = options.display();
