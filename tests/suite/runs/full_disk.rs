@@ -70,7 +70,7 @@ fn ended_honestly(stage: &Stage, output: &Output, what: &str) -> bool {
             let has_result = journal.iter().any(|entry| entry.line["agent"]["type"] == "result");
             assert!(
                 has_result || !has_succeeded,
-                "{what}: the run succeeded, but its work is missing"
+                "{what}: the run succeeded, but the journal has no result"
             );
             assert!(
                 in_workspace.iter().all(|name| name == "hello.txt"),

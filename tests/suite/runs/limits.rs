@@ -392,7 +392,7 @@ fn the_limits_of_single_processes_are_set_and_cannot_be_raised() {
     }
 }
 
-/// Writes a profile that refuses to run unless memory and processes are limited.
+/// Writes a profile that refuses to run if neither memory nor processes are limited.
 fn require_limits(guarded: &Guarded) {
     let profiles = guarded.stage.home().join(".config/caretaker/profiles");
     std::fs::create_dir_all(&profiles).unwrap();

@@ -58,7 +58,7 @@ fn stop_for_longer_than_the_idle_limit(does: &str) {
     shim.stop();
     let_it_count(&stage, 130);
     shim.signal(Signal::CONT);
-    // Longer than a clock that continues from its old value would allow, and shorter than the limit.
+    // Long enough to notice a clock that continues from its old value, and shorter than the limit.
     let_it_count(&stage, 5);
     std::fs::write(stage.workspace().join("enough"), "").unwrap();
     let waited = stage.output(&["wait", &run]);
@@ -216,7 +216,7 @@ fn kill_signals_all_runs_before_the_first_has_ended() {
         for run in &runs[1..] {
             stage.wait_until(run, |line| line["kind"] == "run.stop_requested");
         }
-        // The command waits for the stopped shim until now, and has already stopped all the others.
+        // Until now the command waits for the stopped shim. It has already signalled all the others.
         shim.signal(Signal::CONT);
         let output = kill.wait_with_output().unwrap();
         assert!(output.status.success(), "{command:?}: {}", stderr(&output));
