@@ -33,7 +33,7 @@ impl TreePath {
         Path::new(OsStr::from_bytes(&self.0))
     }
 
-    /// The directory that contains it; `None` for the workspace itself.
+    /// Returns the directory that contains this path, or `None` for the workspace itself.
     pub fn parent(&self) -> Option<Self> {
         if self.0.is_empty() {
             return None;
@@ -60,7 +60,7 @@ impl TreePath {
         }
     }
 
-    /// A path from a file that others may have written. `None` if it leads anywhere but down.
+    /// Parses a path from a file that others may have written. Returns `None` if it leads anywhere but down.
     pub fn checked(bytes: &[u8]) -> Option<Self> {
         let is_plain = |name: &[u8]| !name.is_empty() && name != b"." && name != b"..";
         let is_sound = bytes.split(|byte| *byte == b'/').all(is_plain) && !bytes.contains(&0);

@@ -14,7 +14,7 @@ use crate::git::{Git, GitError};
 pub struct ContentReader {
     child: Child,
     output: BufReader<ChildStdout>,
-    /// Requests are written ahead, so that git never waits for us.
+    /// A thread writes requests ahead, so that git never waits for the reader.
     questions: Option<mpsc::Sender<Vec<u8>>>,
 }
 
@@ -53,7 +53,7 @@ impl ContentReader {
         })
     }
 
-    /// Asks for these contents, in this order.
+    /// Requests these contents in this order.
     pub(crate) fn ask_for<'a>(&mut self, ids: impl IntoIterator<Item = &'a str>) {
         if let Some(questions) = self.questions.take() {
             let ids: String = ids.into_iter().flat_map(|id| [id, "\n"]).collect();

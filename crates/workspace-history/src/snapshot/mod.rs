@@ -23,8 +23,8 @@ const VERSION: u32 = 1;
 pub struct Snapshot {
     /// The commit in our repository that has the contents. `None` if the contents were not saved.
     pub commit: Option<String>,
-    /// When the walk began, in nanoseconds since 1970. A file that changed shortly before or later may have changed
-    /// again unnoticed.
+    /// When the walk began, in nanoseconds since 1970. A file that changed shortly before this time, or later, may have
+    /// changed again unnoticed.
     pub began_ns: i64,
     /// The HEAD of the user's repository.
     pub head: Option<Head>,
@@ -36,7 +36,7 @@ pub struct Snapshot {
     pub(crate) rules_above: Vec<DirectoryRules>,
     /// The covered files and directories.
     pub entries: BTreeMap<TreePath, Entry>,
-    /// Paths that could not be read, and repositories within the workspace, which are always left alone.
+    /// Unreadable paths, and repositories within the workspace, which Caretaker never touches.
     pub left_out: Vec<TreePath>,
 }
 
@@ -52,7 +52,7 @@ pub struct Head {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub kind: EntryKind,
-    /// All twelve bits.
+    /// All twelve mode bits.
     pub mode: u32,
     pub stamp: Stamp,
 }
