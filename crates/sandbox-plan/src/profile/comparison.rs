@@ -22,7 +22,7 @@ impl Profile {
 
 impl Rules {
     fn wider_than(&self, other: &Self) -> Vec<&'static str> {
-        // Without `..`: the compiler asks for a comparison of each new key.
+        // No `..` here, so that the compiler demands a comparison of each new key.
         let Self {
             caller: CallerRules { root },
             namespaces: NamespaceRules { own, hostname: _ },
@@ -78,7 +78,7 @@ impl Rules {
     }
 }
 
-/// Tells whether `one` has an entry that `other` lacks.
+/// Returns true if `one` has an entry that `other` lacks.
 pub(super) fn has_more<T: PartialEq>(one: &[Sourced<T>], other: &[Sourced<T>]) -> bool {
     one.iter().any(|entry| !other.iter().any(|known| known.value == entry.value))
 }

@@ -32,7 +32,7 @@ pub struct NetworkLimits {
     pub connections: u32,
     /// Bytes in both directions, in the whole run.
     pub transfer: u64,
-    /// The time a client has to name the host that it wants.
+    /// The time in which a client must name its host.
     pub handshake: Duration,
     /// The longest silence on a connection.
     pub idle: Duration,

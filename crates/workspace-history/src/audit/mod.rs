@@ -204,7 +204,7 @@ impl PassedOver<'_> {
         let mut pending = vec![path.clone()];
         while let Some(at) = pending.pop() {
             if Instant::now() > self.deadline {
-                return Err(io::Error::other("there was no time to check everything"));
+                return Err(io::Error::other("there was no time to look at all of it"));
             }
             // If this process cannot enter it, the user's other programs cannot either.
             let Ok(directory) = self.tree.directory(&at) else { continue };
