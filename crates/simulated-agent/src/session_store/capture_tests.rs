@@ -1,4 +1,4 @@
-//! Our stores beside real ones: the same words give the same bytes, and the same conversation the same rows.
+//! Compares our stores with real ones: the same words give the same bytes, and the same conversation the same rows.
 //!
 //! The real stores are not part of the project; `CARETAKER_CAPTURES` says where they are.
 
@@ -28,7 +28,7 @@ fn real_store() -> Option<BTreeMap<usize, (String, Vec<u8>)>> {
     let stores = captures.join("stores");
     let manifest = std::fs::read(stores.join("feb2026-dir-changer.manifest.json")).unwrap();
     let manifest: Value = serde_json::from_slice(&manifest).unwrap();
-    // A copy, because opening a database in WAL mode writes beside it.
+    // Use a copy, because opening a database in WAL mode writes files next to it.
     let directory = tempfile::tempdir().unwrap();
     let copy = directory.path().join("store.db");
     std::fs::copy(stores.join("feb2026-dir-changer.store.db"), &copy).unwrap();

@@ -1,4 +1,4 @@
-//! Shared parts of the store's tests: a home of their own, a scripted turn, and a view of the bytes that is independent
+//! Shared parts of the store's tests: a separate home, a scripted turn, and a reader of the bytes that is independent
 //! of the code under test.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ impl Bench {
         Self { home, roots, workspace, session_id, generation }
     }
 
-    /// Plays turns, each in a process of its own: opened, played, closed.
+    /// Plays turns, each as if in its own process: opened, played, closed.
     pub(super) fn after_turns(n_turns: usize, generation: Generation) -> Self {
         let bench = Self::new(generation);
         for n in 0..n_turns {

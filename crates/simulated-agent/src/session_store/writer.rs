@@ -31,7 +31,7 @@ pub(super) struct OpenTurn {
     /// The answer that waits for its tools.
     answer: Option<Answer>,
     started_ms: u64,
-    /// When the model was last given something to answer.
+    /// When the model last got something to answer.
     asked_ms: u64,
 }
 

@@ -45,7 +45,7 @@ pub struct Plan {
     pub login: &'static str,
     pub format: OutputFormat,
     pub streams_partial_output: bool,
-    /// True if every tool may run that is not denied.
+    /// True if every tool that is not denied may run.
     pub is_forced: bool,
     pub server_approval: ServerApproval,
     /// True if the result of `--output-format json` includes the thoughts.
@@ -62,7 +62,7 @@ pub struct Plan {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Prompt {
     pub text: String,
-    /// True if the prompt stood on the command line. The process then stays until stdin is closed.
+    /// True if the prompt was on the command line. The process then stays until stdin is closed.
     pub is_from_words: bool,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Startup<'a> {
             .ok_or_else(|| Ending::error(format!("Workspace not found: {named}")))
     }
 
-    /// Makes every check and returns the turn that may begin.
+    /// Makes every check and returns the turn to start.
     pub fn check(&self, stdin: &mut dyn Read, words: &[String]) -> Result<Plan, Ending> {
         let options = self.options;
         let armed = self.armed()?;
@@ -288,7 +288,7 @@ impl<'a> Startup<'a> {
     }
 }
 
-/// The top of the git tree around the workspace, else the workspace. Trust and approvals belong to it.
+/// Returns the root of the git tree around the workspace, or else the workspace. Trust and approvals belong to it.
 pub fn project_root(workspace: &WorkspacePath) -> WorkspacePath {
     let mut ancestors = workspace.as_path().ancestors();
     let top = ancestors.find(|directory| directory.join(".git").exists());

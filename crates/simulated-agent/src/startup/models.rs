@@ -38,7 +38,7 @@ const VARIANTS: [(&str, &str); 6] = [
     ("-thinking-1m", " 1M Thinking"),
 ];
 
-/// `auto`, then every family in all its variants. The real list is about ten kilobytes long, too.
+/// Returns `auto`, then every family in all its variants. The real list is also about ten kilobytes long.
 pub fn all() -> impl Iterator<Item = Model> {
     let auto = Model { id: DEFAULT.to_owned(), display_name: "Auto".to_owned() };
     let families = FAMILIES.iter().flat_map(|(id, name)| {

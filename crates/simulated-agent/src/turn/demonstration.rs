@@ -1,4 +1,4 @@
-//! The demonstration, played without a script: a short round through the workspace that leaves a file behind.
+//! The demonstration, which the agent plays without a script: a short tour of the workspace that leaves a file behind.
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +53,8 @@ END
 end
 ";
 
-/// The script for this workspace. Nothing in it needs `--force`. In plan mode the agent plans its note and does not write it.
+/// Returns the script for this workspace. Nothing in it needs `--force`. In plan mode the agent plans its note but does
+/// not write it.
 pub(super) fn script(
     workspace: &Path,
     history: &[RememberedMessage],

@@ -1,4 +1,4 @@
-//! The transcript beside the store: one line per message, for people and for tools that do not read SQLite.
+//! The transcript next to the store: one line per message, for people and for tools that do not read SQLite.
 //!
 //! It lacks the results of tools, the reasoning and all times.
 
