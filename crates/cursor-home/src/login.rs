@@ -6,7 +6,7 @@ use crate::json_file;
 
 /// The secret fields. A refresh replaces them.
 pub const LOGIN_TOKENS: [&str; 2] = ["accessToken", "refreshToken"];
-/// The longest token. Real ones have some hundred characters.
+/// The longest token. Real ones have a few hundred characters.
 pub const LONGEST_TOKEN: usize = 16 * 1024;
 
 /// A login file that has a token.
@@ -38,7 +38,7 @@ impl Login {
 
     /// Returns this file with the tokens of another one, or `None` if that changes nothing.
     ///
-    /// The other file comes out of a sandbox, so nothing but its tokens may get out.
+    /// The other file comes from a sandbox, so only its tokens may leave it.
     pub fn refreshed_by(&self, other: &Self) -> Option<Vec<u8>> {
         let mut refreshed = self.0.clone();
         for name in LOGIN_TOKENS {

@@ -25,7 +25,7 @@ pub fn rich_with_everywhere(text: &str) -> Conversation {
         let Some(Value::String(value)) = whole.pointer_mut(place) else { continue };
         let before = value.clone();
         value.push_str(text);
-        // One of the model's own words, such as a role: no other word is read back.
+        // This is one of the model's own words, such as a role, which cannot change.
         if serde_json::from_value::<Conversation>(whole.clone()).is_err() {
             *whole.pointer_mut(place).unwrap() = Value::String(before);
         } else {

@@ -1,4 +1,4 @@
-//! Writes stores in the shapes of every generation of Cursor, for tests and for the bench. It does not ship.
+//! Writes stores in the shapes of every generation of Cursor, for tests and the benchmark. It does not ship.
 //!
 //! Each builder takes a conversation as plain values and writes files below a directory that stands for a home or for
 //! one of Cursor's roots. Every error panics, because only tests use this.

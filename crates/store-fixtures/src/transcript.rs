@@ -11,7 +11,7 @@ pub struct TranscriptProject {
     path: PathBuf,
 }
 
-/// The place and the form of a transcript.
+/// The path and the form of a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout<'a> {
     /// `<id>/<id>.jsonl`, as today.

@@ -24,7 +24,7 @@ pub enum Generation {
     July2026,
     /// 1.0.22 and newer: with `usage_json`, and an encryption key in the meta row of each agent.
     September2026,
-    /// The same, but begun by 1.0.9: the newer columns were added at the end.
+    /// Like [`Self::September2026`], but started by 1.0.9, so that the newer columns come last.
     Upgraded,
     /// A future generation, with unknown columns and an unknown table.
     Future,

@@ -84,12 +84,12 @@ impl Runs {
     }
 }
 
-/// A shell that starts runs with a bomb, one after the other, until this is dropped.
+/// A shell that starts runs with a bomb, one after another, until this is dropped.
 struct Bombs(Child);
 
 impl Drop for Bombs {
     fn drop(&mut self) {
-        // The present run ends by its own limit. The shell handles the signal after that.
+        // The current run ends at its own limit. The shell handles the signal after that.
         let pid = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
         self.0.wait().ok();
