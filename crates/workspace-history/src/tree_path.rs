@@ -52,7 +52,7 @@ impl TreePath {
         self.0.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
     }
 
-    /// True if this is `directory` or a path below it.
+    /// Returns true if this is `directory` or a path below it.
     pub fn is_within(&self, directory: &Self) -> bool {
         match self.0.strip_prefix(directory.0.as_slice()) {
             Some(rest) => directory.0.is_empty() || rest.is_empty() || rest[0] == b'/',

@@ -32,7 +32,7 @@ impl ToolBudget {
         budget
     }
 
-    /// True if the counted tools alone are too many.
+    /// Returns true if the counted tools alone are too many.
     pub fn is_over(&self) -> bool {
         self.used > self.limit
     }

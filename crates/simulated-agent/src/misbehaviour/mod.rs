@@ -153,7 +153,7 @@ impl Armed {
         }
     }
 
-    /// True if the agent loses the conversation.
+    /// Returns true if the agent loses the conversation.
     pub fn forgets(&self) -> bool {
         matches!(self.scenario.act, Act::Forget)
     }

@@ -84,7 +84,7 @@ impl ProcessGroups {
         self.state().count(Role::Background)
     }
 
-    /// True after `kill_all`.
+    /// Returns true after `kill_all`.
     pub(crate) fn is_closed(&self) -> bool {
         self.state().closed
     }

@@ -173,7 +173,7 @@ fn message_outline(data: &[u8]) -> Value {
     found.collect()
 }
 
-/// True if the bytes of a turn or a step are a message and not a prompt.
+/// Returns true if the bytes of a turn or a step are a message and not a prompt.
 fn is_message(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0x0a)
 }

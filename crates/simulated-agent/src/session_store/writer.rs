@@ -267,7 +267,7 @@ impl SessionStore {
         });
     }
 
-    /// True for later builds, which write times and the provider's message ids.
+    /// Returns true for later builds, which write times and the provider's message ids.
     pub(super) fn is_dated(&self) -> bool {
         self.facts.generation == Generation::V2026_09
     }

@@ -167,8 +167,8 @@ impl Work<'_> {
         }
     }
 
-    /// True if the file is older than the base. The base could not read it, but the kernel's time shows that nothing
-    /// has changed it since.
+    /// Returns true if the file is older than the base. The base could not read it, but the kernel's time shows that
+    /// nothing has changed it since.
     fn was_not_touched_since(&self, change: &Change<'_>, ours: Option<&Entry>) -> bool {
         let base = self.sides.base;
         change.from.is_none()

@@ -35,7 +35,7 @@ pub enum RefProblem {
 }
 
 impl Repository {
-    /// True if the refs are in tables, which only git can read.
+    /// Returns true if the refs are in tables, which only git can read.
     fn has_tables(&self) -> bool {
         self.common_dir.join("reftable").is_dir()
     }

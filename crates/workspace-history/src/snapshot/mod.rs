@@ -83,7 +83,7 @@ pub struct Stamp {
 }
 
 impl Entry {
-    /// True if content, kind and mode are equal.
+    /// Returns true if content, kind and mode are equal.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let same_kind = match (&self.kind, &other.kind) {
             (EntryKind::File { id: one, .. }, EntryKind::File { id: two, .. }) => one == two,
@@ -101,7 +101,7 @@ impl Entry {
 }
 
 impl Snapshot {
-    /// True if all entries are equal.
+    /// Returns true if all entries are equal.
     pub fn has_same_entries_as(&self, other: &Self) -> bool {
         self.entries.len() == other.entries.len()
             && self.entries.iter().zip(&other.entries).all(

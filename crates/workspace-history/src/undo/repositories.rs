@@ -28,7 +28,7 @@ pub(super) fn is_absent(snapshot: &Snapshot, repository: &TreePath) -> bool {
     entries(snapshot, repository).next().is_none()
 }
 
-/// True if both snapshots have the same repository, or neither has one.
+/// Returns true if both snapshots have the same repository, or neither has one.
 pub(super) fn is_same(one: &Snapshot, other: &Snapshot, repository: &TreePath) -> bool {
     is_absent(one, repository) == is_absent(other, repository)
         && telling(one, repository)

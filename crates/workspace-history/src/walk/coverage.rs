@@ -87,7 +87,7 @@ impl Coverage<'_> {
         }
     }
 
-    /// True if this file is covered although it belongs to git.
+    /// Returns true if this file is covered although it belongs to git.
     pub(crate) fn covers_git(&self, path: &TreePath) -> bool {
         match self {
             Self::AsGitWould { .. } => false,
@@ -108,7 +108,7 @@ impl Coverage<'_> {
         }
     }
 
-    /// True if an ignored directory contains something that is covered.
+    /// Returns true if an ignored directory contains something that is covered.
     pub(crate) fn lists_something_in(&self, directory: &TreePath) -> bool {
         let from = directory.join(b"");
         let is_within = |path: &TreePath| path.is_within(directory) && path != directory;

@@ -58,7 +58,7 @@ impl RuleChain {
         }
     }
 
-    /// True if the rules ignore this name in a directory that is covered itself.
+    /// Returns true if the rules ignore this name in a directory that is covered itself.
     pub(crate) fn passes_over(&self, path: &Path, is_directory: bool) -> bool {
         let mut chain = self;
         while let Some(link) = &chain.0 {

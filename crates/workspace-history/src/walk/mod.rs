@@ -205,7 +205,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// True if this is only an empty mount point that Caretaker made.
+    /// Returns true if this is only an empty mount point that Caretaker made.
     fn is_placeholder(&self, directory: &OpenDirectory, name: &[u8], found: &Found) -> bool {
         match found.file_type {
             FileType::Directory => is_empty(directory, name),
