@@ -31,7 +31,7 @@ impl Login {
         Ok(login)
     }
 
-    /// The secret values.
+    /// Returns the secret values.
     pub fn tokens(&self) -> impl Iterator<Item = &str> {
         LOGIN_TOKENS.into_iter().filter_map(|name| self.token(name))
     }
@@ -52,12 +52,12 @@ impl Login {
         Some(json_file::to_bytes(&Value::Object(refreshed)))
     }
 
-    /// The whole file, with its tokens.
+    /// Returns the whole file, with its tokens.
     pub fn fields(&self) -> &Map<String, Value> {
         &self.0
     }
 
-    /// One of [`LOGIN_TOKENS`], if the file has it and it could be a token.
+    /// Returns one of [`LOGIN_TOKENS`], if the file has it and it looks like a token.
     pub fn token(&self, name: &str) -> Option<&str> {
         let token = self.0.get(name)?.as_str()?;
         let is_plausible = !token.is_empty()

@@ -135,7 +135,7 @@ fn path_of(value: &Value, place: &[usize]) -> String {
 mod tests {
     use super::*;
 
-    /// The fields of this text that a reader of `a` and `b.c` does not read.
+    /// Returns the fields of this text that a reader of `a` and `b.c` does not read.
     fn unread(form: Form, text: &str) -> Vec<String> {
         let tell = |text: &str| {
             let value = form.parse(text);

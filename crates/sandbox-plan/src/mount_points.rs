@@ -145,12 +145,12 @@ impl MountPoints {
 }
 
 impl DotCursorMounts {
-    /// The directories, relative to the run's `.cursor`.
+    /// Returns the directories, relative to the run's `.cursor`.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
         self.directories.iter().map(PathBuf::as_path)
     }
 
-    /// The files, relative to the run's `.cursor`.
+    /// Returns the files, relative to the run's `.cursor`.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(PathBuf::as_path)
     }

@@ -105,7 +105,7 @@ impl TranscriptProject {
         path
     }
 
-    /// The path of a transcript.
+    /// Returns the path of a transcript.
     pub fn transcript_path(&self, layout: Layout<'_>, id: &str) -> PathBuf {
         let transcripts = self.path.join("agent-transcripts");
         match layout {

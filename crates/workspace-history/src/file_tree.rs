@@ -163,7 +163,7 @@ impl OpenDirectory {
         Ok(Found::of(&stat))
     }
 
-    /// The metadata of a name, or `None` if it does not exist.
+    /// Returns the metadata of a name, or `None` if it does not exist.
     pub(crate) fn look_if_there(&self, name: &[u8]) -> Result<Option<Found>, Errno> {
         match self.look(name) {
             Ok(found) => Ok(Some(found)),
@@ -189,12 +189,12 @@ impl OpenDirectory {
         Ok(PathBuf::from(OsStr::from_bytes(target.as_bytes())))
     }
 
-    /// The content of a small text file, or `None` if it cannot be read as one.
+    /// Returns the content of a small text file, or `None` if it cannot be read as one.
     pub(crate) fn small_text(&self, name: &[u8], most: u64) -> Option<String> {
         Some(String::from_utf8_lossy(&self.small_bytes(name, most)?).into_owned())
     }
 
-    /// The content of a regular file that is not too long.
+    /// Returns the content of a regular file that is not too long.
     pub(crate) fn small_bytes(&self, name: &[u8], most: u64) -> Option<Vec<u8>> {
         let file = self.open_file(name).ok()?;
         let mut bytes = Vec::new();

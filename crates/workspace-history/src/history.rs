@@ -293,7 +293,7 @@ impl History {
         result.write(&path).at(&path)
     }
 
-    /// The git command that compares the contents of two snapshots, or `None` if one of them has no contents.
+    /// Returns the git command that compares the contents of two snapshots, or `None` if one of them has no contents.
     pub fn diff_command(
         &self,
         from: &Snapshot,
@@ -324,7 +324,7 @@ impl History {
         Ok(WriterLock { _lock: lock })
     }
 
-    /// The newest snapshot.
+    /// Returns the newest snapshot.
     pub(crate) fn latest(&self) -> Option<Snapshot> {
         let name = fs::read_to_string(self.directory.join("latest")).ok()?;
         self.snapshot(&SnapshotName(name)).ok().flatten()
@@ -347,7 +347,7 @@ impl History {
         self.directory.join(format!("{run}{REFS}"))
     }
 
-    /// The refs of the workspace's repositories before and after a run, or `None` if they were not recorded.
+    /// Returns the refs of the workspace's repositories before and after a run, or `None` if they were not recorded.
     pub fn refs_kept(&self, run: RunId) -> Result<Option<RefsKept>, HistoryError> {
         let path = self.refs_file(run);
         RefsKept::read(&path).at(&path)
@@ -369,13 +369,13 @@ impl History {
             .unwrap_or_else(|| SnapshotName::replaced(run, 0))
     }
 
-    /// All operations so far, the newest last.
+    /// Returns all operations so far, the newest last.
     pub fn operations(&self) -> Vec<Operation> {
         let text = fs::read_to_string(self.directory.join("operations.jsonl")).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// The operation that was under way when its process died.
+    /// Returns the operation that was under way when its process died.
     pub fn interrupted(&self) -> Option<Operation> {
         let text = fs::read(self.directory.join("restoring.json")).ok()?;
         serde_json::from_slice(&text).ok()

@@ -42,7 +42,7 @@ impl TreePath {
         Some(Self(self.0[..end].to_vec()))
     }
 
-    /// The last name.
+    /// Returns the last name of the path.
     pub fn name(&self) -> &[u8] {
         let start = self.0.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         &self.0[start..]

@@ -294,7 +294,7 @@ impl Terminal {
     }
 }
 
-/// The words to put before a command so that it runs as the caller.
+/// Returns the words to put before a command so that it runs as the caller.
 pub(super) fn as_caller(caller: Caller) -> Vec<String> {
     if caller != Caller::User || !is_root() {
         return vec!["env".to_owned()];

@@ -206,7 +206,7 @@ fn second_run(caller: Caller) -> Verdict {
     held("the workspace lock")
 }
 
-/// If a path on the host is removed or replaced, the mount over it goes too. The run must not continue without it.
+/// If a path on the host is removed or replaced, the mount over it disappears. The run must not continue without it.
 fn taken_away(caller: Caller, what: &str, take: fn(&Path)) -> Verdict {
     let mut hostile = hostile(caller);
     let script = "shell[timeout=300s] while ! (echo evil >> .git/config || mkdir .cursor) 2>/dev/null; do :; done; touch it-wrote; sleep 600";
@@ -262,7 +262,7 @@ fn from_worktree(caller: Caller) -> Verdict {
     held("read-only mounts of the files that git obeys")
 }
 
-/// In the repository of a run's own worktree, the agent can write only what commits need.
+/// In the repository of a run's own worktree, the agent can write only the parts that commits need.
 fn from_own_worktree(caller: Caller) -> Verdict {
     let hostile = hostile(caller);
     let main = hostile.workspace();

@@ -12,7 +12,7 @@ use crate::stage::daemon_stage::DaemonStage;
 use crate::stage::repository::make_repository;
 use crate::stage::{Stage, assert_exit};
 
-/// The script line that spawns a child with this script.
+/// Returns the script line that spawns a child with this script.
 fn spawn(name: &str, script: &str, more: &Value) -> String {
     let mut request = json!({"name": name, "prompt": format!("Play:\n```agent\n{script}\n```")});
     for (name, value) in more.as_object().unwrap() {

@@ -57,7 +57,7 @@ fn audit(stage: &Stage) -> Value {
     events.find(|event| event["kind"] == "audit").expect("the journal has an audit")
 }
 
-/// The audit's findings of one kind, as `(path, target or old value)`.
+/// Returns the audit's findings of one kind, as `(path, target or old value)`.
 fn findings(audit: &Value, what: &str) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let all = audit["findings"].as_array().cloned().unwrap_or_default();

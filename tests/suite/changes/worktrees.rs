@@ -27,7 +27,7 @@ fn read(directory: &Path, name: &str) -> String {
     fs::read_to_string(directory.join(name)).unwrap_or_else(|error| format!("{name}: {error}"))
 }
 
-/// The worktree of the latest run.
+/// Returns the worktree of the latest run.
 fn worktree_of(stage: &Stage) -> PathBuf {
     let run = stage.run_ids().pop().unwrap();
     let spec = fs::read(stage.runs().join(run).join("spec.json")).unwrap();

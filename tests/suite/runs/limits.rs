@@ -79,7 +79,7 @@ impl Belt {
         Self { groups }
     }
 
-    /// The words to put before a command so that the safety limit applies to it.
+    /// Returns the words to put before a command so that the safety limit applies to it.
     fn words(&self) -> Vec<String> {
         if !self.groups.is_empty() {
             let join = "for group; do [ \"$group\" = -- ] && break; echo $$ > \"$group/cgroup.procs\"; done; \

@@ -221,7 +221,7 @@ fn without_now(text: &str) -> String {
     .into_owned()
 }
 
-/// The days from 1970 to a date in the Gregorian calendar.
+/// Returns the days from 1970 to a date in the Gregorian calendar.
 fn day_number(date: &str) -> Option<u128> {
     let mut parts = date.split('-').map(|part| part.parse::<u128>().ok());
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);

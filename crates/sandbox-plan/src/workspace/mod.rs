@@ -140,12 +140,12 @@ impl Workspace {
         Ok(Self { tree, found, dot_cursor, git })
     }
 
-    /// The physical path.
+    /// Returns the physical path.
     pub fn path(&self) -> &Path {
         &self.tree.path
     }
 
-    /// The device and inode. They name the workspace's lock.
+    /// Returns the device and inode. They name the workspace's lock.
     pub fn identity(&self) -> FileIdentity {
         self.found.identity
     }

@@ -98,7 +98,7 @@ pub(super) fn notification(method: &str, params: &Value) -> Value {
     }
 }
 
-/// The parameters of the message that cancels a request.
+/// Returns the parameters of the message that cancels a request.
 pub(super) fn cancelled(id: u64) -> Value {
     json!({"requestId": id, "reason": "timed out"})
 }

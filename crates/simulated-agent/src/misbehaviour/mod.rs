@@ -163,7 +163,7 @@ impl Armed {
     }
 }
 
-/// The output of `--help-scenarios`: one line per misbehaviour.
+/// Returns the output of `--help-scenarios`: one line per misbehaviour.
 pub fn list() -> String {
     let lines = SCENARIOS.iter().map(|scenario| {
         let usage = match scenario.takes {

@@ -170,7 +170,7 @@ fn lists(rules: &[Rule], kind: Kind, subject: &str) -> bool {
     rules.iter().any(|rule| rule.is_about(kind, subject))
 }
 
-/// The project's files from the shallowest to the deepest.
+/// Returns the project's files from the shallowest to the deepest.
 fn project_files(project_root: &Path, workspace: &Path) -> Vec<PathBuf> {
     let mut directories: Vec<&Path> =
         workspace.ancestors().take_while(|directory| directory.starts_with(project_root)).collect();

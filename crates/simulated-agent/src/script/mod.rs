@@ -104,7 +104,7 @@ impl Script {
         Ok(script)
     }
 
-    /// The misbehaviours of the whole script. Some of them act before the first line of output.
+    /// Returns the misbehaviours of the whole script. Some of them act before the first line of output.
     pub fn misbehaviours(&self) -> impl Iterator<Item = &Armed> {
         self.orders.iter().filter_map(|order| match order {
             Order::Misbehave(armed) => Some(armed),

@@ -136,7 +136,7 @@ fn the_same_conversation_gives_rows_of_the_same_shape_in_the_same_order() {
     }
 }
 
-/// The outline of a blob: JSON keys in their order, or protobuf field numbers, with blob ids marked.
+/// Returns the outline of a blob: JSON keys in their order, or protobuf field numbers, with blob ids marked.
 fn outline(data: &[u8]) -> Value {
     match serde_json::from_slice(data) {
         Ok(message) => json_outline(&message),

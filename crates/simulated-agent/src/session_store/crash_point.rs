@@ -33,7 +33,7 @@ pub enum CrashPoint {
 }
 
 impl CrashPoint {
-    /// Every name by which scripts ask for a point.
+    /// Returns every name by which scripts ask for a point.
     pub fn names() -> impl Iterator<Item = String> {
         let values = Self::value_variants().iter().filter_map(ValueEnum::to_possible_value);
         values.map(|value| value.get_name().to_owned())

@@ -258,7 +258,7 @@ fn as_read_by_an_early_build(meta: &ChatMeta) -> ChatMeta {
     kept
 }
 
-/// The messages of field 4 that are JSON. Cursor writes no others.
+/// Returns the messages of field 4 that are JSON. Cursor writes no others.
 fn pending_messages(conversation: &Conversation) -> Vec<Value> {
     let texts = conversation.root.pending_tool_calls.iter();
     texts.filter_map(|text| serde_json::from_str(text).ok()).collect()

@@ -27,7 +27,7 @@ pub enum SessionMode {
 }
 
 impl SessionMode {
-    /// The word of the meta row.
+    /// Returns the word for the meta row.
     pub(super) fn in_meta(self) -> &'static str {
         match self {
             Self::Agent => "default",
@@ -36,7 +36,7 @@ impl SessionMode {
         }
     }
 
-    /// The number of roots and user messages.
+    /// Returns the number for roots and user messages.
     pub(super) fn in_root(self) -> AgentMode {
         match self {
             Self::Agent => AgentMode::Agent,

@@ -186,7 +186,7 @@ impl Dump {
         data
     }
 
-    /// The ids of the prompt's messages, in order.
+    /// Returns the ids of the prompt's messages, in order.
     pub(super) fn prompt_ids(&self) -> Vec<String> {
         ids_in(&fields(self.blob(self.latest_root())), 1)
     }
@@ -195,7 +195,7 @@ impl Dump {
         self.prompt_ids().iter().map(|id| serde_json::from_slice(self.blob(id)).unwrap()).collect()
     }
 
-    /// The texts of the latest root's field 4.
+    /// Returns the texts of the latest root's field 4.
     pub(super) fn pending(&self) -> Vec<Value> {
         let root = fields(self.blob(self.latest_root()));
         let pending = root.iter().filter(|(number, _)| *number == 4);
@@ -219,7 +219,7 @@ impl Dump {
     }
 }
 
-/// The blob ids in a blob, by what refers to them.
+/// Returns the blob ids in a blob, each with its kind.
 fn references(kind: &str, data: &[u8]) -> Vec<(String, &'static str)> {
     let tagged = |found: &[(u32, Field)], number: u32, kind: &'static str| {
         ids_in(found, number).into_iter().map(move |id| (id, kind)).collect::<Vec<_>>()

@@ -29,7 +29,7 @@ impl Settings {
         }
     }
 
-    /// The model that an earlier run chose.
+    /// Returns the model that an earlier run chose.
     pub fn model(&self) -> Option<Model> {
         models::find(self.value["model"]["modelId"].as_str()?)
     }

@@ -99,7 +99,7 @@ impl<'a> Startup<'a> {
         }
     }
 
-    /// The workspace without symlinks: `--workspace`, else the current directory.
+    /// Returns the workspace without symlinks: `--workspace`, else the current directory.
     pub fn workspace(&self) -> Result<WorkspacePath, Ending> {
         let named = self.options.workspace.as_deref().unwrap_or(".");
         let path = self.environment.current_directory.join(named);
@@ -210,7 +210,7 @@ impl<'a> Startup<'a> {
         Ok(Some(Script { orders: vec![Order::Refused(complaint)], ..Script::default() }))
     }
 
-    /// The model of `--model`, which later runs keep; else the model of an earlier run; else the default.
+    /// Returns the model of `--model`, which later runs keep; else the model of an earlier run; else the default.
     fn model(&self, settings: &mut Settings) -> Result<Model, Ending> {
         let known = |id| models::find(id).ok_or_else(|| Ending::failure(models::refusal(id)));
         match (self.options.model.as_deref(), settings.model()) {

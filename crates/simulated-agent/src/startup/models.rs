@@ -57,7 +57,7 @@ pub fn find(id: &str) -> Option<Model> {
     all().find(|model| model.id == id)
 }
 
-/// The text on stderr for an unknown model: one long line.
+/// Returns the text on stderr for an unknown model: one long line.
 pub fn refusal(id: &str) -> String {
     let ids: Vec<String> = all().map(|model| model.id).collect();
     format!("Cannot use this model: {id}. Available models: {}", ids.join(", "))

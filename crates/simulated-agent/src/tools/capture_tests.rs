@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::test_environment::TestEnvironment;
 use super::{Background, Generation, ShellRequest, ToolRequest};
 
-/// Every completed call of the captures, with the generation that printed it.
+/// Returns every completed call of the captures, with the generation that printed it.
 fn completed_calls() -> Vec<(Generation, String, Value)> {
     #[expect(
         clippy::disallowed_methods,

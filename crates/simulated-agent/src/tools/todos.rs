@@ -28,7 +28,7 @@ fn model_name(status: TodoStatus) -> &'static str {
     STATUSES.iter().find(|(known, _)| *known == status).map_or("pending", |(_, name)| name)
 }
 
-/// The status with this name in the stream.
+/// Returns the status with this name in the stream.
 pub(crate) fn status_of(stream_name: &str) -> TodoStatus {
     let is_it = |(_, name): &&(TodoStatus, &str)| as_in_stream(name) == stream_name;
     STATUSES.iter().find(is_it).map_or(TodoStatus::Unspecified, |(status, _)| *status)

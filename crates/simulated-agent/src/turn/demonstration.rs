@@ -91,7 +91,7 @@ fn greeting(history: &[RememberedMessage]) -> String {
     }
 }
 
-/// The names in the workspace, directories with a slash, without the demonstration's own file.
+/// Returns the names in the workspace, directories with a slash, without the demonstration's own file.
 fn entries(workspace: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(workspace)
         .into_iter()

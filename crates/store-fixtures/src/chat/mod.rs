@@ -173,14 +173,14 @@ impl Chat {
         directory
     }
 
-    /// When its last turn ended, as `meta.json` has it.
+    /// Returns when its last turn ended, as `meta.json` has it.
     #[must_use]
     pub fn updated_ms(&self) -> i64 {
         self.created_ms + 3_600_000
     }
 }
 
-/// The directory of a workspace's chats: the MD5 of its path.
+/// Returns the directory of a workspace's chats: the MD5 of its path.
 #[must_use]
 pub fn bucket_of(workspace: &str) -> String {
     use md5::{Digest, Md5};

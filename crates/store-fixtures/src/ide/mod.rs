@@ -59,7 +59,7 @@ impl IdeHome {
         Self { user_dir: user_dir.to_owned(), global }
     }
 
-    /// The global database.
+    /// Returns the path of the global database.
     pub fn path(&self) -> PathBuf {
         self.user_dir.join("globalStorage").join("state.vscdb")
     }

@@ -156,13 +156,13 @@ impl Event {
         }
     }
 
-    /// An event whose payload is in another place.
+    /// An event whose payload is stored elsewhere.
     pub fn elsewhere(reference: &str) -> Self {
         Self { payload: None, payload_ref: Some(reference.to_owned()), ..Self::payload(Json::Null) }
     }
 }
 
-/// The SDK's store of a workspace, below `projects`.
+/// Returns the SDK's store of a workspace, below `projects`.
 pub fn state_root(projects: &Path, workspace: &str) -> PathBuf {
     let hash = hex::encode(Md5::digest(workspace));
     let words: Vec<&str> = workspace

@@ -39,7 +39,7 @@ pub(crate) fn look_at_workspace(tree: &FileTree, since_ns: i64, found: &mut Vec<
     }
 }
 
-/// The path in one of git's small files.
+/// Returns the path in one of git's small files.
 fn named_in(tree: &FileTree, name: &[u8], start: &str) -> Option<PathBuf> {
     let text = tree.directory(&TreePath::default()).ok()?.small_text(name, MOST_TEXT)?;
     let named = tree.path().join(text.strip_prefix(start)?.trim_end_matches(['\n', '\r']));

@@ -72,7 +72,7 @@ pub struct GitAnswer {
 }
 
 impl GitAnswer {
-    /// The output, if git succeeded.
+    /// Returns the output, if git succeeded.
     pub fn checked(self) -> Result<Vec<u8>, GitError> {
         if self.status.success() {
             return Ok(self.stdout);
@@ -184,7 +184,7 @@ impl Git {
         Ok(listed.split(|byte| *byte == 0).filter_map(TreePath::checked).collect())
     }
 
-    /// The HEAD of the repository around the workspace, or `None` if there is no readable repository.
+    /// Returns the HEAD of the repository that contains the workspace, or `None` if there is no readable repository.
     pub fn head(&self, workspace: &Path) -> Option<Head> {
         let repository = Repository::around(workspace).ok()??;
         let refs = repository.refs(self).ok()?;
@@ -195,7 +195,7 @@ impl Git {
         Some(Head { commit, branch })
     }
 
-    /// The user's own ignore rules for all repositories.
+    /// Returns the user's own ignore rules for all repositories.
     pub(crate) fn ignored_everywhere(&self) -> Option<String> {
         let home = self.home.as_deref()?;
         let files = [home.join(".gitconfig"), home.join(".config/git/config")];
@@ -223,7 +223,7 @@ impl Git {
     }
 }
 
-/// The content of a regular file that is not too long.
+/// Returns the content of a regular file that is not too long.
 fn small_text(path: &Path) -> Option<String> {
     let metadata = std::fs::metadata(path).ok()?;
     if !metadata.is_file() || metadata.len() > crate::walk::ignore_rules::MOST_RULES {

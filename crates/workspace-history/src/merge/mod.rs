@@ -346,7 +346,7 @@ impl Setting {
         }
     }
 
-    /// `None` if both sides changed the mode in different ways.
+    /// Returns `None` if both sides changed the mode in different ways.
     fn merged_mode(self, from: &Entry, ours: &Entry, to: &Entry) -> Option<u32> {
         if self == Self::Checkouts {
             let is_turned = (from.mode ^ to.mode) & EXECUTABLE != 0;

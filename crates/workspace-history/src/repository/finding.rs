@@ -193,7 +193,7 @@ fn core_worktree(config: &str) -> Option<String> {
     found
 }
 
-/// The name of a file type that git must not find.
+/// Returns the name of a file type that git must not find.
 pub(super) fn in_words(file_type: FileType) -> &'static str {
     match file_type {
         FileType::Symlink => "a link",

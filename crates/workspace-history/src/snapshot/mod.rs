@@ -111,7 +111,7 @@ impl Snapshot {
             )
     }
 
-    /// The number of files and links, without directories.
+    /// Returns the number of files and links, without directories.
     pub fn n_files(&self) -> u64 {
         self.entries.values().filter(|entry| !entry.is_directory()).count() as u64
     }

@@ -36,7 +36,7 @@ pub(crate) fn is_git(name: &[u8]) -> bool {
 }
 
 impl Coverage<'_> {
-    /// The rules from above the workspace.
+    /// Returns the rules from above the workspace.
     pub(crate) fn above(&self, workspace: &Path) -> Vec<DirectoryRules> {
         match self {
             Self::As { .. } => Vec::new(),
@@ -55,7 +55,7 @@ impl Coverage<'_> {
         }
     }
 
-    /// The rules that a directory adds.
+    /// Returns the rules that a directory adds.
     pub(crate) fn rules_in(
         &self,
         path: &TreePath,
@@ -152,8 +152,8 @@ fn exclude_file(directory: &OpenDirectory) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The rules of the directories between the workspace and the root of the repository around it, the outermost first.
-/// Empty if the workspace is itself a root, or not in a repository.
+/// Returns the rules of the directories between the workspace and the root of the repository around it, the outermost
+/// first. Empty if the workspace is itself a root, or not in a repository.
 fn rules_above(workspace: &Path) -> Vec<DirectoryRules> {
     let is_root = |directory: &Path| directory.join(".git").symlink_metadata().is_ok();
     let mut between: Vec<PathBuf> = Vec::new();

@@ -97,7 +97,7 @@ impl Walk<'_, '_> {
         Ok(walked)
     }
 
-    /// The rules for all repositories, and the rules at the workspace.
+    /// Returns the rules for all repositories, and the rules at the workspace.
     fn rules_around(&self, walked: &mut Walked) -> (RuleChain, RuleChain) {
         let workspace = self.tree.path();
         let above: Vec<DirectoryRules> = match self.coverage {

@@ -97,7 +97,7 @@ impl Daemon {
         Ok(memory_kib(self.pid, "VmRSS:")? as f64 / 1024.0)
     }
 
-    /// The daemon's processor time, in seconds.
+    /// Returns the daemon's processor time, in seconds.
     fn cpu(&self) -> anyhow::Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
         let rest = stat.rsplit(')').next().context("no stat")?;

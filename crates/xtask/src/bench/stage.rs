@@ -108,7 +108,7 @@ pub(super) fn kib_in(text: &str, name: &str) -> anyhow::Result<u64> {
     Ok(value.with_context(|| format!("no {name}"))?.trim().trim_end_matches(" kB").parse()?)
 }
 
-/// The processor time of all children that have ended.
+/// Returns the processor time of all children that have ended.
 pub(super) fn children_cpu() -> anyhow::Result<Duration> {
     cpu_of(nix::sys::resource::UsageWho::RUSAGE_CHILDREN)
 }

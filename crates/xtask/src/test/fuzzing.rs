@@ -11,7 +11,7 @@ use crate::commands;
 
 const SECONDS: u32 = 60;
 
-/// The names of the targets, from the manifest of the fuzz workspace.
+/// Returns the names of the targets, from the manifest of the fuzz workspace.
 pub(super) fn targets() -> anyhow::Result<Vec<String>> {
     let args = ["metadata", "--no-deps", "--format-version=1", "--manifest-path"];
     let output = commands::cargo_command(args).arg(fuzz_directory().join("Cargo.toml")).output()?;

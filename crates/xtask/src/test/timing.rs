@@ -75,7 +75,7 @@ impl Timings {
         }
     }
 
-    /// The duration of each test binary, and the slowest tests; `None` if no test ran.
+    /// Returns the duration of each test binary, and the slowest tests; `None` if no test ran.
     pub(super) fn table(mut self) -> Option<String> {
         if self.tests.is_empty() {
             return None;

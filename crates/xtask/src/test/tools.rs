@@ -51,12 +51,12 @@ impl Tools {
         self.root.join("bin/schemathesis")
     }
 
-    /// The directory whose `node_modules` has this version of the SDK.
+    /// Returns the directory whose `node_modules` has this version of the SDK.
     pub(super) fn sdk(&self, version: &str) -> PathBuf {
         self.root.join(format!("sdk-{version}"))
     }
 
-    /// The directory for results of the steps.
+    /// Returns the directory for the results of the steps.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::stage::assert_exit;
 use user::{DAY, HOUR, REPLACE, User, WAIT_FOR_GO, login_of, token};
 
-/// A newly renewed login.
+/// Returns a newly renewed login.
 fn renewed(mark: &str) -> Value {
     login_of(&token("me", 0, DAY, mark))
 }

@@ -17,8 +17,8 @@ pub(crate) const REPLACE: &str = "shell cp new-login.json ~/.config/cursor/auth.
 /// Waits until the test creates `go`.
 pub(crate) const WAIT_FOR_GO: &str = "shell while [ ! -e go ]; do sleep 0.02; done";
 
-/// A token in the form of Cursor's server: a header, the claims, and a signature that only the server can check.
-/// `issued` and `expires` are seconds from now.
+/// Returns a token in the format of Cursor's server: a header, the claims, and a signature that only the server can
+/// check. `issued` and `expires` are seconds from now.
 pub(crate) fn token(account: &str, issued: i64, expires: i64, mark: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
     token_of(account, now + issued, now + expires, mark)
