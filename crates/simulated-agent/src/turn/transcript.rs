@@ -66,13 +66,13 @@ impl Transcript {
         })
     }
 
-    /// One write per line, so that a reader never sees half a line.
+    /// Writes each line at once, so that a reader never sees half a line.
     fn write(&mut self, line: &Value) -> io::Result<()> {
         self.file.write_all(format!("{line}\n").as_bytes())
     }
 }
 
-/// Returns the line of a message of the prompt. Results of tools have none.
+/// Returns the line for a prompt message. Tool results have none.
 fn line_of(message: &Value) -> Option<Value> {
     let role = message
         .get("role")
