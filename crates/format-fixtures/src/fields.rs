@@ -122,7 +122,7 @@ fn path_of(value: &Value, place: &[usize]) -> String {
             _ => (String::new(), at),
         };
         path.push_str(&format!("/{name}"));
-        // Each kind has fields of its own.
+        // Each kind has its own fields.
         if let Some(kind) = inner.get("kind").and_then(Value::as_str) {
             path.push_str(&format!("({kind})"));
         }

@@ -23,7 +23,7 @@ const NEEDED_OPTIONS: [&str; 12] = [
     "--unshare-cgroup-try",
 ];
 
-/// The first version in which a symlink in the workspace cannot make bubblewrap create files elsewhere.
+/// From this version on, a symlink in the workspace cannot make bubblewrap create files elsewhere.
 const WITHOUT_SYMLINK_HOLE: BwrapVersion = BwrapVersion { major: 0, minor: 12, patch: 0 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

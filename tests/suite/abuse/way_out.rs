@@ -141,7 +141,8 @@ fn every_smuggled_name_would_fool_a_careless_reader() {
     }
 }
 
-/// The list is a protection too: a host on it can be reached, and a run with the host's network reaches everything.
+/// Proves that the list is a protection too: a run reaches a listed host, and with the host's network it reaches
+/// everything.
 #[test]
 fn without_the_list_or_its_own_network_the_way_out_is_open() {
     let caller = if is_root() { Caller::Root } else { Caller::User };

@@ -328,7 +328,7 @@ fn blocked_by_strict(caller: Caller) -> Verdict {
     held("empty mounts in their place")
 }
 
-/// Uses one of our tools on another run of the user.
+/// Uses one of Caretaker's tools on another of the user's runs.
 fn meddle(caller: Caller, tool: &str, arguments: &str) -> Verdict {
     let hostile = hostile(caller);
     let other = hostile.stage.home().join("other");

@@ -133,7 +133,7 @@ fn a_session_that_another_run_took_during_the_pause_is_not_retried() {
         said.any(|line| line.contains("trying again in")),
         "the command pauses before it retries"
     );
-    // The test stops the command for as long as the other run takes.
+    // The test stops the command until the other run has ended.
     let pid = retrying.id().to_string();
     let signal =
         |name: &str| assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());

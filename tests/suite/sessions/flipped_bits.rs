@@ -73,7 +73,7 @@ fn places(whole: &[u8], value: &[u8]) -> Vec<Range<usize>> {
     places
 }
 
-/// Returns the same random-looking numbers every time.
+/// Random-looking numbers, the same every time.
 struct Dice(u64);
 
 impl Dice {

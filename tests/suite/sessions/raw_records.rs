@@ -22,7 +22,7 @@ fn names(records: &[Value]) -> Vec<&str> {
     records.iter().map(|record| record["record"].as_str().unwrap()).collect()
 }
 
-/// Returns all bytes of a record, whatever their encoding.
+/// Returns all bytes of a record in any encoding.
 fn content(record: &Value) -> String {
     match record["base64"].as_str() {
         Some(text) => String::from_utf8_lossy(&decoded(text)).into_owned(),

@@ -79,7 +79,7 @@ impl DaemonStage {
         workspace
     }
 
-    /// Queues a script in a workspace of this name through the command line, and returns the run's id.
+    /// Queues a script through the command line, in a workspace with this name, and returns the run's id.
     pub(crate) fn queue(&self, workspace: &str, script: &str, flags: &[&str]) -> String {
         let workspace = self.new_workspace(workspace);
         let flags = [&["--workspace", workspace.to_str().unwrap()], flags].concat();

@@ -7,7 +7,7 @@ use super::{
 use crate::origin::Sourced;
 
 impl Profile {
-    /// Returns the keys in which this profile allows more than `other`.
+    /// Returns the keys where this profile allows more than `other`.
     ///
     /// It compares lists entry by entry as the profiles have them, so two spellings of the same directory count as a
     /// difference. It ignores `limits.*`, because a run has its own limits.
@@ -27,7 +27,7 @@ impl Rules {
             caller: CallerRules { root },
             namespaces: NamespaceRules { own, hostname: _ },
             network,
-            // Caretaker writes the generated files, so they show nothing of the host.
+            // Caretaker writes the generated files, so they reveal nothing about the host.
             system: SystemRules { read_only, links, etc, generated: _ },
             // Keys with a single possible value cannot differ.
             kernel: KernelRules { proc: _, sysctl: _, dev: _, shm },

@@ -53,7 +53,7 @@ enum Act {
     CreateChat,
 }
 
-/// A moment of a turn at which something may go wrong.
+/// A moment of a turn where something may go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// `started` is printed and the tools run.

@@ -184,7 +184,7 @@ fn generation(line: &Line) -> Result<Generation, Problem> {
     }
 }
 
-/// Reads a time in which the agent does nothing.
+/// Parses the length of a pause.
 fn pause(text: &str) -> Result<Duration, Problem> {
     match time(text)? {
         time if time > LONGEST_LIFE => {

@@ -1,4 +1,4 @@
-//! Calls of MCP tools, in the shape that Cursor prints.
+//! MCP tool calls, in the form that Cursor prints.
 
 use serde_json::{Map, Value, json};
 

@@ -137,7 +137,7 @@ pub struct PreparedCall {
     pub args: Value,
     /// The model's arguments, for the store's messages.
     pub model_args: Value,
-    /// Printed beside the arguments.
+    /// Printed next to the arguments.
     pub description: Option<String>,
     /// A question between `started` and `completed`.
     pub query: Option<InteractionQuery>,

@@ -9,7 +9,7 @@ use std::thread;
 use crate::git::import::PIPE_BYTES;
 use crate::git::{Git, GitError};
 
-/// Reads contents in the order in which they were asked for.
+/// Reads contents in the order of the requests.
 #[derive(Debug)]
 pub struct ContentReader {
     child: Child,

@@ -163,7 +163,7 @@ impl Repository {
             rustix::fs::openat(directory.fd(), lock.as_slice(), flags | OFlags::CLOEXEC, mode)?;
         let mut file = std::fs::File::from(file);
         let written = file.write_all(format!("{value}\n").as_bytes()).and_then(|()| {
-            // Git leaves an empty directory of that name behind when refs are deleted.
+            // When git deletes refs, it may leave an empty directory with that name.
             let unlinked = rustix::fs::unlinkat(directory.fd(), name.name(), AtFlags::REMOVEDIR);
             match unlinked {
                 Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => {}

@@ -198,7 +198,7 @@ pub struct RefPlan {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefsRestored {
     pub failed: Vec<(RefChange, String)>,
-    /// Checkouts whose index stays unchanged, because it holds something that is in no commit.
+    /// Checkouts whose index stays unchanged, because it has staged changes that are in no commit.
     pub index_left: Vec<PathBuf>,
 }
 

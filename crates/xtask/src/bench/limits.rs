@@ -1,4 +1,4 @@
-//! The time that limits add to a launch, and the latency of a run beside a fork bomb or a memory bomb under limits.
+//! The time that limits add to a launch, and the latency of a run next to a limited fork bomb or memory bomb.
 
 use std::process::{Child, Command, Stdio};
 

@@ -101,7 +101,7 @@ fn summarise(corpus: &Corpus) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The loop that anyone would write first.
+/// The simple loop over JSON values that anyone would write first.
 fn read_as_values(corpus: &Corpus) -> anyhow::Result<()> {
     let mut reader = BufReader::with_capacity(BUFFER, File::open(&corpus.path)?);
     let mut line = Vec::new();

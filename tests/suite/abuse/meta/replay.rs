@@ -2,7 +2,7 @@
 //!
 //! An outer sandbox surrounds the sandbox: an ordinary user of the machine is root in a user namespace, with its own
 //! mounts, processes, network and names. There the stage's directory is a copy in memory. An agent that gets out of the
-//! inner sandbox is in the outer one, and has no rights on the machine even if it gets further.
+//! inner sandbox is in the outer one, and has no privileges on the machine even if it gets further.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -256,7 +256,7 @@ fn remove_modifiers(operations: &mut Vec<Operation>, mut mount: usize) {
     }
 }
 
-/// A filter in which no comparison matches this number.
+/// Returns a filter where no comparison matches this number.
 fn without_call(program: &[u8], number: u32) -> Vec<u8> {
     const JUMP_IF_EQUAL: u16 = 0x15;
     let instructions = program.chunks_exact(8).map(|instruction| {

@@ -62,7 +62,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// Makes a user who is logged in with a token that is valid for one more hour of its day.
+    /// Makes a user who is logged in with a one-day token that is valid for one more hour.
     pub(crate) fn new() -> Self {
         let user = Self::logged_out();
         user.log_in(&login_of(&token("me", HOUR - DAY, HOUR, "of-the-user")));
