@@ -364,7 +364,7 @@ fn branches_that_a_run_moved_or_deleted_are_in_the_audit_and_undo_puts_them_back
         assert_eq!(commit_of(&workspace, branch).as_ref(), Some(&first), "{branch}: {said}");
     }
     assert_eq!(commit_of(&workspace, "later"), third, "it moved since");
-    assert!(said.contains("`later` stays: it moved again after the run"), "{said}");
+    assert!(said.contains("`later` stays: it moved again since"), "{said}");
     assert_eq!(commit_of(&workspace, "made"), second, "branches that the run made stay");
     assert_eq!(git(&workspace, &["status", "--porcelain"]), "", "the index agrees");
 
