@@ -1,7 +1,7 @@
-//! A home of version 1, read by today's binary: `fixtures/formats/v1`. Its README says how it was written.
+//! Today's binary reads a home of format version 1, `fixtures/formats/v1`. Its README says how it was made.
 //!
-//! The files name `/home/ada`, so the commands run where that is the home directory: in a new mount namespace, on a
-//! copy. No byte of a fixture is changed to suit a test.
+//! The files name `/home/ada`, so the commands run on a copy, in a new mount namespace where that is the home
+//! directory. No test changes a byte of a fixture.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -18,7 +18,7 @@ use crate::stage::{Stage, assert_exit, stderr};
 
 const FIXTURES: &str = "fixtures/formats/v1";
 
-/// A copy of Ada's home and state.
+/// Makes a stage with a copy of Ada's home and state.
 fn adas() -> Stage {
     let stage = Stage::of_fixed_width().seen_as(command);
     let from = checkout().join(FIXTURES);
@@ -37,7 +37,7 @@ fn copy(from: &Path, to: &Path) {
             copy(&entry.path(), &to);
         } else {
             fs::copy(entry.path(), &to).unwrap();
-            // Git makes files with the umask of this machine, but the snapshots need fixed modes.
+            // Git creates files with this machine's umask, but the snapshots need fixed modes.
             let is_program = entry.metadata().unwrap().permissions().mode() & 0o100 != 0;
             let mode = if is_program { 0o755 } else { 0o644 };
             fs::set_permissions(&to, Permissions::from_mode(mode)).unwrap();
@@ -74,7 +74,7 @@ fn json(stage: &Stage, args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The runs with the names of their snapshots, oldest first. Two runs may have the same name.
+/// Returns the runs with the names of their snapshots, oldest first. Two runs may have the same name.
 fn runs(stage: &Stage) -> Vec<(String, String)> {
     let named = |(place, run): (usize, String)| {
         let spec = fs::read(stage.runs().join(&run).join("spec.json")).unwrap();
@@ -128,7 +128,7 @@ fn messages_queue_groups_logins_and_pins_of_version_1_are_read() {
     shown.command("formats-v1/groups", &["group", "ls"]);
     shown.command("formats-v1/group", &["group", "show", "release"]);
     shown.command("formats-v1/logins", &["login", "ls"]);
-    // The size of a file on a disk depends on the file system.
+    // A file's size on disk depends on the file system.
     let shown = Shown::of(&stage).also(r#"("bytes": ?)\d+"#, "${1}<size>");
     shown.json("formats-v1/gc", &["gc", "--keep", "3", "--older-than", "none"]);
 }
@@ -150,7 +150,7 @@ fn snapshots_of_workspaces_by_version_1_are_compared_and_restored() {
     let shown = Shown::of(&stage);
     shown.command("formats-v1/diff", &["diff", "tidy"]);
     shown.command("formats-v1/diff-worktree", &["diff", "side"]);
-    // An undo was interrupted when everything was done but the last line of its record.
+    // This undo was interrupted after everything except the last line of its record.
     shown.once("formats-v1/undo-interrupted", &["undo", "other"]);
     assert_eq!(fs::read_to_string(stage.home().join("other/one.txt")).unwrap(), "one\n");
     shown.once("formats-v1/undo-again", &["undo", "scribble"]);
@@ -202,7 +202,7 @@ fn an_index_of_any_version_and_none_at_all_list_the_same_runs() {
     assert_eq!(list(), expected);
 }
 
-/// The version that a database declares: four bytes of its first page, at a fixed place.
+/// Sets a database's version: four bytes at a fixed offset in its first page.
 fn set_version(database: &Path, version: i32) {
     let file = fs::OpenOptions::new().write(true).open(database).unwrap();
     file.write_all_at(&version.to_be_bytes(), 60).unwrap();
@@ -215,7 +215,7 @@ fn a_configuration_and_a_profile_of_version_1_are_accepted() {
     copy(&from, &stage.home().join(".config/caretaker"));
     let explained = stage.output(&["sandbox", "explain", "--agent", "simulated"]);
     assert_exit(&explained, 0);
-    // The values that come from the two files, whatever this machine has.
+    // Keep only the values from the two files, because the other values depend on this machine.
     let is_of_files = |line: &&str| {
         let is_of_machine = line.contains(" /etc/") || line.contains("/run/caretaker");
         let is_named = line.starts_with("ada.toml") || line.starts_with("config or flag");

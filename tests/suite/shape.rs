@@ -11,7 +11,7 @@ use regex::Regex;
 use crate::stage::programs::checkout;
 
 /// The dependencies between our crates, in code that ships. All lead from the binary to the small crates at the bottom.
-/// The readers and planners there depend only on the protocol and the ground.
+/// The readers and planners there depend only on `run-protocol` and `ground`.
 const EDGES: &[(&str, &[&str])] = &[
     ("run-protocol", &[]),
     ("ground", &[]),
@@ -36,9 +36,9 @@ const EDGES: &[(&str, &[&str])] = &[
             "workspace-history",
         ],
     ),
-    // One entry of a journal as `tail --json` and the API show it.
+    // A journal entry as `tail --json` and the API show it.
     ("public-events", &["agent-stream", "run-journal", "run-protocol"]),
-    // Stands in for cursor-agent, so it writes what the others read.
+    // Replaces cursor-agent in tests, so it writes the stores that the others read.
     ("simulated-agent", &["cursor-home", "cursor-stores", "ground"]),
     (
         "admission",
@@ -79,11 +79,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     // Tests only: reads `fixtures/formats` for the crates that own those formats.
     ("format-fixtures", &[]),
-    // Tests and the bench only: writes what the readers read.
+    // Tests and the benchmark only: writes the stores that the readers read.
     ("store-fixtures", &["cursor-stores"]),
-    // All of these are for the bench.
+    // The benchmark needs all of these.
     ("xtask", &["agent-stream", "run-journal", "run-shim", "store-fixtures"]),
-    // Tests only: nothing of it ships.
+    // Tests only: none of it ships.
     ("suite", &[]),
 ];
 
@@ -101,7 +101,7 @@ fn crates_depend_on_each_other_only_as_listed() {
     let drawn: BTreeSet<String> = allowed.keys().map(ToString::to_string).collect();
     assert_eq!(
         ours, drawn,
-        "a crate is missing from the list of edges, or the list names one that is not there"
+        "a crate is missing from the list of edges, or the list names one that does not exist"
     );
 
     for package in &metadata.packages {
@@ -113,7 +113,7 @@ fn crates_depend_on_each_other_only_as_listed() {
             .filter(|name| ours.contains(*name))
             .collect();
         let drawn: BTreeSet<&str> = allowed[package.name.as_str()].iter().copied().collect();
-        assert_eq!(known, drawn, "the edges of {} are not those that are drawn", package.name);
+        assert_eq!(known, drawn, "the dependencies of {} differ from EDGES", package.name);
     }
 }
 

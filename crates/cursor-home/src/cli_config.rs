@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::json_file;
 
-/// The settings that we decide. The agent adds its own when it rewrites the file.
+/// The settings that Caretaker decides. The agent adds its own when it rewrites the file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CliConfig {
     /// Permission entries such as `Shell(ls)` or `Mcp(server:tool)`.
@@ -15,10 +15,10 @@ pub struct CliConfig {
     pub agent_http: AgentHttp,
 }
 
-/// The treatment of a tool call that no entry mentions.
+/// How to treat a tool call that no entry mentions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ApprovalMode {
-    /// Runs only what is allowed. In headless mode, the agent rejects everything else at once.
+    /// Runs only allowed calls. In headless mode, the agent rejects everything else at once.
     #[default]
     Allowlist,
     /// Runs everything that is not denied.

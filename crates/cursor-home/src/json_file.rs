@@ -1,4 +1,4 @@
-//! The form in which we write JSON files: indented for people, with a final newline.
+//! Writes JSON files in Caretaker's form: indented for people, with a final newline.
 
 use serde_json::Value;
 

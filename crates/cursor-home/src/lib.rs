@@ -14,10 +14,11 @@
 //!
 //! **Invariant:** no file system, no environment, no clock: the same input gives the same bytes.
 //!
-//! **Invariant:** a prompt never enters the argument vector, and no flag of the user can change what we read back.
+//! **Invariant:** a prompt never enters the argument vector, and no flag from the user can change the files that
+//! Caretaker reads back.
 //!
-//! **Invariant:** we keep, refuse with a reason, or report everything in the user's own MCP files. We drop nothing
-//! silently.
+//! **Invariant:** Caretaker keeps, refuses with a reason, or reports everything in the user's own MCP files. It drops
+//! nothing silently.
 
 mod cli_config;
 mod json_file;

@@ -6,7 +6,7 @@ use crate::json_file;
 
 /// The secret fields. A refresh replaces them.
 pub const LOGIN_TOKENS: [&str; 2] = ["accessToken", "refreshToken"];
-/// The longest token. Real ones have some hundred characters.
+/// The longest token. Real ones have a few hundred characters.
 pub const LONGEST_TOKEN: usize = 16 * 1024;
 
 /// A login file that has a token.
@@ -31,14 +31,14 @@ impl Login {
         Ok(login)
     }
 
-    /// The secret values.
+    /// Returns the secret values.
     pub fn tokens(&self) -> impl Iterator<Item = &str> {
         LOGIN_TOKENS.into_iter().filter_map(|name| self.token(name))
     }
 
     /// Returns this file with the tokens of another one, or `None` if that changes nothing.
     ///
-    /// The other file comes out of a sandbox, so nothing but its tokens may get out.
+    /// The other file comes from a sandbox, so only its tokens may leave it.
     pub fn refreshed_by(&self, other: &Self) -> Option<Vec<u8>> {
         let mut refreshed = self.0.clone();
         for name in LOGIN_TOKENS {
@@ -52,12 +52,12 @@ impl Login {
         Some(json_file::to_bytes(&Value::Object(refreshed)))
     }
 
-    /// The whole file, with its tokens.
+    /// Returns the whole file, with its tokens.
     pub fn fields(&self) -> &Map<String, Value> {
         &self.0
     }
 
-    /// One of [`LOGIN_TOKENS`], if the file has it and it could be a token.
+    /// Returns one of [`LOGIN_TOKENS`], if the file has it and it looks like a token.
     pub fn token(&self, name: &str) -> Option<&str> {
         let token = self.0.get(name)?.as_str()?;
         let is_plausible = !token.is_empty()

@@ -1,4 +1,4 @@
-//! The directories of cursor-agent: the config root, the data root and `$HOME/.cursor`.
+//! cursor-agent's directories: the config root, the data root and `$HOME/.cursor`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +10,7 @@ pub struct HostEnvironment {
     pub cursor_config_dir: Option<OsString>,
     pub xdg_config_home: Option<OsString>,
     pub cursor_data_dir: Option<OsString>,
-    /// Relative values resolve against it.
+    /// Relative values are resolved against it.
     pub cwd: Option<PathBuf>,
 }
 
@@ -49,7 +49,7 @@ impl CursorRoots {
         Ok(Self { home, config, data: data_override.unwrap_or(dot_cursor), xdg_config_home })
     }
 
-    /// Returns the roots inside a sandbox, where we set the variables so that both are `$HOME/.cursor`.
+    /// Returns the roots inside a sandbox, where Caretaker sets the variables so that both are `$HOME/.cursor`.
     pub fn in_sandbox(home: &Path) -> Self {
         let dot_cursor = home.join(".cursor");
         Self {
@@ -89,7 +89,7 @@ impl CursorRoots {
         self.data.join("projects")
     }
 
-    /// Returns the user's own MCP file. It is always below HOME, whatever the other variables say.
+    /// Returns the user's own MCP file. It is always below HOME, regardless of the other variables.
     pub fn user_mcp_json(&self) -> PathBuf {
         self.dot_cursor().join("mcp.json")
     }
@@ -98,17 +98,17 @@ impl CursorRoots {
         self.dot_cursor().join("agent-cli-state.json")
     }
 
-    /// Returns where sessions of `agent acp` may be, the likeliest place first.
-    // We have only seen them below `~/.cursor`. An overridden config root may or may not move them.
+    /// Returns the directories where sessions of `agent acp` may be, the likeliest first.
+    // So far they were only seen below `~/.cursor`. An overridden config root may or may not move them.
     pub fn acp_sessions(&self) -> Vec<PathBuf> {
         without_repeats(
             [self.dot_cursor(), self.config.clone()].map(|root| root.join("acp-sessions")),
         )
     }
 
-    /// Returns where the login file may be, the likeliest place first.
-    // Linux builds use `~/.config/cursor`. `XDG_CONFIG_HOME` may or may not move it, so both count. `~/.cursor` is the
-    // place on macOS.
+    /// Returns the paths where the login file may be, the likeliest first.
+    // Linux builds use `~/.config/cursor`. `XDG_CONFIG_HOME` may or may not move it, so both count. macOS builds use
+    // `~/.cursor`.
     pub fn auth_files(&self) -> Vec<PathBuf> {
         let xdg = self.xdg_config_home.as_deref().map(|xdg| xdg.join("cursor"));
         let fixed = [self.home.join(".config/cursor"), self.dot_cursor()];

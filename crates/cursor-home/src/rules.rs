@@ -1,4 +1,5 @@
-//! A rules file. It gives the agent standing instructions, because Cursor's server accepts no system prompt from us.
+//! A rules file. It gives the agent standing instructions, because Cursor's server accepts no system prompt from
+//! clients.
 
 /// One `.cursor/rules/<name>.mdc` that applies to every request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +37,8 @@ impl RulesFile {
 }
 
 /// Writes text as a double-quoted YAML scalar of one line.
-// Characters that a line cannot hold become spaces, not escapes: the agent's parser of front matter may be simpler than
-// YAML.
+// Characters that a line cannot hold become spaces, not escapes, because the agent's front matter parser may be simpler
+// than YAML.
 fn yaml_line(text: &str) -> String {
     let unprintable = |c: char| {
         c.is_control()

@@ -52,8 +52,8 @@ impl WorkspacePath {
     /// `A-Za-z0-9`.
     ///
     /// Different paths may share a slug (`/a/b-c` and `/a/b/c`), and a path without any such character has an empty
-    /// slug.
-    /// Cursor replaces UTF-16 units and we replace bytes. Each run becomes one dash, so the result is the same.
+    /// slug. Cursor replaces UTF-16 units and this replaces bytes. Each run becomes one dash, so the result is the
+    /// same.
     pub fn slug(&self) -> String {
         let bytes = self.0.as_os_str().as_encoded_bytes();
         let words =
@@ -75,12 +75,12 @@ impl SessionDir {
         &self.0
     }
 
-    /// Returns the database. It exists as soon as there is a conversation.
+    /// Returns the path of the database. It exists as soon as there is a conversation.
     pub fn store_db(&self) -> PathBuf {
         self.0.join("store.db")
     }
 
-    /// Returns the small description beside the database. Older builds and subagents write none.
+    /// Returns the path of the small description next to the database. Older builds and subagents write none.
     pub fn meta_json(&self) -> PathBuf {
         self.0.join("meta.json")
     }

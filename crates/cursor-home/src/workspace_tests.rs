@@ -8,7 +8,7 @@ fn workspace(path: &str) -> WorkspacePath {
     WorkspacePath::new(Path::new(path)).unwrap()
 }
 
-/// The replacement as Cursor spells it, on UTF-16 units, in its three steps.
+/// Cursor's own replacement: on UTF-16 units, in three steps.
 fn slug_in_three_steps(path: &str) -> String {
     let dashed: Vec<char> = path
         .encode_utf16()

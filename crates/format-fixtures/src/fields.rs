@@ -15,11 +15,11 @@ pub enum Form {
     Toml,
 }
 
-/// The fields that are unread in every fixture. `tell` returns all that a reader knows of a text, or `None` if it refuses
-/// the text.
+/// Returns the fields that are unread in every fixture. `tell` returns everything that a reader gets from a text, or
+/// `None` if it refuses the text.
 ///
-/// A field is identified by its path, with `*` for the place in a list. One fixture in which its absence shows is enough:
-/// in another one the field may have its default value.
+/// A field is identified by its path, with `*` for the index in a list. One fixture where its absence makes a
+/// difference is enough: in another one the field may have its default value.
 ///
 /// # Panics
 ///
@@ -66,17 +66,17 @@ impl Form {
     }
 }
 
-/// The way to a field: one number per level, because a name may contain any character.
+/// The path of a field: one number per level, because a name may contain any character.
 type Place = Vec<usize>;
 
-/// All fields and list entries of a value, at any depth.
+/// Returns all fields and list entries of a value, at any depth.
 fn places_in(value: &Value) -> Vec<Place> {
     let inner: Vec<&Value> = match value {
         Value::Object(fields) => fields.values().collect(),
         Value::Array(entries) => entries.iter().collect(),
         _ => return Vec::new(),
     };
-    // The lines of a file are a list, too. A short list is tried completely.
+    // The lines of a file are a list, too. The test tries every entry of a short list.
     let most = if value.is_array() && inner.len() > 64 { MOST_ENTRIES } else { inner.len() };
     let mut places = Vec::new();
     for (step, inner) in inner.into_iter().enumerate().take(most) {
@@ -122,7 +122,7 @@ fn path_of(value: &Value, place: &[usize]) -> String {
             _ => (String::new(), at),
         };
         path.push_str(&format!("/{name}"));
-        // Each kind has fields of its own.
+        // Each kind has its own fields.
         if let Some(kind) = inner.get("kind").and_then(Value::as_str) {
             path.push_str(&format!("({kind})"));
         }
@@ -135,7 +135,7 @@ fn path_of(value: &Value, place: &[usize]) -> String {
 mod tests {
     use super::*;
 
-    /// The fields of this text that a reader of `a` and `b.c` does not read.
+    /// Returns the fields of this text that a reader of `a` and `b.c` does not read.
     fn unread(form: Form, text: &str) -> Vec<String> {
         let tell = |text: &str| {
             let value = form.parse(text);

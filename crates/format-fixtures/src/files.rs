@@ -16,7 +16,7 @@ pub fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/formats")
 }
 
-/// The fixtures whose path matches; `*` stands for a name or for a part of it.
+/// Returns the fixtures whose path matches; `*` stands for a name or a part of it.
 ///
 /// # Panics
 ///
@@ -87,7 +87,7 @@ impl Fixture {
         self.text().lines().map(ToOwned::to_owned).collect()
     }
 
-    /// Compares the reader's account of it with the snapshot in `fixtures/formats-read`.
+    /// Compares the values that the reader got with the snapshot in `fixtures/formats-read`.
     ///
     /// # Panics
     ///
@@ -120,7 +120,7 @@ mod tests {
         assert!(!matches("v1/aa", "v1/aa*a"));
     }
 
-    /// All files of a version, without README and checksums.
+    /// Returns all files of a version, without README and checksums.
     fn all(version: &Path) -> Vec<Fixture> {
         let mut all = Vec::new();
         collect(version, "", &mut all);

@@ -38,7 +38,7 @@ pub fn check<T: DeserializeOwned + Serialize>(patterns: &[&str], layout: Layout)
     check_these::<T>(&fixtures, layout);
 }
 
-/// The same for some of the fixtures of a pattern.
+/// Like [`check`], but only for these fixtures.
 ///
 /// # Panics
 ///
@@ -59,7 +59,7 @@ pub fn check_these<T: DeserializeOwned + Serialize>(fixtures: &[Fixture], layout
     assert!(unread.is_empty(), "nothing reads these fields: {unread:#?}");
 }
 
-/// The text after reading and writing.
+/// Reads the text and writes it again.
 fn rewrite<T: DeserializeOwned + Serialize>(text: &str, layout: Layout) -> Result<String, String> {
     let broken = |error: serde_json::Error| error.to_string();
     let one = |text: &str| serde_json::from_str::<T>(text).map_err(broken);

@@ -23,7 +23,7 @@ const NEEDED_OPTIONS: [&str; 12] = [
     "--unshare-cgroup-try",
 ];
 
-/// The first version in which a symlink in the workspace cannot make bubblewrap create files elsewhere.
+/// From this version on, a symlink in the workspace cannot make bubblewrap create files elsewhere.
 const WITHOUT_SYMLINK_HOLE: BwrapVersion = BwrapVersion { major: 0, minor: 12, patch: 0 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +33,7 @@ pub struct BwrapVersion {
     pub patch: u32,
 }
 
-/// A weakness of a version that users should know.
+/// A weakness of a bubblewrap version that users should know about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KnownHole {
@@ -67,7 +67,7 @@ pub enum BwrapFileError {
     Look { path: PathBuf, source: io::Error },
 }
 
-/// The reason why bubblewrap could not make a sandbox.
+/// Why bubblewrap could not create a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BwrapProblem {
@@ -92,7 +92,7 @@ pub enum BwrapProblem {
 }
 
 impl BwrapVersion {
-    /// Reads what `bwrap --version` prints.
+    /// Parses the output of `bwrap --version`.
     pub fn parse(text: &str) -> Option<Self> {
         let numbers = text.trim().strip_prefix("bubblewrap ")?;
         let mut parts = numbers.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
@@ -119,7 +119,7 @@ pub fn missing_bwrap_options(help: &str) -> Vec<&'static str> {
     NEEDED_OPTIONS.into_iter().filter(|option| !lists(option)).collect()
 }
 
-/// Returns arguments for a sandbox that does nothing, to see whether bubblewrap can make one.
+/// Returns arguments for a sandbox that does nothing, to test whether bubblewrap can create one.
 pub fn bwrap_trial() -> Vec<OsString> {
     let words = [
         "--unshare-user",
@@ -178,7 +178,7 @@ pub fn check_bwrap_file(path: &Path, workspace: Option<&Path>) -> Result<PathBuf
 }
 
 impl BwrapProblem {
-    /// Reads bubblewrap's error message.
+    /// Classifies bubblewrap's error message.
     pub fn classify(stderr: &str) -> Self {
         let says = |words: &str| stderr.contains(words);
         if says("max_*_namespaces exceeded") || says("(ENOSPC)") {

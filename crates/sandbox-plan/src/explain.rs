@@ -1,4 +1,4 @@
-//! The plan in words for a person. Each part names who decided it.
+//! Describes the plan for people. Each part names its origin.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Display};
@@ -11,7 +11,7 @@ use crate::profile::Access;
 use crate::request::Secrecy;
 use crate::step::{Author, FIRST_PROCESS, PlannedStep, Step};
 
-/// A part of the plan in words.
+/// A part of the plan, described for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained {
     pub what: PlanPart,
@@ -33,7 +33,7 @@ pub enum PlanPart {
 
 impl Display for PlanPart {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `pad`, so that a table can align it.
+        // `pad` lets a table align the text.
         formatter.pad(match self {
             Self::Namespace => "namespace",
             Self::Guard => "guard",

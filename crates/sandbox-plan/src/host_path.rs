@@ -1,4 +1,4 @@
-//! Examines paths of the host without following symlinks that an agent may have planted.
+//! Examines host paths without following symlinks that an agent may have planted.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -48,7 +48,7 @@ pub(crate) struct Found {
     pub(crate) identity: FileIdentity,
     pub(crate) uid: u32,
     pub(crate) mode: u32,
-    /// True if the file has more than one hard link. Directories have one for each directory in them.
+    /// True if the file has more than one hard link. A directory has one for each of its subdirectories.
     pub(crate) has_other_names: bool,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Found {
 #[derive(Debug)]
 pub(crate) struct Directory(OwnedFd);
 
-// A symlink at the end of a path is found as a symlink. For a symlink earlier in the path, the kernel returns ELOOP.
+// The kernel returns a symlink at the end of a path as a symlink. For a symlink earlier in the path, it returns ELOOP.
 const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -67,7 +67,7 @@ impl Directory {
         Ok(Self(rustix::fs::openat2(CWD, path, flags, Mode::empty(), NO_LINKS)?))
     }
 
-    /// Returns the file at a path below, if one exists.
+    /// Returns the file at a path below this directory, if one exists.
     pub(crate) fn look(&self, relative: &Path) -> io::Result<Option<Found>> {
         found_or_none(self.resolve(relative, LOOK))
     }
@@ -87,7 +87,7 @@ impl Directory {
         Ok(bytes)
     }
 
-    /// Opens a directory below, to list it.
+    /// Opens a directory below this one, to list it.
     pub(crate) fn open_to_list(&self, relative: &Path) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(self.resolve(relative, flags)?)
@@ -150,7 +150,7 @@ fn found_or_none(opened: Result<OwnedFd, Errno>) -> io::Result<Option<Found>> {
 
 /// Follows symlinks, and returns the file that a path leads to, with its physical path.
 ///
-/// For paths that the user or the system made, never for paths in a workspace.
+/// Use it for paths that the user or the system made, never for paths in a workspace.
 pub(crate) fn resolve(path: &Path) -> io::Result<Option<(PathBuf, Found)>> {
     // Most paths have no symlink, and then one system call is enough.
     match look(path) {
@@ -170,12 +170,12 @@ pub(crate) fn resolve(path: &Path) -> io::Result<Option<(PathBuf, Found)>> {
     Ok(look(&physical)?.map(|found| (physical, found)))
 }
 
-/// Returns the physical path of a directory of the user. A directory that does not exist keeps its path.
+/// Returns the physical path of one of the user's directories. A directory that does not exist keeps its path.
 pub(crate) fn physical(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| plain(path))
 }
 
-/// Tells whether a path is absolute and plain: no `.`, no `..`, no repeated or trailing slash.
+/// Returns true if a path is absolute and plain: no `.`, no `..`, no repeated or trailing slash.
 pub(crate) fn is_plain(path: &Path) -> bool {
     path.is_absolute() && plain(path).as_os_str() == path.as_os_str()
 }

@@ -11,10 +11,10 @@
 //!
 //! **Invariant:** this crate starts no process. It changes only mount points, and only when the caller asks for that.
 //!
-//! **Invariant:** it follows no symlink of a workspace, and no symlink lies on the way to a mount.
+//! **Invariant:** it follows no symlink in a workspace, and no mount path contains a symlink.
 //!
-//! **Invariant:** a sandbox is never weaker than its profile. The plan refuses a workspace that it cannot protect, and leaves
-//! out, with a warning, files that it cannot show safely.
+//! **Invariant:** a sandbox is never weaker than its profile. The plan refuses a workspace that it cannot protect, and
+//! warns about files that it leaves out because it cannot show them safely.
 //!
 //! **Invariant:** no secret is on a command line. Arguments, files and filters go through descriptors.
 

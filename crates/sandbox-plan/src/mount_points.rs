@@ -14,8 +14,8 @@ use crate::host_path::{Directory, FileIdentity, FileKind, Found};
 use crate::request::OWN_COMMON_DIR;
 use crate::workspace::{DotCursor, Workspace};
 
-/// The modes of an empty directory and file that Caretaker makes. They mark its own mount points if the record has only the
-/// intent.
+/// The modes of an empty directory and file that Caretaker makes. They identify its own mount points if the record has
+/// only the intent.
 const MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o400;
 /// Other users who share the repository must be able to read the file.
@@ -31,7 +31,7 @@ pub(crate) struct MountPoint {
     pub(crate) kind: PointKind,
 }
 
-/// The kind of a mount point: a directory for a directory, a file for a file.
+/// The kind of a mount point: a directory is mounted on a directory, a file on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PointKind {
     Directory,
@@ -40,7 +40,7 @@ pub(crate) enum PointKind {
     CommonDir,
 }
 
-/// The mount points in the run's `.cursor` for parts of the repository's own.
+/// The mount points in the run's `.cursor` for parts of the repository's own `.cursor`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DotCursorMounts {
     /// The run's `.cursor` on the host.
@@ -98,12 +98,14 @@ impl MountPoints {
         self.0.iter().map(|point| point.path.as_path())
     }
 
-    /// Creates the mount points. Writes to the file `record` what [`Self::remove_ours`] needs, even after a crash in between.
+    /// Creates the mount points. The file `record` gets everything that [`Self::remove_ours`] needs, even after a crash
+    /// in between.
     pub fn create(&self, record: &Path) -> Result<(), MountPointError> {
         self.create_and(record, |entries| write_record(record, entries))
     }
 
-    /// As [`Self::create`]. Calls `write` for the record twice: with the intent, and with what it created.
+    /// Like [`Self::create`], but calls `write` for the record twice: with the intent, and with the created mount
+    /// points.
     fn create_and(
         &self,
         record: &Path,
@@ -143,17 +145,17 @@ impl MountPoints {
 }
 
 impl DotCursorMounts {
-    /// The directories, relative to the run's `.cursor`.
+    /// Returns the directories, relative to the run's `.cursor`.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
         self.directories.iter().map(PathBuf::as_path)
     }
 
-    /// The files, relative to the run's `.cursor`.
+    /// Returns the files, relative to the run's `.cursor`.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(PathBuf::as_path)
     }
 
-    /// Creates the mount points, empty. Existing ones stay.
+    /// Creates empty mount points. Existing ones stay.
     pub fn create(&self) -> Result<(), MountPointError> {
         let parents = self.files.iter().filter_map(|file| file.parent());
         for directory in self.directories().chain(parents) {
@@ -186,7 +188,7 @@ fn make_all(points: &[MountPoint], entries: &mut [Entry]) -> Result<(), MountPoi
     Ok(())
 }
 
-/// Removes the mount points that exist so far. It knows them from memory, because on a full disk the record may lack them.
+/// Removes the mount points created so far. It knows them from memory, because on a full disk the record may lack them.
 /// It removes the record too: an intent in it would make another process's directory look like Caretaker's.
 fn undo(entries: &[Entry], record: &Path) {
     for entry in entries.iter().filter(|entry| entry.identity.is_some()) {
@@ -216,7 +218,7 @@ fn create(point: &MountPoint) -> io::Result<FileIdentity> {
 fn create_common_dir(parent: &Directory, name: &OsStr) -> io::Result<()> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     let unfinished = format!(".caretaker-{}", std::process::id());
-    // A process that was killed here may have left one.
+    // A process killed at this point may have left one.
     rustix::fs::unlinkat(parent.fd(), &*unfinished, AtFlags::empty()).ok();
     let mode = Mode::from_raw_mode(COMMON_DIR_MODE);
     let fd = rustix::fs::openat(parent.fd(), &*unfinished, flags, mode)?;
@@ -306,7 +308,7 @@ fn write_record(record: &Path, entries: &[Entry]) -> Result<(), MountPointError>
     replace_file(record, &bytes, Durable::No).map_err(|source| record_error(record, source))
 }
 
-/// Reads the record. Skips what is not an entry, because removing too little is safe.
+/// Parses the record. Skips invalid entries, because removing too little is safe.
 fn read_entries(bytes: &[u8]) -> Vec<Entry> {
     let entry = |line: &[u8]| {
         let mut fields = line.splitn(3, |byte| *byte == b' ');

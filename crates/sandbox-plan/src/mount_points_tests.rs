@@ -83,10 +83,10 @@ fn what_became_somebody_elses_stays() {
 fn a_crash_between_intent_and_deed_is_cleared_up() {
     let (host, points) = host();
     let entries = [Entry { path: points.0[0].path.clone(), identity: None }];
-    // Before the creation.
+    // A crash before the creation.
     write_record(&host.record, &entries).unwrap();
     assert_eq!(host.remove(), Removal::Gone);
-    // After the creation, before the record has the identity.
+    // A crash after the creation, before the record has the identity.
     write_record(&host.record, &entries).unwrap();
     create(&points.0[0]).unwrap();
     assert_eq!(host.remove(), Removal::Removed);

@@ -24,7 +24,7 @@ impl From<String> for Origin {
 
 impl fmt::Display for Origin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `pad`, so that a table can align it.
+        // `pad` lets a table align the text.
         formatter.pad(match self {
             Self::Profile(line) => line,
             Self::Run => "this run",

@@ -50,7 +50,7 @@ pub struct DataFile {
     pub contents: Vec<u8>,
 }
 
-/// A warning for the user. The run goes on.
+/// A warning for the user. The run continues.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanWarning {
@@ -80,7 +80,7 @@ pub enum PlanWarning {
 }
 
 impl PlanWarning {
-    /// Tells whether the agent can change a file that the sandbox should protect.
+    /// Returns true if the agent can change a file that the sandbox should protect.
     pub(crate) fn is_unprotected(&self) -> bool {
         match self {
             Self::HardLinked(_) | Self::NestedLink(_) | Self::NestedUnseen { .. } => true,
@@ -147,7 +147,7 @@ pub enum PlanError {
 }
 
 impl SandboxPlan {
-    /// Returns the options for `--args`: a NUL after each.
+    /// Returns the options for `--args`, each followed by a NUL.
     pub fn bwrap_args(&self, fds: &PlanFds) -> Vec<u8> {
         let mut arguments = Arguments::default();
         for planned in &self.steps {
@@ -160,7 +160,7 @@ impl SandboxPlan {
         arguments.bytes
     }
 
-    /// Returns bubblewrap's own command line. It has no secret, because the agent can read it.
+    /// Returns bubblewrap's own command line. It contains no secret, because the agent can read it.
     // Bubblewrap accepts the command only on its real command line, never in `--args`.
     pub fn command_line(&self, args_fd: RawFd) -> Vec<OsString> {
         let options = ["--args".into(), args_fd.to_string().into(), "--".into()];
@@ -192,7 +192,7 @@ impl SandboxPlan {
         self.workspace
     }
 
-    /// Returns the directories and files of the host that the agent can write.
+    /// Returns the host's directories and files that the agent can write.
     pub fn writable_on_host(&self) -> impl Iterator<Item = &Path> {
         self.steps.iter().filter_map(|planned| match &planned.step {
             Step::Bind { source, access: Access::ReadWrite, .. } => Some(source.as_path()),
@@ -217,7 +217,7 @@ impl SandboxPlan {
         &self.network
     }
 
-    /// Returns every part of the plan in words, with the profile line behind it.
+    /// Describes every part of the plan, with its profile line.
     pub fn explain(&self) -> Vec<Explained> {
         let steps = self.steps.iter().map(PlannedStep::explain);
         steps.chain(self.network.explain()).collect()

@@ -8,7 +8,7 @@ use run_protocol::NetworkMode;
 
 use crate::profile::Profile;
 
-/// The sandbox that a run needs. All paths are absolute paths of the host, unless a comment says otherwise.
+/// The sandbox that a run needs. All paths are absolute paths on the host, unless a comment says otherwise.
 #[derive(Debug, Clone)]
 pub struct SandboxRequest {
     pub profile: Profile,
@@ -24,7 +24,7 @@ pub struct SandboxRequest {
     /// Caretaker's own directories, which must stay outside: state and sockets.
     pub ours: Vec<PathBuf>,
     pub run_directories: RunDirectories,
-    /// Harmless files of the run. The sandbox shows them at paths where the agent must not create anything.
+    /// The run's harmless files. The sandbox shows them at paths where the agent must not create anything.
     pub placeholders: Placeholders,
     /// The `.cursor` that the shim generated for this run; becomes `<workspace>/.cursor`.
     pub dot_cursor: PathBuf,
@@ -76,15 +76,15 @@ pub struct Placeholders {
 /// A `commondir` file that changes nothing: it tells git that the repository is where it is. Git rejects an empty file.
 pub const OWN_COMMON_DIR: &[u8] = b".\n";
 
-/// The directory where the agent looks for the sessions of its workspace. It has no other session of the workspace.
+/// The directory where the agent looks for the sessions of its workspace. It shows no other session of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatsBind {
-    /// A directory of the run that looks to the agent like the directory of all sessions. The agent creates its other
-    /// stores in it, such as those of sub-agents.
+    /// One of the run's directories. To the agent it looks like the directory of all sessions. The agent creates its
+    /// other stores in it, such as those of sub-agents.
     pub bucket: PathBuf,
     /// Its path inside, below the home directory.
     pub inside: PathBuf,
-    /// Directories of the host that the sandbox shows in the bucket, by their names: the session's own, and those of its
+    /// Host directories that the sandbox shows in the bucket under their own names: the session's own, and those of its
     /// sub-agents. The bucket has an empty directory for each.
     pub sessions: Vec<PathBuf>,
 }

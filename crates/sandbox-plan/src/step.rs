@@ -1,4 +1,4 @@
-//! One operation of bubblewrap, and how it is written as arguments.
+//! A bubblewrap operation, and its arguments.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
@@ -87,7 +87,7 @@ pub struct PlanFds {
     pub data: Vec<RawFd>,
     /// One for each of [`crate::SandboxPlan::seccomp_programs`], in order, at offset zero.
     pub seccomp: Vec<RawFd>,
-    /// Bubblewrap writes here which process it started.
+    /// Bubblewrap reports here which process it started.
     pub json_status: RawFd,
     /// Bubblewrap waits on this until the shim has verified the sandbox.
     pub block: Option<RawFd>,
@@ -169,7 +169,7 @@ fn fd_text(fds: &[RawFd], index: usize) -> String {
     fds.get(index).copied().unwrap_or(-1).to_string()
 }
 
-/// Arguments as `--args` reads them: a NUL after each.
+/// Arguments as `--args` reads them, each followed by a NUL.
 #[derive(Debug, Default)]
 pub(crate) struct Arguments {
     pub(crate) bytes: Vec<u8>,

@@ -15,7 +15,7 @@ use crate::step::{FIRST_PROCESS, Step};
 
 /// A difference between a sandbox and its plan.
 ///
-/// While bubblewrap still works, everything differs. A caller repeats the comparison until its deadline.
+/// Until bubblewrap has finished, everything differs. A caller repeats the comparison until its deadline.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mismatch {
@@ -73,7 +73,7 @@ impl SandboxRoot {
 impl SandboxPlan {
     /// Compares a sandbox with the plan, and returns the number of compared mounts.
     ///
-    /// `mountinfo` is that of the sandbox's first process. `identity` examines a path as that process sees it.
+    /// `mountinfo` belongs to the sandbox's first process. `identity` examines a path as that process sees it.
     pub fn verify(
         &self,
         mountinfo: &[u8],
@@ -122,7 +122,7 @@ impl SandboxPlan {
         Ok(n_compared)
     }
 
-    /// Returns the path of a mount of the plan that is gone, or that became writable.
+    /// Returns the path of a planned mount that is gone or has become writable.
     pub fn lost(&self, mountinfo: &[u8]) -> Option<&Path> {
         let mounts: Vec<Mount> = mountinfo.split(|byte| *byte == b'\n').filter_map(mount).collect();
         let holds = |path: &Path, access: Access| {
@@ -139,7 +139,7 @@ impl SandboxPlan {
         })
     }
 
-    /// Checks the mounts of the host below a read-only mount. They must be read-only too.
+    /// Checks the host's mounts below a read-only mount. They must be read-only too.
     fn check_others(
         &self,
         mounts: &[Mount],

@@ -159,7 +159,7 @@ fn a_mount_that_goes_or_can_be_written_afterwards_is_named() {
     let cursor = without("/.cursor ");
     assert_eq!(plan.lost(cursor.as_bytes()), Some(Path::new("/w s/.cursor")));
     assert_eq!(plan.lost(without(" /tmp ").as_bytes()), Some(Path::new("/tmp")));
-    // It ends with the process that it hides, at the sandbox's end.
+    // This mount ends with the process that it hides, when the sandbox ends.
     assert_eq!(plan.lost(without(" /proc/1 ").as_bytes()), None);
     let writable = MOUNTS.replace("/ / ro,", "/ / rw,");
     assert_ne!(writable, MOUNTS);

@@ -1,8 +1,8 @@
-//! Behaves as cursor-agent does, and misbehaves on request: the stand-in for the real agent in tests and demonstrations.
+//! Behaves like cursor-agent, and misbehaves on request. It replaces the real agent in tests and demonstrations.
 //!
-//! The agent does not understand a prompt, it plays one: a script in the prompt (or in a file) says what the agent says
-//! and does, see [`script`]. Tools, files, MCP servers, the session's `store.db` and the transcript are real. Model and
-//! network are not.
+//! The agent does not understand a prompt but plays it: a script in the prompt (or in a file) decides what the agent
+//! says and does, see [`script`]. Tools, files, MCP servers, the session's `store.db` and the transcript are real.
+//! Model and network are not.
 //!
 //! ```text
 //!  argv ──► command_line ──► subcommands                                    status, models, mcp, create-chat …
@@ -19,8 +19,8 @@
 //!
 //! **Invariant:** stdout carries whole lines, unless the script asks for a misbehaviour that breaks them.
 //!
-//! **Invariant:** nothing that waits, hangs or lingers on purpose does so for longer than ten minutes. A command that a
-//! script runs takes as long as it takes.
+//! **Invariant:** nothing waits, hangs or lingers on purpose for longer than ten minutes. A script's command may take
+//! any time.
 //!
 //! **Invariant:** only [`process::environment`] reads the environment, and only an MCP server with a `url` is reached
 //! over the network.
@@ -99,9 +99,9 @@ pub fn main() -> ExitCode {
     main_with(reentry, std::env::args_os().skip(1).collect())
 }
 
-/// The whole program inside another one. `reentry` says how to start it again for its helper processes.
+/// The whole program, as part of another one. `reentry` says how to start it again for its helper processes.
 pub fn main_with(reentry: Reentry, arguments: Vec<OsString>) -> ExitCode {
-    // Node decodes its arguments in the same way.
+    // Node decodes arguments in the same way.
     let arguments: Vec<String> =
         arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
     let outcome = Environment::of_process(reentry)
@@ -117,7 +117,7 @@ pub fn main_with(reentry: Reentry, arguments: Vec<OsString>) -> ExitCode {
 }
 
 fn run(environment: &Environment, arguments: &[String]) -> Result<(), Ending> {
-    // Before everything else, as with commander: the rest of the line may be wrong.
+    // Like commander, check this first, because the rest of the line may be wrong.
     if arguments.first().is_some_and(|first| first == "-v" || first == "--version") {
         return say(&format!("{VERSION}\n"));
     }

@@ -1,4 +1,4 @@
-//! The simulated agent as a program of its own.
+//! The simulated agent as a separate program.
 
 use std::process::ExitCode;
 

@@ -8,7 +8,7 @@ pub const BEGAN_MS: i64 = 1_782_898_200_000;
 /// The id of [`rich`].
 pub const RICH_ID: &str = "6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11";
 
-/// A conversation in which every field has a value and every kind of part occurs.
+/// A conversation where every field has a value and every kind of part occurs.
 #[must_use]
 pub fn rich() -> Conversation {
     serde_json::from_str(include_str!("rich.json")).unwrap()
@@ -25,7 +25,7 @@ pub fn rich_with_everywhere(text: &str) -> Conversation {
         let Some(Value::String(value)) = whole.pointer_mut(place) else { continue };
         let before = value.clone();
         value.push_str(text);
-        // One of the model's own words, such as a role: no other word is read back.
+        // This is one of the model's own words, such as a role, which cannot change.
         if serde_json::from_value::<Conversation>(whole.clone()).is_err() {
             *whole.pointer_mut(place).unwrap() = Value::String(before);
         } else {

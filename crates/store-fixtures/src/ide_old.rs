@@ -55,7 +55,7 @@ impl StateDirectory {
         fs::write(self.path.join("workspace.json"), json!({"folder": uri}).to_string()).unwrap();
     }
 
-    /// Writes rows into `state.vscdb`, beside the credentials and settings that every one has.
+    /// Writes rows into `state.vscdb`, besides the credentials and settings that each database has.
     pub fn rows(&self, rows: &[(&str, Json)], storage: Storage, closing: Closing) {
         let value = |json: &Json| match storage {
             Storage::Blob => Value::Blob(json.to_string().into_bytes()),
@@ -65,7 +65,7 @@ impl StateDirectory {
         self.raw_rows(&rows, closing);
     }
 
-    /// Like [`Self::rows`], with values of any type.
+    /// Like [`Self::rows`], but with values of any type.
     pub fn raw_rows(&self, rows: &[(&str, Value)], closing: Closing) {
         let path = self.database();
         let writer = open_writer(&path);
@@ -166,7 +166,7 @@ pub fn every_session(word: &mut dyn FnMut(&str) -> String) -> Json {
     }])
 }
 
-/// Prompts, and generations. One generation has the text of a prompt.
+/// Prompts and generations. One generation has the text of a prompt.
 pub fn every_prompt(word: &mut dyn FnMut(&str) -> String) -> (Json, Json) {
     let paired = word("paired prompt");
     let prompts = json!([

@@ -1,7 +1,7 @@
-//! Writes stores in the shapes of every generation of Cursor, for tests and for the bench. It does not ship.
+//! Writes stores in the shapes of every generation of Cursor, for tests and the benchmark. It does not ship.
 //!
-//! Each builder takes a conversation as plain values and writes files below a directory that stands for a home or for
-//! one of Cursor's roots. Every error panics, because only tests use this.
+//! Each builder takes a conversation as plain values and writes files below a directory that represents a home or one
+//! of Cursor's roots. Every error panics, because only tests use this.
 #![expect(
     clippy::unwrap_used,
     reason = "only tests and the bench use this; a failure there should be loud"

@@ -11,7 +11,7 @@ pub struct TranscriptProject {
     path: PathBuf,
 }
 
-/// The place and the form of a transcript.
+/// The path and the form of a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout<'a> {
     /// `<id>/<id>.jsonl`, as today.
@@ -105,7 +105,7 @@ impl TranscriptProject {
         path
     }
 
-    /// The path of a transcript.
+    /// Returns the path of a transcript.
     pub fn transcript_path(&self, layout: Layout<'_>, id: &str) -> PathBuf {
         let transcripts = self.path.join("agent-transcripts");
         match layout {

@@ -24,7 +24,7 @@ pub fn open_writer(path: &Path) -> Connection {
 
 /// Closes the database at `path`: a connection, or a value that owns one.
 pub fn close<T>(database: T, path: &Path, closing: Closing) {
-    // A killed writer is played by a copy of its files: a connection that closes folds the log into the database.
+    // A copy of the files imitates a killed writer, because closing a connection checkpoints the log into the database.
     let kept = ["", "-wal", "-shm"].map(|suffix| {
         let name = format!("{}{suffix}", path.display());
         let bytes = (closing == Closing::Killed).then(|| std::fs::read(&name).ok()).flatten();
@@ -38,7 +38,7 @@ pub fn close<T>(database: T, path: &Path, closing: Closing) {
     }
 }
 
-/// A time in ISO 8601, in the form of JavaScript.
+/// Formats a time in ISO 8601, like JavaScript.
 pub(crate) fn iso(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).unwrap().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }

@@ -25,16 +25,16 @@ use crate::walk::coverage::is_git;
 const LONGEST: Duration = Duration::from_secs(30);
 
 impl History {
-    /// Records the repositories of the workspace before a run. `seen` is the workspace as far as the walk before the
-    /// run got.
+    /// Records the workspace's repositories before a run. `seen` is the part of the workspace that the walk before the
+    /// run covered.
     pub fn save_refs(&self, run: RunId, seen: Option<&Snapshot>) -> Result<(), HistoryError> {
         let gits = gits_of(seen);
         let kept = RefsKept::look(&self.git, &self.workspace, &gits, now_ns());
         self.keep_refs(run, &kept)
     }
 
-    /// Removes links, special files and hard links that the run put into any `.git`, and adds what the run did there to
-    /// the audit. Call it after the agent has ended.
+    /// Removes links, special files and hard links that the run put into any `.git`, and adds them to the audit. Call
+    /// it after the agent has ended.
     pub fn end_refs(&self, run: RunId, looked: &mut Looked) -> Result<(), HistoryError> {
         let Some(mut kept) = self.refs_kept(run)? else { return Ok(()) };
         if let Some(why) = kept.incomplete.take() {
@@ -83,7 +83,8 @@ impl History {
     }
 }
 
-/// The places of the workspace's own repository and of all repositories within it, except in ignored directories.
+/// Returns the `.git` paths of the workspace's own repository and of all nested repositories, except in ignored
+/// directories.
 fn gits_of(seen: Option<&Snapshot>) -> Vec<TreePath> {
     let within = seen.iter().flat_map(|seen| &seen.left_out);
     let within = within.filter(|path| is_git(path.name())).cloned();
@@ -105,7 +106,7 @@ impl Cleaning<'_> {
             let Ok(found) = path.symlink_metadata() else { continue };
             let kind = match found.file_type() {
                 directory if directory.is_dir() => {
-                    // A closed directory would not be recognised as a repository.
+                    // An unreadable directory would not be recognised as a repository.
                     self.open_up(&path);
                     continue;
                 }
@@ -120,8 +121,7 @@ impl Cleaning<'_> {
         }
     }
 
-    /// Cleans the git directories that existed before the run. Everything irregular that was in them then belongs to
-    /// the user.
+    /// Cleans the git directories that existed before the run. Irregular files from before the run belong to the user.
     fn known(&mut self) {
         let directories = &self.kept.directories;
         for (at, KeptDirectory { path, irregular }) in directories.iter().enumerate() {
@@ -149,8 +149,8 @@ impl Cleaning<'_> {
         }
     }
 
-    /// The deadline for the next of `n_directories` directories, so that one repository cannot use up the time of the
-    /// others.
+    /// Returns the deadline for the next of `n_directories` directories, so that one repository cannot use up the
+    /// others' time.
     fn share(&self, n_directories: usize) -> Instant {
         let now = Instant::now();
         let left = self.until.saturating_duration_since(now);
@@ -185,7 +185,7 @@ impl Cleaning<'_> {
         }
     }
 
-    /// Opens up the git directory itself.
+    /// Makes the git directory itself readable.
     fn open_up(&mut self, git_dir: &Path) {
         match open_up(git_dir) {
             Ok(true) => self.found_closed(git_dir),
@@ -197,7 +197,7 @@ impl Cleaning<'_> {
         }
     }
 
-    /// The audit ran while these directories were closed, so it saw no hooks in them.
+    /// The audit ran while these directories were unreadable, so it saw no hooks in them.
     fn look_again(&mut self, git_dir: &Path) {
         let Ok(tree) = FileTree::open(git_dir) else { return };
         let mut found = Vec::new();
@@ -245,8 +245,8 @@ impl Cleaning<'_> {
     }
 }
 
-/// The refs of a repository after the run. If HEAD is missing, this restores it: without HEAD, git does not recognise
-/// the repository, and neither does an undo.
+/// Returns a repository's refs after the run. If HEAD is missing, this restores it: without HEAD, git does not
+/// recognise the repository, and neither does an undo.
 fn refs_of(git: &Git, kept: &KeptRepository) -> Result<Refs, String> {
     if kept.is_gone() {
         return Ok(Refs::new());

@@ -69,7 +69,7 @@ impl FileTree {
         };
         let mut rest = path.as_bytes();
         let mut opened = None;
-        // The kernel accepts no longer path at once, but a tree may be deeper.
+        // The kernel does not accept a longer path, but a tree may be deeper.
         while rest.len() > LONGEST_PATH {
             let end = rest[..LONGEST_PATH].iter().rposition(|byte| *byte == b'/');
             let (piece, after) = rest.split_at(end.ok_or(Errno::NAMETOOLONG)?);
@@ -82,7 +82,7 @@ impl FileTree {
     }
 }
 
-/// Opens up a directory that its owner, the caller, cannot list or enter. Returns true if that was necessary.
+/// Makes a directory readable that the caller owns but cannot list or enter. Returns true if that was necessary.
 pub(crate) fn open_up(path: &Path) -> io::Result<bool> {
     let opened = FileTree::open(path).and_then(|tree| Ok(tree.enter(&TreePath::default())?));
     match opened {
@@ -95,7 +95,7 @@ pub(crate) fn open_up(path: &Path) -> io::Result<bool> {
     give_owner_all(&fd).map(|()| true)
 }
 
-/// Lets the owner list, enter and change a directory. The descriptor may be one that cannot be read.
+/// Lets the owner list, enter and change a directory. The descriptor may be opened with `O_PATH`.
 fn give_owner_all(fd: &OwnedFd) -> io::Result<()> {
     let stat = rustix::fs::fstat(fd)?;
     if stat.st_uid != rustix::process::geteuid().as_raw() {
@@ -111,7 +111,7 @@ fn set_mode_of(fd: &OwnedFd, mode: u32) -> io::Result<()> {
 }
 
 impl OpenDirectory {
-    /// Opens up a directory in this one that its owner, the caller, cannot list or enter.
+    /// Makes a child directory readable that the caller owns but cannot list or enter.
     pub(crate) fn open_up(&self, name: &[u8]) -> io::Result<()> {
         let flags = OFlags::PATH | DIRECTORY;
         let fd = rustix::fs::openat(&self.0, OsStr::from_bytes(name), flags, Mode::empty())?;
@@ -122,7 +122,7 @@ impl OpenDirectory {
         &self.0
     }
 
-    /// The names in the directory, unsorted.
+    /// Returns the names in the directory, unsorted.
     pub(crate) fn names(&self) -> io::Result<Vec<Vec<u8>>> {
         let mut names = Vec::new();
         let flow = self.each_entry(|name, _| {
@@ -144,7 +144,7 @@ impl OpenDirectory {
                 continue;
             }
             let file_type = match entry.file_type() {
-                // Not every file system reports the type, and the file may be gone by now.
+                // Not every file system reports the type, and the file may already be gone.
                 FileType::Unknown => match self.look(name) {
                     Ok(found) => found.file_type,
                     Err(_) => continue,
@@ -163,7 +163,7 @@ impl OpenDirectory {
         Ok(Found::of(&stat))
     }
 
-    /// The metadata of a name, or `None` if it does not exist.
+    /// Returns the metadata of a name, or `None` if it does not exist.
     pub(crate) fn look_if_there(&self, name: &[u8]) -> Result<Option<Found>, Errno> {
         match self.look(name) {
             Ok(found) => Ok(Some(found)),
@@ -172,7 +172,7 @@ impl OpenDirectory {
         }
     }
 
-    /// Opens a regular file for reading. Refuses everything else without waiting, also if it has just replaced the
+    /// Opens a regular file for reading. Refuses everything else without blocking, even if it has just replaced the
     /// file.
     pub(crate) fn open_file(&self, name: &[u8]) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -189,12 +189,12 @@ impl OpenDirectory {
         Ok(PathBuf::from(OsStr::from_bytes(target.as_bytes())))
     }
 
-    /// The content of a small text file, or `None` if it cannot be read as one.
+    /// Returns the content of a small text file, or `None` if it cannot be read as one.
     pub(crate) fn small_text(&self, name: &[u8], most: u64) -> Option<String> {
         Some(String::from_utf8_lossy(&self.small_bytes(name, most)?).into_owned())
     }
 
-    /// The content of a regular file that is not too long.
+    /// Returns the content of a regular file that is not too long.
     pub(crate) fn small_bytes(&self, name: &[u8], most: u64) -> Option<Vec<u8>> {
         let file = self.open_file(name).ok()?;
         let mut bytes = Vec::new();
@@ -202,7 +202,7 @@ impl OpenDirectory {
         (bytes.len() as u64 <= most).then_some(bytes)
     }
 
-    /// Sets the mode of a file, even if we may not read it. Links have no mode.
+    /// Sets the mode of a file, even if this process may not read it. Links have no mode.
     pub(crate) fn set_mode(&self, name: &[u8], mode: u32) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.0, OsStr::from_bytes(name), flags, Mode::empty())?;
@@ -219,7 +219,7 @@ impl Found {
         let nanoseconds = |seconds: i64, rest: u64| {
             seconds.saturating_mul(1_000_000_000).saturating_add(i64::try_from(rest).unwrap_or(0))
         };
-        #[allow(clippy::useless_conversion, reason = "its width is another on other processors")]
+        #[allow(clippy::useless_conversion, reason = "its width differs between processors")]
         let links = u64::from(stat.st_nlink);
         Self {
             file_type: FileType::from_raw_mode(stat.st_mode),
@@ -235,7 +235,7 @@ impl Found {
         }
     }
 
-    /// The kind of entry, if no link has to be read for it.
+    /// Returns the kind of entry, unless that requires reading a link.
     pub(crate) fn plain_kind(&self) -> Option<EntryKind> {
         match self.file_type {
             FileType::RegularFile => Some(EntryKind::File { size: self.size, id: String::new() }),

@@ -1,4 +1,4 @@
-//! The files of version 1 that this crate writes, as a binary of version 0.1.0 wrote them. They stay readable forever.
+//! This crate's files in format version 1, as version 0.1.0 wrote them. They must stay readable forever.
 
 use std::fs;
 

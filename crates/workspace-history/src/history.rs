@@ -56,7 +56,7 @@ const STORE_CONFIG: &str = "\
 [maintenance]
 \tauto = false
 ";
-/// Enough time for tidying up.
+/// The time limit for freeing space.
 const TIDYING: Duration = Duration::from_secs(600);
 /// Exists while forgotten snapshots still take up space.
 const UNTIDY: &str = "untidy";
@@ -85,7 +85,7 @@ impl SnapshotName {
         Self(format!("{run}.marked-{number}"))
     }
 
-    /// A look at the workspace, without contents.
+    /// The workspace without contents.
     pub fn seen(run: RunId) -> Self {
         Self(format!("{run}.seen"))
     }
@@ -100,7 +100,7 @@ impl SnapshotName {
         Self(self.0.replacen(".replaced-", ".restored-", 1))
     }
 
-    /// A worktree as it was created. Kept for as long as the worktree exists.
+    /// A worktree as it was created. Caretaker keeps this snapshot as long as the worktree exists.
     pub fn base() -> Self {
         Self("base".to_owned())
     }
@@ -110,7 +110,7 @@ impl SnapshotName {
         Self("applied".to_owned())
     }
 
-    /// The files that were read before the time was up. The next attempt need not read them again.
+    /// The files read before the time was up. The next attempt does not have to read them again.
     pub(crate) fn unfinished() -> Self {
         Self("unfinished".to_owned())
     }
@@ -159,7 +159,7 @@ pub enum OperationKind {
     Redo,
     /// Brought the changes of a worktree into a checkout.
     Apply,
-    /// Took them out again.
+    /// Reverted an apply.
     Revert,
 }
 
@@ -216,7 +216,7 @@ impl History {
         self.directory.join(format!("{name}.jsonl"))
     }
 
-    /// A snapshot, or `None` if there is none of this name.
+    /// Returns the snapshot with this name, if it exists.
     pub fn snapshot(&self, name: &SnapshotName) -> Result<Option<Snapshot>, HistoryError> {
         let path = self.file_of(name);
         match Snapshot::read(&path) {
@@ -229,17 +229,17 @@ impl History {
         self.file_of(name).is_file()
     }
 
-    /// A reader of this history's contents.
+    /// Returns a reader of this history's contents.
     pub fn contents(&self) -> Result<ContentReader, HistoryError> {
         Ok(ContentReader::start(&self.git, &self.store())?)
     }
 
-    /// A reader of the contents of this history and another one.
+    /// Returns a reader of the contents of this history and another one.
     pub(crate) fn contents_and(&self, other: &Self) -> Result<ContentReader, HistoryError> {
         Ok(ContentReader::start_with(&self.git, &self.store(), &other.store())?)
     }
 
-    /// Gives another name to a snapshot whose contents are in the store already.
+    /// Gives another name to a snapshot whose contents are already in the store.
     pub fn also_known_as(
         &self,
         name: &SnapshotName,
@@ -269,8 +269,8 @@ impl History {
         renamed().at(&path)
     }
 
-    /// Records what the workspace is about to become. Most contents are in other snapshots of the run already; this
-    /// keeps those of merged files.
+    /// Records the state that the workspace is about to get. Other snapshots of the run already have most contents;
+    /// this keeps those of merged files.
     pub fn keep_result(
         &self,
         name: &SnapshotName,
@@ -293,7 +293,7 @@ impl History {
         result.write(&path).at(&path)
     }
 
-    /// The git command that compares the contents of two snapshots, or `None` if one of them has no contents.
+    /// Returns the git command that compares the contents of two snapshots, or `None` if one of them has no contents.
     pub fn diff_command(
         &self,
         from: &Snapshot,
@@ -324,13 +324,13 @@ impl History {
         Ok(WriterLock { _lock: lock })
     }
 
-    /// The newest snapshot.
+    /// Returns the newest snapshot.
     pub(crate) fn latest(&self) -> Option<Snapshot> {
         let name = fs::read_to_string(self.directory.join("latest")).ok()?;
         self.snapshot(&SnapshotName(name)).ok().flatten()
     }
 
-    /// Writes a snapshot whose contents are in the store already.
+    /// Writes a snapshot whose contents are already in the store.
     pub(crate) fn keep(&self, name: &SnapshotName, snapshot: &Snapshot) -> io::Result<()> {
         if let Some(commit) = &snapshot.commit {
             let reference = self.store().join(name.reference());
@@ -347,7 +347,7 @@ impl History {
         self.directory.join(format!("{run}{REFS}"))
     }
 
-    /// The refs of the workspace's repositories before and after a run, or `None` if they were not recorded.
+    /// Returns the refs of the workspace's repositories before and after a run, or `None` if they were not recorded.
     pub fn refs_kept(&self, run: RunId) -> Result<Option<RefsKept>, HistoryError> {
         let path = self.refs_file(run);
         RefsKept::read(&path).at(&path)
@@ -361,7 +361,7 @@ impl History {
         written.at(&path)
     }
 
-    /// The next free name for what a restore replaces.
+    /// Returns the next free name for the state that a restore replaces.
     pub fn next_replaced(&self, run: RunId) -> SnapshotName {
         (1..)
             .map(|number| SnapshotName::replaced(run, number))
@@ -369,13 +369,13 @@ impl History {
             .unwrap_or_else(|| SnapshotName::replaced(run, 0))
     }
 
-    /// All operations so far, the newest last.
+    /// Returns all operations so far, the newest last.
     pub fn operations(&self) -> Vec<Operation> {
         let text = fs::read_to_string(self.directory.join("operations.jsonl")).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// The operation that was under way when its process died.
+    /// Returns the operation that was under way when its process died.
     pub fn interrupted(&self) -> Option<Operation> {
         let text = fs::read(self.directory.join("restoring.json")).ok()?;
         serde_json::from_slice(&text).ok()
@@ -401,8 +401,8 @@ impl History {
         written().at(&path)
     }
 
-    /// Forgets an operation that turned out to have nothing to change. In the list it would stand between the operation
-    /// before it and a redo.
+    /// Forgets an operation that had nothing to change. If it stayed in the list, a redo would not find the operation
+    /// before it.
     pub fn forget_begun(&self) -> Result<(), HistoryError> {
         let path = self.directory.join("restoring.json");
         fs::remove_file(&path).at(&path)
@@ -461,7 +461,7 @@ impl History {
     }
 }
 
-/// Deletes the histories of workspaces that were deleted long ago.
+/// Deletes the histories of workspaces that no longer exist and were last saved long ago.
 pub fn forget_the_gone(checkpoints: &Path) {
     for entry in fs::read_dir(checkpoints).into_iter().flatten().flatten() {
         let directory = entry.path();
@@ -491,7 +491,7 @@ fn make_store(store: &Path) -> io::Result<()> {
         make_dir(&store.join(directory))?;
     }
     fs::write(store.join("config"), STORE_CONFIG)?;
-    // HEAD comes last: it makes the directory a repository, for git and for us.
+    // HEAD comes last, because it makes the directory a repository for git and for Caretaker.
     write_whole(&store.join("HEAD"), b"ref: refs/heads/none\n")
 }
 

@@ -18,9 +18,9 @@
 //! run removes a `.git` that this run made; an undo restores refs that the run moved or deleted; and the end of a run
 //! removes links, special files and hard links that the run put there.
 //!
-//! **Invariant:** a restore changes nothing outside the workspace, whatever links the workspace contains.
+//! **Invariant:** a restore changes nothing outside the workspace, even if the workspace contains links.
 //!
-//! **Invariant:** an undo takes back what one run changed, or nothing. Everything that came after the run stays.
+//! **Invariant:** an undo reverts the changes of one run, or nothing. Later changes stay.
 
 mod audit;
 mod end_of_run;

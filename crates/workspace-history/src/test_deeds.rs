@@ -34,7 +34,7 @@ pub(crate) fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// Few places, so that changes meet.
+/// Uses few paths, so that changes often hit the same one.
 fn place(number: u8) -> PathBuf {
     let names = ["a", "b", "a.b", "ü"];
     let name = |bits: u8| names[usize::from(bits & 3)];
@@ -52,7 +52,7 @@ pub(crate) fn act(tree: &TestTree, deed: &Deed) {
     match deed {
         Deed::Write(number, content) => {
             parent(*number);
-            // Does not write through a FIFO or a link in its place.
+            // Do not write through a FIFO or a link in its place.
             if !fs::symlink_metadata(at(*number)).is_ok_and(|found| !found.is_file()) {
                 fs::write(at(*number), [*content; 5]).ok();
             }

@@ -1,4 +1,4 @@
-//! A workspace for a test, and its real content, read without our own code.
+//! A workspace for a test, with a reader that does not use our own code.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,7 +30,7 @@ impl TestTree {
         tree
     }
 
-    /// A place where creating and removing many directories is fast.
+    /// Makes a tree in memory, where creating and removing many directories is fast.
     pub(crate) fn in_memory() -> Self {
         let tree = Self { directory: tempfile::tempdir_in("/dev/shm").unwrap() };
         fs::create_dir(tree.workspace()).unwrap();
@@ -88,7 +88,7 @@ impl TestTree {
         self.history().save(name, Scope::AsGitWould, &[], AMPLE).unwrap()
     }
 
-    /// Saves the present state, restores `target`, and returns the saved state.
+    /// Saves the current state, restores `target`, and returns the saved state.
     pub(crate) fn put_back(&self, target: &Snapshot, run: RunId) -> Snapshot {
         let history = self.history();
         let name = history.next_replaced(run);

@@ -33,7 +33,7 @@ impl TreePath {
         Path::new(OsStr::from_bytes(&self.0))
     }
 
-    /// The directory that contains it; `None` for the workspace itself.
+    /// Returns the directory that contains this path, or `None` for the workspace itself.
     pub fn parent(&self) -> Option<Self> {
         if self.0.is_empty() {
             return None;
@@ -42,7 +42,7 @@ impl TreePath {
         Some(Self(self.0[..end].to_vec()))
     }
 
-    /// The last name.
+    /// Returns the last name of the path.
     pub fn name(&self) -> &[u8] {
         let start = self.0.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         &self.0[start..]
@@ -52,7 +52,7 @@ impl TreePath {
         self.0.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
     }
 
-    /// True if this is `directory` or a path below it.
+    /// Returns true if this is `directory` or a path below it.
     pub fn is_within(&self, directory: &Self) -> bool {
         match self.0.strip_prefix(directory.0.as_slice()) {
             Some(rest) => directory.0.is_empty() || rest.is_empty() || rest[0] == b'/',
@@ -60,7 +60,7 @@ impl TreePath {
         }
     }
 
-    /// A path from a file that others may have written. `None` if it leads anywhere but down.
+    /// Parses a path from a file that others may have written. Returns `None` if it leads anywhere but down.
     pub fn checked(bytes: &[u8]) -> Option<Self> {
         let is_plain = |name: &[u8]| !name.is_empty() && name != b"." && name != b"..";
         let is_sound = bytes.split(|byte| *byte == b'/').all(is_plain) && !bytes.contains(&0);

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 pub(crate) fn workspace_root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().and_then(Path::parent).unwrap_or(here)
@@ -28,14 +28,14 @@ pub(crate) fn check(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A command of the cargo that started us, in the workspace root.
+/// Returns a command for the cargo that started this program, in the workspace root.
 pub(crate) fn cargo_command<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(cargo());
     command.args(args).current_dir(workspace_root());
     command
 }
 
-/// The cargo that started us.
+/// Returns the cargo that started this program.
 #[expect(clippy::disallowed_methods, reason = "cargo passes this to its subcommands")]
 pub(crate) fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())

@@ -44,7 +44,7 @@ fn say(text: &str) {
     println!("\n\x1b[1m── {text}\x1b[0m");
 }
 
-/// The place of the demo: a home, a workspace and a state directory.
+/// The demo's home, workspace and state directory.
 struct Stage<'a> {
     caretaker: &'a Path,
     scratch: &'a Path,

@@ -1,16 +1,16 @@
-//! The agent of the bench: it prints the time of its start, and does little else.
+//! The benchmark's agent: it prints its start time, and does little else.
 
 use std::io::{Read, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long a silent agent lives if the bench does not end it.
+/// A silent agent lives this long if the benchmark does not end it.
 const LONGEST_LIFE: Duration = Duration::from_secs(600);
-/// Between two events of the latency bench: long enough that each event is its own batch.
+/// The time between two events of the latency benchmark. It is long enough that each event is its own batch.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(5);
 
 /// Plays an agent if this program was called with an agent's arguments.
 pub(crate) fn play_if_called_as_agent() -> Option<anyhow::Result<()>> {
-    // Comes first: this is the time that the launch bench measures.
+    // This comes first, because the launch benchmark measures this time.
     let now = nanoseconds();
     let mut arguments = std::env::args().skip(1);
     match arguments.next()?.as_str() {
@@ -52,7 +52,7 @@ fn play(began: u128, session: &str) -> anyhow::Result<()> {
                 out.flush()?;
             }
         }
-        // The bench of crowds ends it.
+        // The crowd benchmark ends it.
         _ if prompt.trim() == "silent" => std::thread::sleep(LONGEST_LIFE),
         _ => {}
     }

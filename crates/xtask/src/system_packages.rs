@@ -66,7 +66,7 @@ pub(crate) fn ensure(packages: &[Package]) -> anyhow::Result<()> {
     }
 }
 
-/// The words before a command that installs packages; `None` if we may not install any.
+/// Returns the words to put before a command that installs packages, or `None` if this user may not install any.
 fn privilege() -> Option<&'static [&'static str]> {
     commands::on_path("apt-get")?;
     if nix::unistd::geteuid().is_root() {

@@ -156,7 +156,8 @@ fn room_filler(caller: Caller, directory: &str, limit: fn(&str) -> Value) -> Ver
     Verdict::Held("the size of the directory".to_owned())
 }
 
-/// The shim refuses connections beyond the limit and records them in a few events. It ends a run that goes on.
+/// The shim refuses connections beyond the limit and records them in a few events. It ends a run that does not stop
+/// trying.
 fn flood(caller: Caller) -> Verdict {
     require(&["node"]);
     let caller = guarded(caller);

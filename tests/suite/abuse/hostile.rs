@@ -1,4 +1,4 @@
-//! A stage with everything that a hostile agent could want, and a neighbour.
+//! A stage with everything that a hostile agent could want, and a neighbour process.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,12 +16,12 @@ use super::evidence::{Snapshot, set_id_or_device};
 use crate::stage::programs::{copy_program, for_others, program};
 use crate::stage::{Stage, assert_exit, stderr, wrapped_in};
 
-/// A user id that no machine we know of uses.
+/// A user id that no known machine uses.
 pub(super) const ORDINARY_UID: u32 = 64_322;
 const SECRET: &str = "s3cret-of-the-host";
 const KEY: &str = "key_of-the-agent-itself";
 const OTHER: &str = "0d1f0c2e-7d0a-4b57-9d0e-3f1a2b3c4d5e";
-/// The size of each memory file system of the profile below.
+/// The size of each memory file system in the profile below.
 const SPACE_BYTES: u64 = 4 << 20;
 const PROFILE: &str = "\
 extends = \"default\"
@@ -39,7 +39,7 @@ size = \"4M\"
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Caller {
     User,
-    /// Root, in root's own workspace: every protection against root is needed.
+    /// Root, in root's own workspace: needs every protection against root.
     Root,
     /// Root, in a user's workspace: Caretaker becomes that user.
     RootForUser,
@@ -65,7 +65,7 @@ pub(super) struct Hostile {
 }
 
 impl Hostile {
-    /// `None` for a caller that only root can be.
+    /// Returns `None` if only root can play this caller and the test is not root.
     pub(super) fn new(caller: Caller) -> Option<Self> {
         if caller != Caller::User && !is_root() {
             return None;
@@ -75,7 +75,7 @@ impl Hostile {
         Some(Self::on(stage, caller, program))
     }
 
-    /// The same, with the program of the shim at a given place.
+    /// Like [`Self::new`], but on a given stage, with the shim's program at a given path.
     pub(super) fn on(stage: Stage, caller: Caller, program: PathBuf) -> Self {
         let home = stage.home();
         furnish(&home);
@@ -107,19 +107,18 @@ impl Hostile {
         hostile
     }
 
-    /// The agent's prompt.
     pub(super) fn world(&self) -> &World {
         &self.world
     }
 
-    /// Gives everything on the stage to the user that the agent runs as, also files that came later.
+    /// Gives everything on the stage, including files added later, to the user that the agent runs as.
     pub(super) fn give_away(&self) {
         give_away(&self.stage, self.caller);
     }
 
     /// Ends the neighbour.
     pub(super) fn dismiss_neighbour(&mut self) {
-        // It ends when its stdin ends.
+        // The neighbour exits when its stdin closes.
         drop(self.neighbour.stdin.take());
         self.neighbour.wait().unwrap();
     }
@@ -132,10 +131,10 @@ impl Hostile {
         self.stage.home().join(place_of(path, &self.world))
     }
 
-    /// `caretaker` as its caller starts it, with a secret in the environment.
+    /// Returns a `caretaker` command as the caller would start it, with a secret in the environment.
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let plain = self.stage.caretaker(args);
-        // A run that root began for a user belongs to that user, with its records.
+        // A run that root started for a user belongs to that user, and so do its records.
         let is_users = self.caller == Caller::RootForUser && args.first() != Some(&"run");
         let mut words = as_caller(if is_users { Caller::User } else { self.caller });
         words.push(self.program.to_str().unwrap().to_owned());
@@ -152,7 +151,7 @@ impl Hostile {
         command
     }
 
-    /// Plays a script to the end of the run, on its own terminal.
+    /// Plays a script on its own terminal until the run ends.
     pub(super) fn play(&self, script: &str, flags: &[&str]) -> Output {
         let prompt = self.stage.root().join("prompt");
         fs::write(&prompt, format!("Play this:\n```agent\n{script}\n```\n")).unwrap();
@@ -166,7 +165,7 @@ impl Hostile {
         terminal.command(&self.command(&[&args, &flags[..]].concat()), &typed).output().unwrap()
     }
 
-    /// Starts a script in the background, and returns the run when its first tool runs.
+    /// Starts a script in the background, and returns the run id once its first tool runs.
     pub(super) fn detach(&self, script: &str, flags: &[&str]) -> String {
         let prompt = format!("```agent\n{script}\n```\n");
         let args = ["run", "--agent", "simulated", "--detach", &prompt];
@@ -183,7 +182,7 @@ impl Hostile {
         run
     }
 
-    /// Puts the probe among the tools, where the sandbox shows it.
+    /// Copies the probe to a tools directory that the sandbox shows.
     pub(super) fn bring_probe(&self) -> PathBuf {
         let place = self.stage.home().join(".local/bin/sandbox-probe");
         copy_program(&probe(), &place);
@@ -191,7 +190,7 @@ impl Hostile {
         place
     }
 
-    /// Lets the probe make attempts, and returns its answers.
+    /// Runs the probe with these attempts, and returns its answers.
     pub(super) fn try_all(&self, ids: &[&str]) -> BTreeMap<String, Answer> {
         let probe = self.bring_probe();
         let script = format!(
@@ -236,7 +235,7 @@ impl Hostile {
             }
             Evidence::NameOfHost => {
                 let name = fs::read("/proc/sys/kernel/hostname").unwrap();
-                expect(name == self.host_name, "the host has another name")
+                expect(name == self.host_name, "the host name changed")
             }
         }
     }
@@ -248,7 +247,7 @@ impl Drop for Hostile {
     }
 }
 
-/// A path of [`Evidence::Intact`], relative to the home directory.
+/// Resolves a path of [`Evidence::Intact`], which is relative to the home directory.
 pub(super) fn place_of(path: &str, world: &World) -> PathBuf {
     match path {
         OTHER_SESSION => Path::new(".cursor/chats").join(&world.bucket).join(OTHER),
@@ -256,7 +255,7 @@ pub(super) fn place_of(path: &str, world: &World) -> PathBuf {
     }
 }
 
-/// The lines of a probe, by id.
+/// Parses the probe's output lines, by attempt id.
 pub(super) fn answers(printed: &[u8]) -> BTreeMap<String, Answer> {
     let lines = printed.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines
@@ -265,7 +264,7 @@ pub(super) fn answers(printed: &[u8]) -> BTreeMap<String, Answer> {
         .collect()
 }
 
-/// A terminal for programs of the test.
+/// A terminal for the test's programs.
 pub(super) struct Terminal {
     _master: OwnedFd,
     slave: File,
@@ -283,7 +282,8 @@ impl Terminal {
         Self { _master: master, slave: slave.into() }
     }
 
-    /// The same command with this terminal. A file gets everything that was typed into it meanwhile.
+    /// Returns the same command on this terminal. Everything typed into the terminal meanwhile goes to the file
+    /// `typed`.
     pub(super) fn command(&self, command: &Command, typed: &Path) -> Command {
         let script = "typed=$1; shift; \"$@\" < /dev/null; code=$?; stty -icanon min 0 time 0; cat > \"$typed\"; exit $code";
         let mut wrapped = Command::new("setsid");
@@ -294,7 +294,7 @@ impl Terminal {
     }
 }
 
-/// The words before a command that make it the caller's.
+/// Returns the words to put before a command so that it runs as the caller.
 pub(super) fn as_caller(caller: Caller) -> Vec<String> {
     if caller != Caller::User || !is_root() {
         return vec!["env".to_owned()];
@@ -304,7 +304,7 @@ pub(super) fn as_caller(caller: Caller) -> Vec<String> {
     vec!["setpriv".to_owned(), uid, gid, "--clear-groups".to_owned()]
 }
 
-/// A program that was built, at a place where the caller can start it.
+/// Returns a path to a built program that the caller can execute.
 fn reachable(program: &Path, stage: &Stage, caller: Caller) -> PathBuf {
     match caller {
         Caller::User | Caller::RootForUser if is_root() => for_others(program, &stage.root()),
@@ -338,7 +338,7 @@ pub(super) fn write(path: &Path, content: &str) {
     fs::write(path, content).unwrap();
 }
 
-/// Everything an agent could want: secrets, other projects, other sessions, and configuration that other programs obey.
+/// Writes everything an agent could want: secrets, other projects and sessions, and configuration that programs obey.
 fn furnish(home: &Path) {
     let project = home.join("work/project");
     fs::create_dir_all(&project).unwrap();
@@ -385,8 +385,8 @@ fn furnish(home: &Path) {
     }
 }
 
-/// Places that git obeys besides the repository itself: a submodule, another worktree, a nested repository, and files
-/// that its configuration names.
+/// Adds the places that git obeys besides the repository itself: a submodule, another worktree, a nested repository,
+/// and files that git's configuration names.
 fn furnish_git(project: &Path) {
     let own = fs::read_to_string(project.join(".git/config")).unwrap();
     let named = "[core]\n\thooksPath = githooks\n\
@@ -431,10 +431,10 @@ fn start_neighbour(probe: &Path, home: &Path, caller: Caller) -> (Child, Neighbo
         .unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    (child, serde_json::from_str(&line).expect("the neighbour says what it is"))
+    (child, serde_json::from_str(&line).expect("the neighbour describes itself"))
 }
 
-/// Containers often have it read-only, and then no process can write it.
+/// In containers, kernel settings are often read-only, so that no process can write them.
 fn has_writable_settings() -> bool {
     let settings = rustix::fs::statvfs("/proc/sys/user").unwrap();
     !settings.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY)

@@ -1,7 +1,7 @@
 //! A hostile agent replaces the user's login.
 //!
-//! To prove that each rule stops its attempt, the same bytes are tried again with a user's login to which the rule does
-//! not apply: then they reach the user's file.
+//! To prove that each rule stops its attempt, a test tries the same bytes again with a user's login to which the rule
+//! does not apply. Then the bytes reach the user's file.
 
 use std::fs;
 use std::process::Output;
@@ -25,19 +25,17 @@ struct Forgery {
 }
 
 pub(super) const LOGINS: &[WholeRun] = &[
-    whole("W6a", "puts what is no login in the place of the user's", |caller| {
+    whole("W6a", "replaces the user's login with something else", |caller| {
         held(caller, &malformed())
     }),
-    whole("W6b", "puts a login of megabytes in the place of the user's", |caller| {
+    whole("W6b", "replaces the user's login with one of four megabytes", |caller| {
         held(caller, &oversized())
     }),
-    whole("W6c", "puts another account's login in the place of the user's", |caller| {
+    whole("W6c", "replaces the user's login with another account's", |caller| {
         held(caller, &other_account())
     }),
-    whole("W6d", "puts an older login back in the place of the user's", |caller| {
-        held(caller, &replayed())
-    }),
-    whole("W6e", "puts a forged token in the place of one that is good for long", |caller| {
+    whole("W6d", "replaces the user's login with an older one", |caller| held(caller, &replayed())),
+    whole("W6e", "replaces a token that is valid for long with a forged one", |caller| {
         held(caller, &too_early())
     }),
 ];
@@ -105,11 +103,12 @@ fn forge(hostile: &Hostile, own: &str, forged: &[u8]) -> Output {
 
 /// Checks that the user's login is unchanged, and that the run says so.
 fn held(caller: Caller, forgery: &Forgery) -> Verdict {
-    let hostile = Hostile::new(caller).expect("who cannot be this caller was not asked");
+    let hostile =
+        Hostile::new(caller).expect("the table leaves out callers that are impossible here");
     let output = forge(&hostile, &forgery.own, &forgery.forged);
     assert_exit(&output, 0);
     let after = fs::read_to_string(hostile.stage.home().join(LOGIN)).unwrap();
-    assert_eq!(after, forgery.own, "the user's login is another");
+    assert_eq!(after, forgery.own, "the user's login changed");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(shown.contains("the agent changed its login; your login is unchanged"), "{shown}");
     let run = hostile.stage.run_ids().pop().unwrap();
@@ -118,7 +117,7 @@ fn held(caller: Caller, forgery: &Forgery) -> Verdict {
         entry.line["run"]["kind"] == "login_dropped"
             && entry.line["run"]["reason"] == forgery.reason
     });
-    assert!(is_told, "it is not in the journal");
+    assert!(is_told, "the journal does not report the dropped login");
     Verdict::Held("the rules for carrying a login back".to_owned())
 }
 
@@ -126,7 +125,7 @@ fn held(caller: Caller, forgery: &Forgery) -> Verdict {
 fn a_forged_login_gets_through_if_its_rule_does_not_apply() {
     for forgery in [other_account(), replayed(), too_early()] {
         let own = forgery.unprotected.expect("these rules depend on the user's login");
-        let hostile = Hostile::new(Caller::User).expect("every caller can be a user");
+        let hostile = Hostile::new(Caller::User).expect("every test can run as a user");
         let output = forge(&hostile, &own, &forgery.forged);
         assert_exit(&output, 0);
         let after = fs::read(hostile.stage.home().join(LOGIN)).unwrap();

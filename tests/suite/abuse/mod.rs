@@ -28,14 +28,16 @@ use table::{Table, Verdict};
 use way_out::try_the_way_out;
 use whole_runs::{WHOLE_RUNS, WholeRun, words_of};
 
-/// Only a control group, or becoming another user, limits root in this. Without either, a warning says so before the run.
-const HELD_FOR_ROOT_BY_A_GROUP_OR_ANOTHER_USER: &[(&str, &str)] =
-    &[("L1a", "the kernel does not count root's processes: a control group, or another user")];
+/// Only a control group or a switch to another user limits root here. Without either, Caretaker warns before the run.
+const HELD_FOR_ROOT_BY_A_GROUP_OR_ANOTHER_USER: &[(&str, &str)] = &[(
+    "L1a",
+    "the kernel does not count root's processes; only a control group or another user does",
+)];
 
-/// How many runs at a time.
+/// The number of runs at a time.
 const AT_ONCE: usize = 3;
 
-/// The attempts of the probe, for every caller.
+/// Makes the probe's attempts for every caller.
 fn ordinary_attempts(table: &mut Table) {
     let mut attempts = abuse::attempts();
     attempts.retain(|attempt| !END_THEIR_RUN.contains(&attempt.id));
@@ -52,9 +54,9 @@ fn ordinary_attempts(table: &mut Table) {
     }
 }
 
-/// The attempts that need whole runs, for every caller, a few at a time.
+/// Makes the attempts that need whole runs, for every caller, a few at a time.
 fn whole_runs(table: &mut Table) {
-    // The longest first.
+    // The longest runs come first.
     let all: Vec<(&WholeRun, Caller)> = BOMBS
         .iter()
         .chain(WHOLE_RUNS)
@@ -94,7 +96,7 @@ fn every_attempt_is_stopped() {
     whole_runs(&mut table);
     table.print();
     for (id, why) in HELD_FOR_ROOT_BY_A_GROUP_OR_ANOTHER_USER {
-        eprintln!("as root, {id} is held by nothing else: {why}");
+        eprintln!("as root, nothing else stops {id}: {why}");
     }
     assert!(table.n_attempts() >= 55);
     table.check();

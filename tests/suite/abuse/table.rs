@@ -9,10 +9,10 @@ use super::hostile::{Caller, Hostile};
 /// The final verdict on an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The error or answer that shows it.
+    /// The error or answer that proves it.
     Held(String),
     Escaped(String),
-    /// Why it could not be tried.
+    /// Why the attempt is impossible here.
     NotHere(String),
 }
 
@@ -25,15 +25,15 @@ struct Row {
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// Sorted by id, with numbers by their value.
+    /// Sorted by id, with numbers in numeric order.
     rows: BTreeMap<(String, u32, String), Row>,
 }
 
 impl Verdict {
-    /// The verdict by the answer alone, before the host is checked.
+    /// Judges by the probe's answer alone, before the check on the host.
     pub(super) fn of(attempt: &Attempt, answer: Option<&Answer>) -> Self {
         match answer {
-            None => Self::Escaped("there is no answer".to_owned()),
+            None => Self::Escaped("no answer".to_owned()),
             Some(Answer::Done(what)) => Self::Escaped(what.clone()),
             Some(Answer::NotHere(why)) => Self::NotHere(why.clone()),
             Some(Answer::Refused(by)) if attempt.held_by.contains(&by.as_str()) => {
@@ -48,7 +48,7 @@ impl Verdict {
 }
 
 impl Table {
-    /// The verdict by the answer from inside and by the state of the host.
+    /// Judges by the probe's answer and by the state of the host.
     pub(super) fn judge(
         &mut self,
         caller: Caller,
@@ -72,7 +72,7 @@ impl Table {
         row.verdicts.insert(caller, verdict);
     }
 
-    /// Attempts that a caller cannot make here.
+    /// Records attempts that a caller cannot make here.
     pub(super) fn not_here<'a>(
         &mut self,
         caller: Caller,
@@ -139,7 +139,7 @@ impl Table {
     }
 }
 
-/// `C10b` as C, 10, b.
+/// Splits `C10b` into C, 10, b.
 fn key_of(id: &str) -> (String, u32, String) {
     let group: String = id.chars().take_while(char::is_ascii_uppercase).collect();
     let rest = &id[group.len()..];

@@ -1,4 +1,5 @@
-//! N2-N5: through the shim, in a world with its own outside, so that nothing reaches the machine's network.
+//! N2-N5: ways out through the shim, in a namespace with its own outside, so that nothing reaches the machine's
+//! network.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ const ALLOWED: [&str; 6] =
     ["--allow-host", "allowed.test", "--allow-host", "*.below.test", "--allow-host", "*.trap.test"];
 const SECRET: &str = "s3cret-of-the-host";
 
-/// Attempts on names are rows like the others.
+/// Turns each smuggled name into an attempt, like the other rows.
 fn smuggling() -> Vec<Attempt> {
     let rows = SMUGGLED.iter().map(|smuggled| Attempt {
         id: smuggled.id,
@@ -74,11 +75,11 @@ pub(super) fn try_the_way_out(table: &mut Table) {
             continue;
         }
         let Some(probed) = Probed::new() else {
-            table.not_here(caller, attempts.iter().copied(), "no network can be made here");
+            table.not_here(caller, attempts.iter().copied(), "cannot create a network here");
             continue;
         };
         let answers = probed.answers(caller, &ids, &ALLOWED);
-        // The supervisor looks up names that end in one on the list. Outside, nothing else arrived.
+        // The supervisor looks up only names that end in a listed name. Nothing else arrived outside.
         let asked = probed.outside.asked();
         let is_trap = |line: &&str| line.starts_with("dns ") && line.ends_with(".trap.test");
         let reached = asked.lines().find(|line| !is_trap(line));
@@ -90,7 +91,7 @@ pub(super) fn try_the_way_out(table: &mut Table) {
         for attempt in &attempts {
             let verdict = match (Verdict::of(attempt, answers.get(attempt.id)), reached) {
                 (Verdict::Held(_), Some(line)) => {
-                    Verdict::Escaped(format!("outside was asked: {line}"))
+                    Verdict::Escaped(format!("a request reached the outside: {line}"))
                 }
                 (verdict, _) => verdict,
             };
@@ -99,7 +100,7 @@ pub(super) fn try_the_way_out(table: &mut Table) {
     }
 }
 
-/// There is no neighbour here: the outside is the target.
+/// Describes a world without a neighbour: here the outside is the target.
 fn world(outside: &Outside) -> World {
     let stage = &outside.stage;
     World {
@@ -127,7 +128,7 @@ fn world(outside: &Outside) -> World {
     }
 }
 
-/// True if a careless reader would let this name through.
+/// Returns true if a careless parser would let this name through.
 fn is_let_through(read_as: &str) -> bool {
     read_as == "allowed.test" || read_as.ends_with(".below.test")
 }
@@ -136,11 +137,12 @@ fn is_let_through(read_as: &str) -> bool {
 fn every_smuggled_name_would_fool_a_careless_reader() {
     for smuggled in SMUGGLED {
         let read_as = (smuggled.read_as)(smuggled.name);
-        assert!(is_let_through(&read_as), "{} fools no reader: {read_as:?}", smuggled.id);
+        assert!(is_let_through(&read_as), "{} fools no parser: {read_as:?}", smuggled.id);
     }
 }
 
-/// The list is a protection too: a host on it can be reached, and a run with the host's network reaches everything.
+/// Proves that the list is a protection too: a run reaches a listed host, and with the host's network it reaches
+/// everything.
 #[test]
 fn without_the_list_or_its_own_network_the_way_out_is_open() {
     let caller = if is_root() { Caller::Root } else { Caller::User };

@@ -13,7 +13,7 @@ use super::table::Verdict;
 use crate::sandbox::strict::extend_strict;
 use crate::stage::{assert_exit, stderr};
 
-/// An attempt with one or several runs. It panics if the protection does not hold.
+/// An attempt with one or several runs. `act` panics if the attempt succeeds.
 pub(super) struct WholeRun {
     pub(super) id: &'static str,
     pub(super) does: &'static str,
@@ -21,7 +21,7 @@ pub(super) struct WholeRun {
     pub(super) act: fn(Caller) -> Verdict,
 }
 
-/// The user that the agent runs as makes no difference.
+/// For attempts where it makes no difference which user the agent runs as.
 pub(super) const ONE: &[Caller] = &[Caller::User];
 pub(super) const ALL: &[Caller] = &Caller::ALL;
 
@@ -59,50 +59,50 @@ pub(super) const WHOLE_RUNS: &[WholeRun] = &[
     }),
     whole("C7", "swaps .cursor for a link between the check and the start", swapped),
     whole("C8", "works in a workspace where another agent works", second_run),
-    whole("C8b", "waits for a process on the host to remove .cursor under it", |caller| {
+    whole("C8b", "waits until a process on the host removes .cursor", |caller| {
         taken_away(caller, ".cursor", |workspace| {
             fs::remove_dir_all(workspace.join(".cursor")).unwrap()
         })
     }),
-    whole("C8c", "waits for git on the host to rewrite its configuration", |caller| {
+    whole("C8c", "waits until git on the host rewrites its configuration", |caller| {
         taken_away(caller, ".git/config", |workspace| {
             let (new, config) = (workspace.join(".git/config.lock"), workspace.join(".git/config"));
             fs::copy(&config, &new).unwrap();
             fs::rename(new, config).unwrap();
         })
     }),
-    whole("C11", "makes hooks and tasks that were not there", audited),
+    whole("C11", "makes new hooks and tasks", audited),
     whole("C12", "leads git astray from a worktree", from_worktree),
     whole("C20", "spoils the user's checkout from a worktree of its own", from_own_worktree),
-    whole("C16", "makes hooks and tasks that were not there, in `strict`", blocked_by_strict),
-    once("D3a", "stops a run that is none of its family", |caller| {
+    whole("C16", "makes new hooks and tasks, in `strict`", blocked_by_strict),
+    once("D3a", "stops a run outside its family", |caller| {
         meddle(caller, "stop_run", r#"{"run":"RUN"}"#)
     }),
-    once("D3b", "asks how a run stands that is none of its family", |caller| {
+    once("D3b", "asks for the state of a run outside its family", |caller| {
         meddle(caller, "get_run", r#"{"run":"RUN"}"#)
     }),
-    once("D3c", "tells a run what to do that is none of its family", |caller| {
+    once("D3c", "sends a message to a run outside its family", |caller| {
         meddle(caller, "send_message", r#"{"to":"RUN","text":"do something EVIL"}"#)
     }),
-    whole("P1c", "kills all that it can", kill_all),
-    whole("W3a", "leaves a FIFO in the place of its store", |caller| {
+    whole("P1c", "kills every process that it can", kill_all),
+    whole("W3a", "replaces its store with a FIFO", |caller| {
         hostile_store(caller, "mkfifo store.db")
     }),
-    whole("W3b", "leaves a link to another file in the place of its store", |caller| {
+    whole("W3b", "replaces its store with a link to another file", |caller| {
         hostile_store(caller, "ln -s \"$HOME\"/other/notes.txt store.db")
     }),
-    once("W3c", "leaves a directory in the place of its store", |caller| {
+    once("W3c", "replaces its store with a directory", |caller| {
         hostile_store(caller, "mkdir store.db")
     }),
-    once("W3d", "leaves noise in the place of its store", |caller| {
+    once("W3d", "replaces its store with random bytes", |caller| {
         hostile_store(caller, "head -c 100000 /dev/urandom > store.db")
     }),
-    whole("W3e", "leaves a store of ten gigabytes that are not there", |caller| {
+    whole("W3e", "replaces its store with a sparse file of ten gigabytes", |caller| {
         hostile_store(caller, "truncate -s 10G store.db")
     }),
     whole(
         "W2d",
-        "makes a place in the name of another session, and reads it in its next run",
+        "makes a directory named after another session, and reads it in its next run",
         other_session_in_the_next_run,
     ),
     once("W6", "leaves itself a wider configuration for its next turn", wider_next_turn),
@@ -122,15 +122,15 @@ pub(super) const WHOLE_RUNS: &[WholeRun] = &[
     once("L2a", "prints a line of twenty megabytes", |caller| {
         prints(caller, "misbehave giant-line 20\nsay done")
     }),
-    once("L2b", "prints what is no text", |caller| {
+    once("L2b", "prints bytes that are not text", |caller| {
         prints(caller, "misbehave noise\nshell printf '\\377\\376\\n'\nsay done")
     }),
-    once("L2c", "steers the terminal of who watches it", |caller| {
+    once("L2c", "controls the terminal of the user who watches it", |caller| {
         let escapes = "\x1b]0;evil\x07\x1b[2J\u{9b}2J";
         prints(caller, &format!("say {escapes}\nshell printf '\\033[2J'\nsay done"))
     }),
-    whole("T1", "leaves processes behind that hear no signal", left_behind),
-    whole("T2", "goes on without its supervisor", orphaned),
+    whole("T1", "leaves processes behind that ignore signals", left_behind),
+    whole("T2", "continues without its supervisor", orphaned),
 ];
 
 /// Hides from its parent, and ignores every signal that can be ignored.
@@ -138,14 +138,14 @@ const HIDE: &str =
     "(setsid sh -c 'trap \"\" TERM INT HUP; while :; do sleep 1; done' > /dev/null 2>&1 &)";
 
 pub(super) fn hostile(caller: Caller) -> Hostile {
-    Hostile::new(caller).expect("who cannot be this caller was not asked")
+    Hostile::new(caller).expect("the table leaves out callers that are impossible here")
 }
 
 pub(super) fn held(by: &str) -> Verdict {
     Verdict::Held(by.to_owned())
 }
 
-/// A repository that is itself the attack: nothing runs, and nothing is created where it points to.
+/// A repository that is itself the attack: Caretaker runs nothing, and creates nothing at the link's target.
 fn refused_repository(caller: Caller, make: fn(&Path, &Path)) -> Verdict {
     let hostile = hostile(caller);
     let victim = hostile.stage.home().join("victim");
@@ -155,15 +155,19 @@ fn refused_repository(caller: Caller, make: fn(&Path, &Path)) -> Verdict {
     let output = hostile.play("shell touch it-ran", &[]);
     assert!(!output.status.success());
     assert!(!hostile.workspace().join("it-ran").exists(), "the agent ran");
-    assert_eq!(fs::read_dir(&victim).unwrap().count(), 0, "something is at the victim's");
+    assert_eq!(
+        fs::read_dir(&victim).unwrap().count(),
+        0,
+        "something was created in the victim's directory"
+    );
     assert_eq!(hostile.stage.run_ids(), Vec::<String>::new());
     held("a refusal before the start")
 }
 
-/// A quick process on the host: bubblewrap finds another `.cursor` than the shim checked.
+/// A process on the host swaps `.cursor` after the shim checked it, before bubblewrap mounts it.
 fn swapped(caller: Caller) -> Verdict {
     if !is_root() {
-        return Verdict::NotHere("no bubblewrap but root's is trusted".to_owned());
+        return Verdict::NotHere("the shim trusts only root's bubblewrap".to_owned());
     }
     let hostile = hostile(caller);
     let workspace = hostile.workspace();
@@ -188,7 +192,7 @@ fn swapped(caller: Caller) -> Verdict {
     assert_exit(&output, 125);
     assert!(!workspace.join("it-ran").exists(), "the agent ran");
     assert_eq!(hostile.stage.ended()["outcome"], "sandbox_failed");
-    held("a look at what is mounted, before the release")
+    held("a check of the mounts, before the release")
 }
 
 fn second_run(caller: Caller) -> Verdict {
@@ -199,10 +203,10 @@ fn second_run(caller: Caller) -> Verdict {
     assert!(stderr(&output).contains(&first), "{}", stderr(&output));
     assert!(!hostile.workspace().join("it-ran").exists(), "the second agent ran");
     hostile.command(&["kill", "--now", &first]).output().unwrap();
-    held("the lock of the workspace")
+    held("the workspace lock")
 }
 
-/// If a path on the host is removed or replaced, the mount over it goes too. The run must not continue without it.
+/// If a path on the host is removed or replaced, the mount over it disappears. The run must not continue without it.
 fn taken_away(caller: Caller, what: &str, take: fn(&Path)) -> Verdict {
     let mut hostile = hostile(caller);
     let script = "shell[timeout=300s] while ! (echo evil >> .git/config || mkdir .cursor) 2>/dev/null; do :; done; touch it-wrote; sleep 600";
@@ -221,7 +225,7 @@ fn taken_away(caller: Caller, what: &str, take: fn(&Path)) -> Verdict {
     held("the end of the run")
 }
 
-/// Names that the profile protects if they exist, and that do not exist.
+/// Names that the profile protects only if they exist. Here they do not exist.
 const NEW: &str = "shell rm -f own; mkdir -p .devcontainer new/.vscode .husky; \
                    echo evil > .devcontainer/devcontainer.json; echo evil > .husky/pre-commit; \
                    mkdir -p .github/workflows; echo evil > .github/workflows/evil.yml; true\nsay done";
@@ -235,7 +239,7 @@ fn from_worktree(caller: Caller) -> Verdict {
         let git = Command::new("git").args(identity).args(words).current_dir(&main).output();
         assert!(git.as_ref().unwrap().status.success(), "{}", stderr(&git.unwrap()));
     };
-    // The repository's own file, which is no configuration, is in git's way.
+    // The repository's own file is not a configuration, and git would fail on it.
     fs::remove_file(main.join(".git/config.worktree")).unwrap();
     git(&["commit", "--quiet", "--allow-empty", "-m", "one"]);
     git(&["worktree", "add", "--quiet", worktree.to_str().unwrap()]);
@@ -255,10 +259,10 @@ fn from_worktree(caller: Caller) -> Verdict {
     for (path, before) in watched.iter().zip(before) {
         assert_eq!(before.difference(&Snapshot::of(path)), None);
     }
-    held("read-only mounts of what git obeys")
+    held("read-only mounts of the files that git obeys")
 }
 
-/// In the repository of a run's own worktree, the agent can write only what commits need.
+/// In the repository of a run's own worktree, the agent can write only the parts that commits need.
 fn from_own_worktree(caller: Caller) -> Verdict {
     let hostile = hostile(caller);
     let main = hostile.workspace();
@@ -289,7 +293,7 @@ fn from_own_worktree(caller: Caller) -> Verdict {
     git(&["rev-parse", "--verify", "--quiet", "precious"]);
     // The allowed writes succeeded.
     git(&["rev-parse", "--verify", "--quiet", "made"]);
-    held("a repository that is read-only but for commits")
+    held("a repository that is read-only except for commits")
 }
 
 fn audited(caller: Caller) -> Verdict {
@@ -304,7 +308,7 @@ fn audited(caller: Caller) -> Verdict {
     for path in
         [".devcontainer/devcontainer.json", ".husky/pre-commit", ".github/workflows/evil.yml"]
     {
-        assert!(is_told(path), "{path} is not told of: {}", audit.line);
+        assert!(is_told(path), "the audit does not report {path}: {}", audit.line);
     }
     held("the audit after the run")
 }
@@ -321,10 +325,10 @@ fn blocked_by_strict(caller: Caller) -> Verdict {
     for name in [".devcontainer", ".husky", ".github"] {
         assert!(!hostile.workspace().join(name).exists(), "{name} was made");
     }
-    held("something empty in their place")
+    held("empty mounts in their place")
 }
 
-/// Uses one of our tools on another user's run.
+/// Uses one of Caretaker's tools on another of the user's runs.
 fn meddle(caller: Caller, tool: &str, arguments: &str) -> Verdict {
     let hostile = hostile(caller);
     let other = hostile.stage.home().join("other");
@@ -346,7 +350,7 @@ fn meddle(caller: Caller, tool: &str, arguments: &str) -> Verdict {
     let seen = fs::read_to_string(hostile.stage.journal_path(&run)).unwrap();
     assert!(!seen.contains("\"state\"") && !seen.contains("\\\"state\\\""), "{seen}");
     hostile.command(&["kill", "--now", &stranger]).output().unwrap();
-    held("a tool that knows its family alone")
+    held("a tool that knows only its own family")
 }
 
 fn kill_all(caller: Caller) -> Verdict {
@@ -356,10 +360,10 @@ fn kill_all(caller: Caller) -> Verdict {
     let ended = hostile.stage.ended();
     assert_eq!(ended["outcome"], "failed", "{ended}");
     hostile.look(Evidence::NeighbourLives).unwrap();
-    held("its own processes alone")
+    held("its own process namespace")
 }
 
-/// The host reads the store after the run, and is neither blocked nor misled.
+/// After the run, Caretaker reads the store on the host. The store must neither block nor mislead it.
 fn hostile_store(caller: Caller, make: &str) -> Verdict {
     let hostile = hostile(caller);
     let agent = hostile.stage.home().join(".local/bin/agent");
@@ -383,10 +387,10 @@ fn hostile_store(caller: Caller, make: &str) -> Verdict {
     assert_ne!(checkpoint["resumable"], "yes", "{checkpoint}");
     let text = fs::read_to_string(hostile.stage.journal_path(&run)).unwrap();
     assert!(!text.contains(&hostile.world().secret), "{text}");
-    held("a reader that looks first")
+    held("a reader that checks the file first")
 }
 
-/// Files that the shim writes for the next run of a session do not go where the last run pointed.
+/// The shim writes files for the session's next run. They must not go where a link of the last run points.
 fn planted(caller: Caller, make: &str) -> Verdict {
     let hostile = hostile(caller);
     let victim = hostile.stage.home().join("victim");
@@ -419,7 +423,7 @@ fn next_turn(hostile: &Hostile, script: &str) -> Output {
     hostile.command(&next).output().unwrap()
 }
 
-/// Everything that could pass for a request of the user, at every place where the agent can write.
+/// The agent writes everything that could pass for a user's request, wherever it can write.
 fn wider_next_turn(caller: Caller) -> Verdict {
     let hostile = hostile(caller);
     let plant = "shell mkdir -p ~/.config/caretaker/profiles .caretaker; \
@@ -444,10 +448,10 @@ fn wider_next_turn(caller: Caller) -> Verdict {
     {
         assert_eq!(before.get(field), after.get(field), "{field}");
     }
-    held("what the last run of the session had")
+    held("the bounds of the session's last run")
 }
 
-/// An agent that knows the id of another session of its workspace.
+/// An agent that knows the id of another session in its workspace.
 fn other_session_in_the_next_run(caller: Caller) -> Verdict {
     let hostile = hostile(caller);
     let store = format!("{}/store.db", hostile.world().other_session);
@@ -457,17 +461,17 @@ fn other_session_in_the_next_run(caller: Caller) -> Verdict {
     );
     let output = hostile.play(&format!("shell {make}\nsay done"), &[]);
     assert_exit(&output, 0);
-    assert!(hostile.workspace().join("made").exists(), "no place was made");
+    assert!(hostile.workspace().join("made").exists(), "the agent made no directory");
     let read =
         format!("cd ~/.cursor/chats/*/; cat {store} > $OLDPWD/seen; echo EVIL >> {store}; true");
     let output = next_turn(&hostile, &format!("shell {read}"));
     assert_exit(&output, 0);
     assert_eq!(fs::read_to_string(hostile.workspace().join("seen")).unwrap(), "");
     hostile.look(Evidence::Intact(&[OTHER_SESSION])).unwrap();
-    held("a record of its own sub-agents")
+    held("a list of its own sub-agents")
 }
 
-/// Its output is kept, and the displayed form controls no terminal.
+/// Caretaker keeps the output, and what it displays cannot control a terminal.
 fn prints(caller: Caller, script: &str) -> Verdict {
     let hostile = hostile(caller);
     let output = hostile.play(script, &[]);
@@ -479,9 +483,9 @@ fn prints(caller: Caller, script: &str) -> Verdict {
         let text = String::from_utf8_lossy(shown);
         let steers = |c: char| c.is_control() && !['\n', '\t', '\r'].contains(&c);
         assert!(!text.contains(steers), "{text:?}");
-        assert!(shown.len() < 4 << 20, "{} bytes are shown", shown.len());
+        assert!(shown.len() < 4 << 20, "{} bytes shown", shown.len());
     }
-    held("a view that says it in words")
+    held("a view that escapes control characters")
 }
 
 fn left_behind(caller: Caller) -> Verdict {
@@ -493,7 +497,7 @@ fn left_behind(caller: Caller) -> Verdict {
     assert_exit(&output, 0);
     hostile.dismiss_neighbour();
     hostile.stage.assert_no_survivors("after the end");
-    held("the end of its first process")
+    held("the death of the first process in its namespace")
 }
 
 fn orphaned(caller: Caller) -> Verdict {
@@ -507,7 +511,7 @@ fn orphaned(caller: Caller) -> Verdict {
     held("death with the supervisor")
 }
 
-/// The message of a panic.
+/// Returns a panic's message.
 pub(super) fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it went wrong").to_owned()

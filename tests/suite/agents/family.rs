@@ -1,4 +1,4 @@
-//! Agents that start other agents: what they can do, and what they cannot.
+//! Agents that start other agents: their rights and limits.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::stage::daemon_stage::DaemonStage;
 use crate::stage::repository::make_repository;
 use crate::stage::{Stage, assert_exit};
 
-/// The command that spawns a child with a script.
+/// Returns the script line that spawns a child with this script.
 fn spawn(name: &str, script: &str, more: &Value) -> String {
     let mut request = json!({"name": name, "prompt": format!("Play:\n```agent\n{script}\n```")});
     for (name, value) in more.as_object().unwrap() {
@@ -25,14 +25,14 @@ fn spec(stage: &Stage, run: &str) -> Value {
     serde_json::from_slice(&fs::read(stage.runs().join(run).join("spec.json")).unwrap()).unwrap()
 }
 
-/// The journal's events about children.
+/// Returns the run's journal events of this kind.
 fn events(stage: &Stage, run: &str, kind: &str) -> Vec<Value> {
     let journal = stage.journal(run);
     let events = journal.into_iter().map(|mut entry| entry.line["run"].take());
     events.filter(|event| event["kind"] == kind).collect()
 }
 
-/// The refusals of a tool, as text.
+/// Returns this tool's refusals as text.
 fn refusals(stage: &Stage, run: &str, tool: &str) -> Vec<String> {
     let calls = events(stage, run, "mcp_call").into_iter();
     calls
@@ -94,7 +94,7 @@ fn a_parent_hears_of_its_three_children_and_none_may_do_more_than_the_parent() {
     for name in ["network `host`", "host `evil.example`", "profile `off`", "`expose`", "`100000`"] {
         assert!(refused.contains(name), "{name}: {refused}");
     }
-    assert_eq!(stage.run_ids().len(), 4, "what was refused is not there");
+    assert_eq!(stage.run_ids().len(), 4, "a refused child leaves nothing");
 
     let parent_spec = spec(&stage, &parent);
     let mut workspaces = BTreeSet::from([parent_spec["workspace"].to_string()]);
@@ -102,7 +102,7 @@ fn a_parent_hears_of_its_three_children_and_none_may_do_more_than_the_parent() {
         let (run, name) = (event["run"].as_str().unwrap(), event["name"].as_str().unwrap());
         assert_eq!(stage.wait_for_end(run), Some(0), "{}", stage.why(run));
         let spec = spec(&stage, run);
-        assert!(workspaces.insert(spec["workspace"].to_string()), "{name} has a place of its own");
+        assert!(workspaces.insert(spec["workspace"].to_string()), "{name} has its own workspace");
         assert_eq!(spec["lineage"]["run"], json!(parent));
         assert_eq!(spec["lineage"]["session"], parent_spec["session"]);
         for kept in ["expose", "env", "secrets", "home", "agent", "allow_hosts"] {
@@ -111,7 +111,7 @@ fn a_parent_hears_of_its_three_children_and_none_may_do_more_than_the_parent() {
         assert!(spec["limits"]["wall_ms"].as_u64().unwrap() <= 20 * 60_000);
         let work = Path::new(spec["workspace"].as_str().unwrap()).join(format!("{name}.txt"));
         assert_eq!(fs::read_to_string(work).unwrap().trim(), name);
-        // It heard one thing, from its parent.
+        // The child got one message, from its parent.
         let heard = events(&stage, run, "messages_delivered");
         assert_eq!(heard.len(), 1, "{heard:?}");
         let shown = stage.output(&["show", run]);
@@ -126,7 +126,7 @@ fn a_parent_hears_of_its_three_children_and_none_may_do_more_than_the_parent() {
     let second = queued[1]["run"].as_str().unwrap();
     assert_eq!(spec(&stage, second)["resources"]["processes"], 64);
 
-    // Three were ready and three ended, and each report came once.
+    // Three children were ready and three ended, and each report came once.
     let told: Vec<Value> = events(&stage, &parent, "messages_delivered")
         .into_iter()
         .flat_map(|event| event["messages"].as_array().unwrap().clone())
@@ -156,7 +156,7 @@ fn a_child_has_no_larger_limits_than_its_parent_and_stays_read_only_with_it() {
     for name in ["memory_mb `0`", "processes `0`", "disk_mb `0`", "`mode` is `plan` or `ask`"] {
         assert!(refused.contains(name), "{name}: {refused}");
     }
-    assert_eq!(stage.run_ids(), [parent], "what was refused is not there");
+    assert_eq!(stage.run_ids(), [parent], "a refused child leaves nothing");
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_parent_stops_a_waiting_or_working_child_and_caps_hold() {
                    until[text=\"never said\"] caretaker check_inbox";
     let mut script = spawn("works", endless, &json!({}));
     script.push_str("until[text=\"here\"] caretaker check_inbox\n");
-    // There is room for two at once, so this one waits.
+    // Only two children may run at once, so this one waits.
     script.push_str(&spawn("waits", "say never", &json!({})));
     script.push_str(&spawn("third", "say never", &json!({})));
     script.push_str(
@@ -257,7 +257,7 @@ fn without_a_daemon_or_a_repository_there_is_no_child_and_the_refusal_says_why()
     assert_eq!(stage.wait_for_end(&run), Some(0));
     let refused = refusals(&stage, &run, "spawn_run").join("\n");
     assert!(refused.contains("not in a git repository"), "{refused}");
-    // An agent that sees a part of a repository does not get all of it through a child.
+    // An agent that sees only part of a repository must not get the rest through a child.
     make_repository(&stage.workspace());
     stage.new_workspace("project/part");
     let run = stage.queue("project/part", &spawn("kid", "say never", &json!({})), &[]);
@@ -327,7 +327,7 @@ fn a_hostile_agent_reaches_no_other_socket_and_no_run_outside_its_family() {
     let daemon_socket = stage.daemon_note()["socket"].as_str().unwrap().to_owned();
     let control = sockets.join(&stranger).join("control.sock");
     let inside = sockets.join(&stranger).join("inside/mcp.sock");
-    assert!(control.exists() && inside.exists(), "the test knows where they are");
+    assert!(control.exists() && inside.exists(), "these paths exist on the host");
     let state = stage.root().join("state");
     let look = format!(
         "for it in {daemon_socket} {} {} {} {}; do if [ -e $it ]; then echo FO''UND $it; fi; done; ls -R /run/caretaker",
@@ -359,7 +359,7 @@ fn a_hostile_agent_reaches_no_other_socket_and_no_run_outside_its_family() {
     }
     assert!(
         journal.contains(&format!("\\\"run\\\":\\\"{run}\\\"")),
-        "the answer names the run that asks"
+        "the answer names the calling run"
     );
     let turned_away = events(&stage, &run, "mcp_refused");
     let reasons: BTreeSet<&str> =
@@ -367,9 +367,12 @@ fn a_hostile_agent_reaches_no_other_socket_and_no_run_outside_its_family() {
     assert!(reasons.contains("oversized"), "{turned_away:?}");
     assert!(journal.contains("turned away"), "{journal}");
     let limited = events(&stage, &run, "mcp_call");
-    assert!(limited.iter().any(|call| call["outcome"] == "rate_limited"), "a flood is recorded");
-    assert!(limited.len() < 300, "and does not fill the journal: {}", limited.len());
-    // The other run has heard nothing and continues.
+    assert!(
+        limited.iter().any(|call| call["outcome"] == "rate_limited"),
+        "the journal records the flood"
+    );
+    assert!(limited.len() < 300, "the flood fills the journal: {}", limited.len());
+    // The other run got no message and continues.
     assert!(events(&stage, &stranger, "stop_requested").is_empty());
     assert_eq!(fs::read_dir(state.join("inbox")).unwrap().count(), 0);
     fs::write(fifo, "go on").unwrap();

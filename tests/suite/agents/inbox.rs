@@ -1,4 +1,4 @@
-//! Questions from agents to users, and messages to agents: each arrives once, whichever process dies.
+//! Questions from agents to users, and messages to agents: each arrives exactly once, even if a process dies.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ fn said(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The ids of the messages that a journal reports as delivered, and how.
+/// Returns the ids of the messages that the journal reports as delivered, and how each was delivered.
 fn delivered(stage: &Stage, run: &str) -> Vec<(String, String)> {
     let journal = stage.journal(run);
     let events = journal.iter().map(|entry| &entry.line["run"]);
@@ -47,7 +47,7 @@ fn a_question_is_asked_shown_and_answered_and_its_answer_found_without_a_daemon(
     let ps = stage.output(&["ps"]);
     assert!(said(&ps).contains("asks"), "{}", said(&ps));
 
-    // Two questions are open, so the run alone does not say which is meant.
+    // Two questions are open, so the run alone is ambiguous.
     let unclear = stage.output(&["answer", "asker", "x"]);
     assert_exit(&unclear, 2);
     let id = question["question"].as_str().unwrap();
@@ -104,7 +104,7 @@ fn a_message_is_neither_lost_nor_delivered_twice_whenever_the_shim_dies() {
     for kind in ["run.mcp_call", "run.messages_delivered"] {
         let run = stage.detach("mcp caretaker check_inbox\nshell cat hold", &[]);
         assert!(stage.output(&["send", &run, "news"]).status.success());
-        // The agent may have looked before the message came: then the next run gets it.
+        // If the agent checked its inbox before the message came, the next run gets the message.
         stage.wait_until(&run, |line| {
             line["kind"] == kind || line["kind"] == "agent.tool_started" && line["name"] == "shell"
         });
@@ -113,8 +113,8 @@ fn a_message_is_neither_lost_nor_delivered_twice_whenever_the_shim_dies() {
         let resumed = stage.resume(&session, "mcp caretaker check_inbox", &[]);
         assert_exit(&resumed, 0);
         let next = stage.run_ids().pop().unwrap();
-        // The inbox decides: it names one run that delivered the message, and that run's journal has the agent's own
-        // line that shows the message.
+        // The inbox is authoritative: it names one run that delivered the message, and that run's journal has an agent
+        // line with the message.
         let file = stage.root().join(format!("state/inbox/{session}.jsonl"));
         let entries = std::fs::read_to_string(file).unwrap();
         let entries = entries.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -130,7 +130,7 @@ fn a_message_is_neither_lost_nor_delivered_twice_whenever_the_shim_dies() {
         };
         assert!(is_shown(by[0].as_str().unwrap()), "{kind}");
         if by[0] == json!(run) {
-            assert!(!is_shown(&next), "{kind}: it came again");
+            assert!(!is_shown(&next), "{kind}: the message came twice");
         }
         assert_eq!(inbox(&stage)["undelivered"], json!([]));
     }
@@ -196,7 +196,7 @@ fn the_api_lists_answers_and_sends_as_the_commands_do() {
     assert_eq!(stage.post(&path, &json!({"text": "word two"})).0, 202);
     assert_eq!(stage.wait_for_end(&run), Some(0));
     assert_eq!(stage.post("/v1/runs/nobody/messages", &json!({"text": "x"})).0, 404);
-    // Only a run that is under way has new children.
+    // Only a live run can get new children.
     let order = json!({"request": {"prompt": "x"}});
     assert_eq!(stage.post(&format!("/v1/runs/{run}/children"), &order).0, 409);
 }

@@ -1,5 +1,6 @@
 //! Traps that an agent leaves in a `.git`: links that lead out of it, FIFOs that block git, branches that it moved. Our
-//! commands neither follow nor hang, the end of the run removes the links and FIFOs, and undo restores the branches.
+//! commands neither follow them nor hang, the end of the run removes the links and FIFOs, and undo restores the
+//! branches.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, symlink};
@@ -14,7 +15,7 @@ use crate::stage::daemon_stage::DaemonStage;
 use crate::stage::repository::{git, make_repository};
 use crate::stage::{Stage, assert_exit, stderr};
 
-/// Longer than a refusal takes on a busy machine, and shorter than any deadline of a git that hangs.
+/// Longer than a refusal takes on a busy machine, and shorter than any timeout for a git that hangs.
 const SOON: Duration = Duration::from_secs(8);
 
 fn stage() -> Stage {
@@ -29,14 +30,14 @@ fn mkfifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// A directory that nothing may be written into.
+/// Makes a directory that must stay empty.
 fn victim(stage: &Stage) -> PathBuf {
     let victim = stage.home().join("victim");
     fs::create_dir(&victim).unwrap();
     victim
 }
 
-/// A command that must end soon. It is killed if it does not.
+/// Runs a command that must end soon, and kills it if it does not.
 fn soon(stage: &Stage, args: &[&str]) -> Output {
     let began = Instant::now();
     let mut command = stage.caretaker(args);
@@ -53,10 +54,10 @@ fn audit(stage: &Stage) -> Value {
     let run = stage.run_ids().pop().unwrap();
     let journal = stage.journal(&run);
     let mut events = journal.into_iter().map(|entry| entry.line["run"].clone());
-    events.find(|event| event["kind"] == "audit").expect("there is an audit")
+    events.find(|event| event["kind"] == "audit").expect("the journal has an audit")
 }
 
-/// The audit's findings of one kind, as `(path, target or old value)`.
+/// Returns the audit's findings of one kind, as `(path, target or old value)`.
 fn findings(audit: &Value, what: &str) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let all = audit["findings"].as_array().cloned().unwrap_or_default();
@@ -87,11 +88,15 @@ fn no_worktree_is_made_through_a_link_in_git() {
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{place}: {said}");
         assert!(said.contains(&format!("`{}` is a link", link.display())), "{place}: {said}");
-        assert_eq!(fs::read_dir(&victim).unwrap().count(), 0, "{place}: something is there");
+        assert_eq!(
+            fs::read_dir(&victim).unwrap().count(),
+            0,
+            "{place}: the victim directory is not empty"
+        );
         assert_eq!(stage.run_ids(), Vec::<String>::new(), "{place}");
         let worktrees = stage.root().join("state/worktrees");
         assert!(!worktrees.read_dir().is_ok_and(|mut all| all.next().is_some()), "{place}");
-        // The same command works without it.
+        // The same command works without the link.
         fs::remove_file(&link).unwrap();
         fs::create_dir_all(stage.workspace().join(".git/objects/info")).unwrap();
         let output = stage.output(&["run", "--worktree", "--agent", "simulated", "look"]);
@@ -172,7 +177,11 @@ fn a_child_of_an_agent_is_not_made_through_a_link_that_the_agent_planted() {
         );
         let run = stage.queue("project", &script, &[]);
         assert_eq!(stage.wait_for_end(&run), Some(0));
-        assert_eq!(fs::read_dir(&victim).unwrap().count(), 0, "{place}: something is there");
+        assert_eq!(
+            fs::read_dir(&victim).unwrap().count(),
+            0,
+            "{place}: the victim directory is not empty"
+        );
         let journal = stage.journal(&run);
         let calls: Vec<&Value> = journal.iter().map(|entry| &entry.line["run"]).collect();
         let call = calls.iter().find(|event| event["kind"] == "mcp_call").unwrap();
@@ -181,7 +190,7 @@ fn a_child_of_an_agent_is_not_made_through_a_link_that_the_agent_planted() {
     }
 }
 
-/// Everything an agent can do in a `.git` where it may commit.
+/// Everything that an agent can plant in a `.git` where it may commit.
 const PLANT: &str = "shell rm -f .git/logs/HEAD && ln -s $HOME/.bashrc .git/logs/HEAD && \
     mkdir -p .git/logs/refs/heads && ln -s /etc .git/logs/refs/heads/x && mkfifo .git/refs/heads/pipe && \
     mkfifo .git/shallow && ln -s /nowhere .git/refs/link && rm .git/HEAD && ln -s /dev/zero .git/HEAD\nsay done";
@@ -190,7 +199,7 @@ const PLANT: &str = "shell rm -f .git/logs/HEAD && ln -s $HOME/.bashrc .git/logs
 fn links_and_special_files_that_a_run_put_into_git_are_removed_and_named() {
     let stage = stage();
     let git_dir = stage.workspace().join(".git");
-    // The user's own files stay.
+    // Caretaker must keep the user's own files.
     fs::create_dir(git_dir.join("mine")).unwrap();
     symlink("../config", git_dir.join("mine/link")).unwrap();
     let output = stage.play(PLANT, &[]);
@@ -213,7 +222,7 @@ fn links_and_special_files_that_a_run_put_into_git_are_removed_and_named() {
         assert!(git_dir.join(path).symlink_metadata().is_err(), "{path} is still there");
     }
     assert!(git_dir.join("mine/link").symlink_metadata().unwrap().is_symlink());
-    // The repository works, on the branch from before.
+    // The repository works, and is on its old branch.
     assert_eq!(git(&stage.workspace(), &["symbolic-ref", "HEAD"]), "refs/heads/main\n");
     git(&stage.workspace(), &["checkout", "-q", "-b", "next"]);
     assert!(!stage.home().join(".bashrc").exists());
@@ -259,7 +268,7 @@ fn links_that_a_run_put_into_nested_and_new_repositories_are_removed_too() {
     assert_eq!(paths("git_link"), ["inner/.git/refs/heads/x", "made/.git/refs/heads/x"], "{found}");
     assert_eq!(paths("git_special"), ["made/.git/packed-refs", "sub/.git"], "{found}");
     assert_eq!(paths("git_hard_link"), ["made/.git/ORIG_HEAD"], "{found}");
-    // Its content stays, under its own name.
+    // The content stays, under its own name.
     fs::write(stage.workspace().join("linked"), "changed\n").unwrap();
     let separated = fs::read_to_string(stage.workspace().join("made/.git/ORIG_HEAD")).unwrap();
     assert_eq!(separated, "text\n");
@@ -275,13 +284,13 @@ fn a_fifo_in_the_place_of_a_git_within_stops_no_run() {
     mkfifo(&fifo);
     let output = stage.play("say done", &[]);
     assert_exit(&output, 0);
-    assert!(fifo.symlink_metadata().unwrap().file_type().is_fifo(), "it was not the run's");
-    // As a workspace it is refused, and the refusal names it.
+    assert!(fifo.symlink_metadata().unwrap().file_type().is_fifo(), "the run did not make it");
+    // Caretaker refuses it as a workspace, and names the FIFO.
     let refused = stage.play("say never", &["--workspace", sub.to_str().unwrap()]);
     let said = stderr(&refused);
     assert!(said.contains("`.git` of the workspace is a FIFO"), "{said}");
     assert!(said.contains("the repository or an earlier run created it"), "{said}");
-    // A link that a run left is gone before the next run.
+    // Before the next run, Caretaker removes a FIFO that a run left.
     fs::remove_file(&fifo).unwrap();
     let left = stage.play("shell mkfifo sub/.git\nsay done", &[]);
     assert_exit(&left, 0);
@@ -289,7 +298,7 @@ fn a_fifo_in_the_place_of_a_git_within_stops_no_run() {
     assert_exit(&next, 0);
 }
 
-/// Branches `old`, `moved` and `later` beside `main`, and a tag.
+/// Makes the branches `old`, `moved` and `later` next to `main`, and a tag. Returns their commit.
 fn branches(stage: &Stage) -> String {
     let workspace = stage.workspace();
     for branch in ["old", "moved", "later"] {
@@ -340,7 +349,7 @@ fn branches_that_a_run_moved_or_deleted_are_in_the_audit_and_undo_puts_them_back
     assert!(said.contains(&format!("! moved branch: moved (was {short})")), "{said}");
     assert!(said.contains(&format!("! deleted ref: refs/tags/v1 (was {short})")), "{said}");
 
-    // The user moves one of them once more.
+    // The user moves one of them again.
     git(&workspace, &["commit", "-q", "--allow-empty", "-m", "three"]);
     git(&workspace, &["branch", "-f", "later"]);
     git(&workspace, &["reset", "-q", "--soft", "HEAD~"]);
@@ -356,7 +365,7 @@ fn branches_that_a_run_moved_or_deleted_are_in_the_audit_and_undo_puts_them_back
     }
     assert_eq!(commit_of(&workspace, "later"), third, "it moved since");
     assert!(said.contains("`later` stays: it moved again since"), "{said}");
-    assert_eq!(commit_of(&workspace, "made"), second, "what the run made stays");
+    assert_eq!(commit_of(&workspace, "made"), second, "branches that the run made stay");
     assert_eq!(git(&workspace, &["status", "--porcelain"]), "", "the index agrees");
 
     let redone = stage.output(&["undo", "-", "--redo"]);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::stage::repository::git;
 use crate::stage::{Stage, assert_exit, stderr};
 
-/// A repository with one commit, and a file that is not committed.
+/// Makes a repository with one commit and one uncommitted file.
 fn stage() -> Stage {
     let stage = Stage::new();
     let workspace = stage.workspace();
@@ -27,7 +27,7 @@ fn read(directory: &Path, name: &str) -> String {
     fs::read_to_string(directory.join(name)).unwrap_or_else(|error| format!("{name}: {error}"))
 }
 
-/// The worktree of the latest run.
+/// Returns the worktree of the latest run.
 fn worktree_of(stage: &Stage) -> PathBuf {
     let run = stage.run_ids().pop().unwrap();
     let spec = fs::read(stage.runs().join(run).join("spec.json")).unwrap();
@@ -61,8 +61,8 @@ fn the_checkout_is_untouched_until_the_user_applies_the_changes() {
     let worktree = run_in_worktree(&stage, WORK, &["--name", "fix"]);
     assert_eq!(status(), before);
     assert_eq!(read(&worktree, "uncommitted"), "later\n");
-    assert!(!worktree.join("mine").exists(), "it begins with the last commit");
-    // Committed inside, to the worktree's own branch.
+    assert!(!worktree.join("mine").exists(), "the worktree starts from the last commit");
+    // The run committed to the worktree's own branch.
     assert_eq!(git(&checkout, &["rev-list", "--count", "main"]), "1\n");
     let branch = git(&worktree, &["branch", "--show-current"]);
     assert!(branch.starts_with("caretaker/fix-"), "{branch}");
@@ -88,11 +88,11 @@ fn the_checkout_is_untouched_until_the_user_applies_the_changes() {
         json!({"path": "lines", "change": "changed", "added": 1, "removed": 1})
     );
 
-    // Not while the worktree has something that the checkout does not have.
+    // Discard refuses while the worktree has unapplied changes.
     let (code, said) = out(&stage, &["discard", "fix"]);
     assert_eq!(code, Some(4), "{said}");
 
-    // The user's changes from meanwhile stay, and lines of both are merged.
+    // The user's later changes stay, and the lines of both are merged.
     fs::write(checkout.join("lines"), "1\n2\n3\n4\n5\n6\n7\n8\nnine\n").unwrap();
     let (code, said) = out(&stage, &["apply", "fix"]);
     assert_eq!(code, Some(0), "{said}");
@@ -183,7 +183,7 @@ fn a_session_goes_on_in_its_worktree_and_a_discarded_one_is_refused() {
     assert_eq!(worktree_of(&stage), worktree);
     assert_eq!(read(&worktree, "second"), "second\n");
     assert!(!stage.workspace().join("second").exists());
-    // The work of both runs is one.
+    // The diff shows the work of both runs together.
     let (_, json) = out(&stage, &["diff", "-", "--json"]);
     let report: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(report["changes"]["added"], 2);
@@ -226,7 +226,7 @@ fn a_worktree_in_use_is_neither_applied_nor_discarded() {
         let (code, said) = out(&stage, &[command, &run]);
         assert_eq!(code, Some(4), "{command}: {said}");
     }
-    // Looking is allowed, and so is another run in the checkout.
+    // Reading is allowed, and so is another run in the checkout.
     let (code, patch) = out(&stage, &["diff", &run]);
     assert_eq!((code, patch.contains("b/made")), (Some(0), true), "{patch}");
     let other = stage.play("say hi", &[]);
@@ -247,7 +247,7 @@ fn a_run_in_the_checkout_goes_on_when_the_last_worktree_is_discarded() {
     assert_eq!(code, Some(0), "{said}");
     let listed = git(&stage.workspace(), &["worktree", "list"]);
     assert_eq!(listed.lines().count(), 1, "{listed}");
-    // The files that it protects are still in place, so nothing ended it before we do.
+    // The files that the run protects are still there, so it is alive until this kill.
     let (_, said) = out(&stage, &["kill", "--now", &run]);
     stage.wait_until(&run, |line| line["kind"] == "run.ended");
     assert_eq!(stage.ended()["outcome"], "cancelled", "{said}");
@@ -275,14 +275,14 @@ fn a_hostile_repository_starts_nothing_on_the_host() {
         fs::write(&path, format!("#!/bin/sh\n{evil}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    // Files that git itself changed in the setup above do not count.
+    // Changes that git itself made in the setup above do not count.
     fs::remove_file(&mark).ok();
     run_in_worktree(&stage, "write new <<END\nx\nEND", &[]);
     for args in [&["diff", "-"][..], &["apply", "-"], &["discard", "-", "--yes"]] {
         let (code, said) = out(&stage, args);
         assert_eq!(code, Some(0), "{args:?}: {said}");
     }
-    assert!(!mark.exists(), "something of the repository's was started");
+    assert!(!mark.exists(), "a program from the repository's configuration ran");
     assert_eq!(read(&checkout, "new"), "x\n");
 }
 
@@ -295,7 +295,7 @@ fn the_diff_of_a_run_without_a_worktree_is_what_it_changed_and_no_more() {
     let (code, patch) = out(&stage, &["diff", "-"]);
     assert_eq!(code, Some(0), "{patch}");
     assert!(patch.contains("+theirs") && !patch.contains("later"), "{patch}");
-    // A pipe gets a patch that git accepts.
+    // Written to a pipe, the output is a patch that git accepts.
     let copy = stage.root().join("copy");
     git(
         &stage.root(),

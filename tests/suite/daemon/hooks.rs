@@ -1,4 +1,4 @@
-//! The daemon calls each command and webhook once for each transition of a run, whatever happens to the daemon.
+//! The daemon calls each command and webhook once for each transition of a run, even if the daemon is killed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,7 +23,7 @@ impl Bell {
         let path = directory.join("bell");
         let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
         assert!(made.success());
-        // Open for reading and writing, so that it never ends.
+        // Opened for reading and writing, the FIFO never reports its end.
         let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
         Self { path, lines: BufReader::new(file) }
     }
@@ -40,7 +40,7 @@ impl Bell {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Reads until this run has ended; `(transition, run)` of each line.
+    /// Reads until this run has ended. Returns `(transition, run)` for each line.
     fn until_ended(&mut self, run: &str) -> Vec<(String, String)> {
         let mut rung = Vec::new();
         loop {
@@ -67,7 +67,7 @@ fn show(stage: &DaemonStage, run: &str) -> Value {
     stage.json(&["show", run, "--json"])
 }
 
-/// The results of a run's hooks, once all `n` are done.
+/// Waits until all `n` hooks of a run are done, and returns their results.
 fn hooks_of(stage: &DaemonStage, run: &str, n: usize) -> Vec<Value> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -88,7 +88,7 @@ fn a_command_hook_runs_once_for_each_start_and_end_however_often_the_daemon_is_k
         hung.hook("\"started\", \"ended\"")
     });
     let mut bell = bell.unwrap();
-    // Before there were hooks, the daemon called none.
+    // This run ends before any hook is configured.
     let before = stage.play("say early", &[]);
     assert_exit(&before, 0);
     stage.start_daemon();
@@ -96,7 +96,7 @@ fn a_command_hook_runs_once_for_each_start_and_end_however_often_the_daemon_is_k
     let given = bell.next();
     assert_eq!((&given["transition"], &given["run"]["name"]), (&json!("started"), &json!("first")));
     assert_eq!(given["run"]["run"], json!(first));
-    // It ends while there is no daemon.
+    // The run ends while no daemon runs.
     stage.kill_daemon();
     assert_eq!(stage.wait_for_end(&first), Some(0));
     stage.start_daemon();
@@ -105,7 +105,7 @@ fn a_command_hook_runs_once_for_each_start_and_end_however_often_the_daemon_is_k
         stage.kill_daemon();
         stage.start_daemon();
     }
-    // Any further call for the first run would have come before the end of the second.
+    // Another call for the first run would have come before the second run ended.
     let second = stage.queue("two", "say two", &[]);
     rung.extend(bell.until_ended(&second));
     let of = |transition: &str, run: &str| (transition.to_owned(), run.to_owned());
@@ -219,7 +219,7 @@ fn a_hook_during_which_the_daemon_was_killed_is_shown_as_interrupted_and_not_rep
     stage.start_daemon();
     let first = stage.queue("one", "say one", &[]);
     assert_eq!(bell.until_ended(&first).len(), 1);
-    // Opening it for writing returns when the second hook has it open: it is under way then.
+    // Opening the FIFO for writing returns once the second hook has it open, so the hook is running.
     let hold = OpenOptions::new().write(true).open(stage.root().join("hold")).unwrap();
     let under_way = &show(&stage, &first)["hooks"][0];
     assert_eq!((&under_way["standing"], &under_way["n_hooks"]), (&json!("under_way"), &json!(3)));
@@ -233,7 +233,7 @@ fn a_hook_during_which_the_daemon_was_killed_is_shown_as_interrupted_and_not_rep
     let shown = stage.output(&["show", &first]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("interrupted: the daemon died during 2 hooks"), "{shown}");
-    // Any further call for the first run would have come before the end of the second.
+    // Another call for the first run would have come before the second run ended.
     let second = stage.queue("two", "say two", &[]);
     let rung = bell.until_ended(&second);
     assert_eq!(rung, [("ended".to_owned(), second.clone())]);

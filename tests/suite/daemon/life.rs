@@ -1,4 +1,4 @@
-//! The daemon's life: started, asked, replaced, killed at any moment, and never in the way of a run.
+//! The daemon is started, queried, replaced and killed at any moment, and never disturbs a run.
 
 use std::fs;
 use std::io::Write;
@@ -53,7 +53,7 @@ fn without_a_daemon_runs_start_at_once_and_what_needs_the_queue_is_refused() {
         assert_exit(&output, 69);
         assert!(stderr(&output).contains("caretaker daemon start"));
     }
-    assert_eq!(stage.run_ids().len(), 1, "what is refused leaves nothing");
+    assert_eq!(stage.run_ids().len(), 1, "a refused request leaves nothing");
 }
 
 #[test]
@@ -71,13 +71,13 @@ fn a_daemon_adopts_live_runs_and_reports_their_end() {
     let last = events.last().unwrap();
     assert_eq!(last.data["kind"], json!("run.ended"));
     assert_eq!(last.data["outcome"], json!("succeeded"));
-    // A client that comes back after the end hears that there is no more.
+    // A client that reconnects after the end learns that there are no more events.
     let again = stage.follow(&format!("/v1/runs/{run}/events"), last.id.as_deref()).unwrap();
     assert_eq!((again.status, again.count()), (204, 0));
 }
 
-/// Reads the events of a run through all daemons that come and go until the run is over. Returns the numbers in the
-/// order in which they came.
+/// Reads a run's events from one daemon after another until the run is over. Returns the event numbers in order of
+/// arrival.
 fn tail_through_daemons(
     stage: &DaemonStage,
     run: &str,
@@ -96,7 +96,7 @@ fn tail_through_daemons(
                 }
             }
         }
-        // Cut off: wait for the next daemon.
+        // The connection broke: wait for the next daemon.
         let (generation, changed) = up;
         let guard = changed
             .wait_while(generation.lock().unwrap(), |generation| *generation <= known)
@@ -128,7 +128,8 @@ fn killing_the_daemon_again_and_again_loses_no_run_no_event_and_no_queue_entry()
         .spawn()
         .unwrap();
 
-    // Killed after this many more events of some run, here or there: no clock, and no two rounds alike.
+    // The test kills the daemon after a random number of further events of some run. This uses no clock, and no two
+    // rounds are alike.
     let mut last: Option<String> = None;
     for n_kill in 0..n_kills {
         let watched = &runs[n_kill % runs.len()];
@@ -146,7 +147,7 @@ fn killing_the_daemon_again_and_again_loses_no_run_no_event_and_no_queue_entry()
         assert_eq!(stage.wait_for_end(run), Some(0), "{}", stage.why(run));
     }
     for (run, tail) in runs.iter().zip(tails) {
-        // The last daemon lives, so a tail that waits for the next one has its end already.
+        // The last daemon lives, so a tail that waits for the next daemon must stop waiting.
         *up.0.lock().unwrap() += 1;
         up.1.notify_all();
         let seen = tail.join().unwrap();
@@ -211,8 +212,8 @@ fn an_older_daemon_is_replaced_under_load_and_a_newer_one_is_refused_by_name() {
         let refused = stage.output(command);
         assert_eq!(refused.status.code(), Some(69), "{command:?}: {}", stderr(&refused));
     }
-    assert_eq!(stage.daemon_note()["pid"], json!(newer.id()), "it was not touched");
-    assert!(stage.output(&["ps", "--json"]).status.success(), "reading works all the same");
+    assert_eq!(stage.daemon_note()["pid"], json!(newer.id()), "the other daemon was not touched");
+    assert!(stage.output(&["ps", "--json"]).status.success(), "reading still works");
     // Both got an answer over HTTP that names both protocols.
     let asked = exchange(
         stage.connect().unwrap(),
@@ -247,14 +248,14 @@ fn a_slow_reader_that_leaves_and_returns_gets_everything_once_and_delays_no_run(
         (0..300).map(|n| format!("say {n} {}\nshell true\n", "x".repeat(600))).collect();
     let run = stage.queue("flood", &flood, &["--timeout", "10m"]);
     let path = format!("/v1/runs/{run}/events");
-    // Never reads a byte: the run ends all the same.
+    // This client never reads a byte. The run ends anyway.
     let mut deaf = stage.connect().unwrap();
     deaf.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
     let mut seen: Vec<String> = Vec::new();
     let mut has_ended = false;
     while !has_ended {
         let mut events = stage.follow(&path, seen.last().map(String::as_str)).unwrap();
-        // Reads a few, and breaks off in the middle of the transfer.
+        // This client reads a few events and disconnects in the middle of the transfer.
         for event in events.by_ref().take(97) {
             has_ended |= event.data["kind"] == "run.ended";
             seen.push(event.id.unwrap());
@@ -338,7 +339,7 @@ fn a_stranger_on_loopback_gets_nothing_and_the_token_opens() {
         ("two hosts", &[host, host, good]),
         ("another port", &[("host", "127.0.0.1:1"), good]),
         ("another site's page", &[host, good, ("origin", "http://evil.example")]),
-        ("a page without a site", &[host, good, ("origin", "null")]),
+        ("a page without an origin", &[host, good, ("origin", "null")]),
     ];
     for (who, headers) in hostile {
         let (status, body) = ask(headers);
@@ -346,7 +347,7 @@ fn a_stranger_on_loopback_gets_nothing_and_the_token_opens() {
         assert!(!body.contains("runs"), "{who} learned something: {body}");
         assert!(!body.contains(token.trim()));
     }
-    // An invalid request harms nothing else.
+    // An invalid request does not affect other requests.
     for bytes in [&b"\x00\xff\r\n\r\n"[..], b"GET /v1/runs HTTP/9.9\r\n\r\n", b"G"] {
         TcpStream::connect(&address).unwrap().write_all(bytes).unwrap();
     }
@@ -371,7 +372,7 @@ fn a_refusal_has_a_code_for_programs() {
     assert_eq!(code(stage.post("/v1/inbox/q-9/answer", &answer)), is(404, "no_such_question"));
     let request = json!({"prompt": "x", "workspace": "/w", "agent": "/none"});
     let (_, said) = code(stage.post("/v1/runs", &request));
-    assert!(said.is_some(), "a refusal of the checks has a word too");
+    assert!(said.is_some(), "a refusal by the checks has a kind too");
     stage.post("/v1/queue/drain", &json!({}));
     assert_eq!(code(stage.post("/v1/runs", &request)), is(409, "queue_draining"));
 }
@@ -393,14 +394,14 @@ fn an_impossible_request_is_refused_with_a_message() {
     assert!(body["error"].as_str().unwrap().contains("absolute"), "{body}");
     let missing = json!({"prompt": "x", "workspace": "/not/there", "agent": "simulated"});
     assert_eq!(stage.post("/v1/runs", &missing).0, 404);
-    // No request runs without a sandbox.
+    // No API request can start a run without a sandbox.
     let workspace = stage.new_workspace("here");
     let off =
         json!({"prompt": "x", "workspace": workspace, "agent": "simulated", "profile": "off"});
     let (status, body) = stage.post("/v1/runs", &off);
     assert_eq!(status, 400, "{body}");
     assert!(body["error"].as_str().unwrap().contains("only the command line can"), "{body}");
-    assert_eq!(stage.run_ids(), Vec::<String>::new(), "what is refused leaves nothing");
+    assert_eq!(stage.run_ids(), Vec::<String>::new(), "a refused request leaves nothing");
 }
 
 #[test]
@@ -427,7 +428,7 @@ fn the_api_lists_sessions_as_the_command_line_does_with_the_same_verdict() {
     assert_eq!(stage.get("/v1/sessions/none").0, 404);
 }
 
-/// Every flag of `run` that is about the run. Flags about the command itself are unknown here.
+/// The API knows every flag of `run` that describes the run. It does not know flags for the command itself.
 #[test]
 fn the_api_takes_what_the_command_line_takes() {
     let stage = DaemonStage::new(2);
@@ -445,7 +446,7 @@ fn the_api_takes_what_the_command_line_takes() {
     assert_eq!(stage.wait_for_end(run), Some(0), "{}", stage.why(run));
     let spec = fs::read(stage.runs().join(run).join("spec.json")).unwrap();
     let spec: Value = serde_json::from_slice(&spec).unwrap();
-    assert_ne!(spec["workspace"], json!(stage.workspace()), "it has a worktree");
+    assert_ne!(spec["workspace"], json!(stage.workspace()), "the run has a worktree");
     assert_eq!(
         (&spec["network"], &spec["allow_hosts"]),
         (&json!("none"), &json!(["a.example.org"]))

@@ -1,4 +1,4 @@
-//! The daemon: its life, its doors, its queue and its hooks.
+//! The daemon: its life, its sockets, its queue and its hooks.
 
 mod door;
 mod hooks;

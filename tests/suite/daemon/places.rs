@@ -1,4 +1,4 @@
-//! Where a daemon listens, and which place its readers report.
+//! Where a daemon listens, and the positions that its readers report.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -33,13 +33,13 @@ fn a_restart_keeps_the_daemons_options() {
     let ask = || exchange(TcpStream::connect(&address).unwrap(), "GET", "/v1/queue", &headers, "");
     assert_eq!(ask().0, 200);
     daemon(&["stop"]);
-    assert!(TcpStream::connect(&address).is_err(), "what was stopped is not remembered");
+    assert!(TcpStream::connect(&address).is_err(), "the stopped daemon still listens");
     assert_eq!(told(&["restart"]).get("listen"), None);
     let moved = told(&["restart", "--listen", "127.0.0.1:0"]);
     let moved = moved["listen"].as_str().unwrap().to_owned();
     daemon(&["stop"]);
 
-    // A daemon of another protocol is replaced at the place where it listens.
+    // A daemon with another protocol is replaced at its own address.
     let serve = ["daemon", "serve", "--report", "--protocol-version", "0", "--listen", &moved];
     let mut older = stage.caretaker(&serve).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
@@ -72,12 +72,12 @@ fn a_reader_that_claims_to_be_ahead_gets_an_error_and_does_not_wait() {
     assert!(error.contains("the run has no event 999999: its last event is "), "{error}");
     refused(&format!("{path}?since=999999"), None);
     refused(&path, Some("7:1"));
-    // The same for a reader of all runs: in one run, and by the clock.
+    // The same for a reader of all runs, with a position in one run and with a time.
     let id = run.replace('-', "");
     refused("/v1/events", Some(&format!("1.0.{id}affffff")));
     refused(&format!("/v1/events?since=1.0.{id}affffff"), None);
     refused("/v1/events", Some("1.ffffffffffff"));
-    // A reader at the run's own place waits, and gets the events.
+    // A reader at the run's last position waits, and gets the new events.
     let (_, one) = stage.get(&format!("/v1/runs/{run}"));
     let last = one["run"]["last_event"]["seq"].to_string();
     let mut events = stage.follow(&path, Some(&last)).unwrap();

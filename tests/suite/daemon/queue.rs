@@ -1,4 +1,4 @@
-//! The queue: which run starts when, what the others wait for, and that no run is lost.
+//! The queue: when each run starts, what the others wait for, and that no run is lost.
 
 use std::process::Command;
 
@@ -15,7 +15,7 @@ fn fifo(stage: &DaemonStage, workspace: &str) -> std::path::PathBuf {
     fifo
 }
 
-/// Queues a run that continues until the test writes to its FIFO.
+/// Queues a run that lasts until the test writes to its FIFO.
 fn held(stage: &DaemonStage, workspace: &str, flags: &[&str]) -> (String, std::path::PathBuf) {
     let fifo = fifo(stage, workspace);
     let run = stage.queue(workspace, "shell cat hold\nsay done", flags);
@@ -60,7 +60,7 @@ fn many_queued_runs_start_by_priority_and_never_exceed_the_cap() {
     }
     assert!(stage.why(&last.0).starts_with("ended (succeeded)"));
 
-    // From the journals alone: when each run began and ended.
+    // The journals alone show when each run began and ended.
     let at = |run: &str, kind: &str| {
         let journal = stage.journal(run);
         let entry = journal.iter().find(|entry| entry.line["run"]["kind"] == kind).unwrap();
@@ -74,7 +74,7 @@ fn many_queued_runs_start_by_priority_and_never_exceed_the_cap() {
         let at_once = spans.iter().filter(|(from, to, _)| from <= began && began < to).count();
         assert!(at_once <= cap as usize, "{at_once} at once");
     }
-    // Runs that start together may overtake each other by a moment. Others do not.
+    // Runs that start together may swap places. Other runs may not.
     let mut by_start = spans.clone();
     by_start.sort_unstable();
     let mut by_priority = spans.clone();
@@ -113,7 +113,7 @@ fn every_waiting_run_shows_the_right_reason() {
     assert!(stage.output(&["kill", &later]).status.success());
     assert_eq!(stage.why(&later), "ended (cancelled): it was cancelled before it began");
 
-    // The first run is stopped, so a run that waits for its success waits in vain, and so does the next one in the
+    // The first run was stopped, so a run that needs its success can never start, and neither can the next in the
     // chain.
     assert!(stage.output(&["kill", "--now", &first]).status.success());
     assert_eq!(stage.wait_for_end(&same_place), Some(0));
@@ -124,7 +124,7 @@ fn every_waiting_run_shows_the_right_reason() {
     assert_eq!(stage.why(&after_ok), why);
     drop(first_fifo);
 
-    // Without a daemon a queued run waits, and says for what.
+    // Without a daemon, a queued run waits and reports why.
     pause(&stage);
     let waits = stage.queue("six", "say hello", &["--priority", "7"]);
     assert!(stage.output(&["daemon", "stop"]).status.success());
@@ -144,7 +144,7 @@ fn caps_of_groups_hold_and_can_be_changed_and_survive_a_new_daemon() {
     let why = "queued: 1 of at most 1 runs of group `night` are under way; next in line";
     assert_eq!(stage.why(&second), why);
     let other = stage.queue("three", "say hello", &[]);
-    assert_eq!(stage.wait_for_end(&other), Some(0), "others are not held up");
+    assert_eq!(stage.wait_for_end(&other), Some(0), "other runs do not wait");
     stage.kill_daemon();
     stage.start_daemon();
     assert_eq!(stage.why(&second), why);
@@ -178,7 +178,7 @@ fn an_account_that_is_rate_limited_gets_fewer_runs_and_a_pause() {
     assert_eq!(stage.wait_for_end(&refused), Some(1));
     let next = stage.queue("two", "say hello", &["--account", "work"]);
     let other = stage.queue("three", "say hello", &["--account", "home"]);
-    assert_eq!(stage.wait_for_end(&other), Some(0), "another account is not concerned");
+    assert_eq!(stage.wait_for_end(&other), Some(0), "another account is not affected");
     let why = stage.why(&next);
     assert!(why.contains("account `work` is rate limited"), "{why}");
     let (_, queue) = stage.get("/v1/queue");
@@ -237,11 +237,11 @@ fn keys_are_on_no_disk_and_a_run_whose_key_is_gone_waits_for_it() {
     stage.kill_daemon();
     stage.start_daemon();
     assert!(stage.output(&["queue", "resume"]).status.success());
-    // The reason is known as soon as its turn has come, and the end of another run shows that.
+    // The daemon knows the reason once it has tried the run. When the other run has ended, it has tried.
     let other = stage.queue("three", "say hello", &[]);
     assert_eq!(stage.wait_for_end(&other), Some(0));
     assert!(stage.why(&forgotten).contains("CURSOR_API_KEY"), "{}", stage.why(&forgotten));
-    // A daemon that starts with the key in its environment has it.
+    // A daemon that starts with the key in its environment can use it.
     let restarted = stage
         .caretaker(&["daemon", "restart"])
         .env("CURSOR_API_KEY", "very-secret-key-4711")
@@ -275,7 +275,7 @@ fn the_next_daemon_restarts_an_interrupted_run_that_asked_for_it() {
     let shim = stage.shim_pid(&run).to_string();
     assert!(Command::new("kill").args(["-9", &shim]).status().unwrap().success());
     assert_eq!(stage.wait_for_end(&run), Some(5));
-    // The next command finds it interrupted and continues it, once.
+    // The daemon finds the run interrupted and continues it, once.
     let mut events = {
         stage.start_daemon();
         stage.follow("/v1/events", Some("1.0")).unwrap()

@@ -1,4 +1,4 @@
-//! Copies of sessions: the simulated agent writes and continues them, and the real program copies them.
+//! Copies of sessions: the simulated agent writes and continues the sessions, and `caretaker` copies them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(output)))
 }
 
-/// Three turns with tools, in a session of the stage's workspace.
+/// Plays three turns with tools in the stage's workspace, and returns the session.
 fn talk(stage: &Stage) -> String {
     let session = stage.begin_session();
     for script in [
@@ -39,7 +39,7 @@ fn messages(stage: &Stage, session: &str) -> Value {
     let mut shown: Value =
         serde_json::from_str(&printed(&stage.output(&["sessions", "show", session, "--json"])))
             .unwrap();
-    // Guessed times depend on when the file was written.
+    // Guessed times depend on the file's modification time.
     for message in shown["messages"].as_array_mut().unwrap() {
         message.as_object_mut().unwrap().remove("at");
     }
@@ -92,7 +92,7 @@ fn a_fork_remembers_everything_or_everything_before_a_turn_and_the_original_is_u
     let said = recall(&stage, &earlier);
     assert!(said.contains("The second turn.") && !said.contains("The third turn."), "{said}");
 
-    // From here on, the two sessions differ.
+    // From now on, the two sessions differ.
     assert_eq!(files_of(&directory_of(&stage, &session)), before);
     let verified = stage.output(&["sessions", "verify", "--all", "--json"]);
     let verdict = json(&verified);
@@ -177,7 +177,7 @@ fn a_bundle_that_cannot_be_written_or_read_is_an_error_with_a_hint() {
         assert_eq!(refused.status.code(), Some(code), "{output}: {}", stderr(&refused));
         assert!(stderr(&refused).contains("hint: "), "{output}: {}", stderr(&refused));
     }
-    assert_eq!(fs::read_dir(stage.workspace()).unwrap().count(), 0, "nothing is left of it");
+    assert_eq!(fs::read_dir(stage.workspace()).unwrap().count(), 0, "a refused bundle left a file");
 
     let file = stage.root().join("talk.session");
     let name = file.to_str().unwrap();
@@ -212,14 +212,14 @@ fn a_newer_bundle_updates_the_session_unless_a_run_holds_it() {
     printed(&first.play("say The second turn.", &["--session", &session]));
     let newer = bundle("newer");
     printed(&second.output(&["sessions", "import", &older]));
-    // Held, but nothing has been said yet that would make it a different conversation.
+    // A run holds the session, but has said nothing yet that would make it a different conversation.
     let run = second.detach("shell sleep 60", &["--session", &session]);
     second.wait_until(&run, |line| line["kind"] == "agent.tool_started");
     let refused = second.output(&["sessions", "import", &newer]);
     assert_exit(&refused, 4);
-    assert!(stderr(&refused).contains(&run), "it names the holder: {}", stderr(&refused));
+    assert!(stderr(&refused).contains(&run), "the error names the holder: {}", stderr(&refused));
     second.output(&["kill", "--now", &run]);
-    // Now both have continued, in different ways.
+    // Now the two copies have diverged.
     let refused = second.output(&["sessions", "import", &newer]);
     assert_exit(&refused, 4);
     assert!(stderr(&refused).contains("have diverged"), "{}", stderr(&refused));
@@ -287,7 +287,7 @@ fn blobs_that_our_own_record_needs_are_not_dropped() {
     let stage = Stage::new();
     let session = talk(&stage);
     let store = directory_of(&stage, &session).join("store.db");
-    // A checkpoint that the store no longer leads to, as after the user's own agent went on from it.
+    // The store no longer refers to this checkpoint, as if the user's own agent had continued from it.
     let earlier = b"\x52\x00";
     let id = cursor_stores::chat::BlobId::of(earlier).to_string();
     let connection = rusqlite::Connection::open(&store).unwrap();
@@ -299,14 +299,14 @@ fn blobs_that_our_own_record_needs_are_not_dropped() {
     fs::write(&path, record.to_string()).unwrap();
 
     printed(&stage.output(&["sessions", "gc", &session, "--yes", "--no-backup"]));
-    assert!(!stage.root().join("state/backups").exists(), "no original was to be kept");
+    assert!(!stage.root().join("state/backups").exists(), "there was no original to keep");
     let checked = stage.output(&["resume", "--check", &session]);
     assert_exit(&checked, 0);
     assert_eq!(json(&stage.output(&["sessions", "gc", "--json"]))["n_bytes"], 0);
     let nothing = stage.output(&["sessions", "gc"]);
     assert_eq!(printed(&nothing), "");
 
-    // It is gone anyway, because something else removed it: the command says so, and its hint works.
+    // Something else removed the checkpoint: the command says so, and its hint works.
     let connection = rusqlite::Connection::open(&store).unwrap();
     connection.execute("DELETE FROM blobs WHERE id = ?1", [&id]).unwrap();
     connection.close().unwrap();
@@ -316,7 +316,7 @@ fn blobs_that_our_own_record_needs_are_not_dropped() {
     let verified = stage.output(&["sessions", "verify", &session, "--json"]);
     assert_eq!(verified.status.code(), Some(1));
     assert_eq!(json(&verified)["sessions"][0]["checkpoint_lost"], id.as_str());
-    // Nothing to repair, but something to report.
+    // There is nothing to repair, but something to report.
     let mended = stage.output(&["sessions", "repair", &session, "--yes"]);
     assert_exit(&mended, 1);
     assert!(stderr(&mended).contains(&format!("checkpoint {id}")), "{}", stderr(&mended));
@@ -334,7 +334,7 @@ fn a_session_that_a_run_holds_is_neither_cleaned_up_nor_repaired() {
     assert_eq!(told["sessions"][0]["untouchable"], "in_use", "{told}");
     let refused = stage.output(&["sessions", "gc", &session, "--yes"]);
     assert_exit(&refused, 4);
-    // Among many sessions, it is skipped.
+    // A gc of all sessions skips this one.
     printed(&stage.output(&["sessions", "gc", "--yes"]));
     assert!(!stage.root().join("state/backups").exists());
     assert!(stage.output(&["kill", &run]).status.success());

@@ -11,18 +11,18 @@ use crate::stage::daemon_stage::DaemonStage;
 use crate::stage::dice::{Dice, number_from};
 use crate::stage::{Stage, assert_exit, stderr};
 
-/// All rounds, in this many sessions at once: most of a round is waiting. `RESUME_ROUNDS` sets the number of rounds,
-/// and `RESUME_SEED` chooses other ones.
+/// The rounds are shared among several sessions at once, because most of a round is waiting. `RESUME_ROUNDS` sets the
+/// number of rounds, and `RESUME_SEED` chooses different rounds.
 const ROUNDS: u64 = 100;
 const LANES: u64 = 5;
 const SEED: u64 = 0x5eed_0005;
 
 fn kill_9(pid: u64) {
-    // A process that ended in between is fine.
+    // The process may have ended meanwhile.
     Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap();
 }
 
-/// The model's memory of a session.
+/// Returns what the model remembers of a session.
 fn memory(stage: &Stage, session: &str) -> Ancestry {
     let store = stage.session_dir(session).join("store.db");
     latest_ancestry(&store).unwrap().1.expect("the session has a checkpoint")
@@ -44,7 +44,7 @@ fn a_kill_at_any_moment_loses_no_conversation_and_no_event() {
     });
 }
 
-/// Kills one run of a session after the other, and checks the session each time.
+/// Kills one run of a session after another, and checks the session each time.
 fn kill_in_rounds(rounds: u64, seed: u64) {
     let mut dice = Dice(seed);
     eprintln!("{rounds} rounds, seed {seed:#x}");
@@ -62,7 +62,7 @@ fn kill_in_rounds(rounds: u64, seed: u64) {
         assert_eq!(output.status.code(), Some(0), "{seed:#x}, round {round}: {}", stderr(&output));
         let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
 
-        // After a number of events: thirteen come before the agent waits.
+        // Kill after a random number of events. The agent waits after the thirteenth.
         let moment = 1 + dice.below(13);
         stage.wait_until(&run, |line| line["seq"].as_u64().is_some_and(|seq| seq >= moment));
         let before = stage.journal(&run);
@@ -131,14 +131,14 @@ fn an_interrupted_session_is_listed_and_continued_once() {
     let tail = stage.output(&["tail", &continued]);
     assert!(String::from_utf8_lossy(&tail.stdout).contains("# heron"));
     let ps = String::from_utf8(stage.output(&["ps"]).stdout).unwrap();
-    assert!(!ps.contains("lost"), "it goes on: {ps}");
+    assert!(!ps.contains("lost"), "the run goes on: {ps}");
     let ps = String::from_utf8(stage.output(&["ps", "--all"]).stdout).unwrap();
     assert!(ps.contains("lost"), "{ps}");
     let again = stage.output(&args);
     assert!(stderr(&again).contains("no interrupted sessions"), "{}", stderr(&again));
 }
 
-/// A run in the middle of a tool whose shim is dead or dying, by a signal.
+/// Starts a run and sends its shim a deadly signal in the middle of a tool call.
 fn cut_off(stage: &Stage, signal: &str, flags: &[&str]) -> String {
     let run = stage.detach("# heron\nsay One.\nshell sleep 60", flags);
     stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
@@ -193,7 +193,7 @@ fn a_shutdown_interrupts_runs_and_they_continue_with_their_limits() {
     std::fs::create_dir(&other).unwrap();
     let unmarked = cut_off(&stage, "-KILL", &["--workspace", other.to_str().unwrap()]);
 
-    // The command for a script at the machine's start. It names no agent, so the agent is the one of the last run.
+    // A boot script would run this command. It names no agent, so it uses the agent of the last run.
     let args = ["resume", "--interrupted", "--only-restart", "--json"];
     let output = stage.output(&args);
     assert_exit(&output, 0);
@@ -249,7 +249,7 @@ fn runs_suspended_for_a_reboot_continue_at_once() {
     }
 }
 
-/// A run that is lost in the middle of a tool.
+/// Starts a run and kills it in the middle of a tool call.
 fn lose(stage: &Stage) -> String {
     let lost = stage.detach("say remembered\nshell sleep 600", &["--direct"]);
     stage.wait_until(&lost, |line| line["kind"] == "agent.tool_started");
@@ -270,7 +270,7 @@ impl Decided {
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
         let args = [args, &["-f", fifo.to_str().unwrap()]].concat();
         let child = stage.caretaker(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        // Opening it for writing waits until the command reads it.
+        // Opening the FIFO for writing waits until the command reads it.
         let prompt = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
         Self { prompt, child: child.unwrap() }
     }
@@ -297,7 +297,11 @@ fn an_interrupted_session_is_continued_once_even_if_two_commands_chose_it() {
     stage.output(&["wait", &continued]);
     let second = second.go_on();
     assert_exit(&second, 6);
-    assert_eq!(stage.run_ids(), [lost.clone(), continued.clone()], "the second left nothing");
+    assert_eq!(
+        stage.run_ids(),
+        [lost.clone(), continued.clone()],
+        "the second command left nothing"
+    );
     let refusal = format!("run {continued} took the session after run {lost}; nothing was");
     assert!(stderr(&second).contains(&refusal), "{}", stderr(&second));
 }
@@ -317,7 +321,7 @@ fn resume_interrupted_skips_a_session_that_was_resumed_meanwhile() {
     assert_eq!(stage.run_ids(), [lost, taker]);
 }
 
-/// The user named the session, so the prompt goes to it, after everything that was said meanwhile.
+/// The user named the session, so it gets the prompt, after everything said meanwhile.
 #[test]
 fn a_plain_resume_continues_after_another_run_of_the_session() {
     let stage = Stage::new();
@@ -358,6 +362,6 @@ fn an_interrupted_session_is_continued_once_even_if_one_command_used_the_queue()
         assert!(String::from_utf8_lossy(&shown.stdout).contains(&refusal), "{shown:?}");
         let has_begun =
             |run: &str| stage.journal(run).iter().any(|it| it.line["run"]["kind"] == "released");
-        assert!(has_begun(&direct) && !has_begun(&queued), "only one was started");
+        assert!(has_begun(&direct) && !has_begun(&queued), "only one run was started");
     }
 }

@@ -1,4 +1,4 @@
-//! A resumed session keeps the limits of its last run. It gets no more, unless the user asks for it.
+//! A resumed session keeps the limits of its last run, unless the user asks for more.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ fn spec(stage: &Stage, run: &str) -> Value {
 }
 
 fn latest(stage: &Stage) -> String {
-    stage.run_ids().pop().expect("there is a run")
+    stage.run_ids().pop().expect("the stage has a run")
 }
 
 /// Writes a user's own profile.
@@ -27,7 +27,7 @@ fn profile(stage: &Stage, name: &str, text: &str) {
     fs::write(profiles.join(format!("{name}.toml")), text).unwrap();
 }
 
-/// A program that is not the installed agent and behaves like it.
+/// Writes a program that behaves like the installed agent.
 fn agent(stage: &Stage, name: &str) -> String {
     let path = stage.home().join(name);
     let text =
@@ -63,7 +63,7 @@ const NARROW: &[&str] = &[
     "--no-checkpoint",
 ];
 
-/// Everything in a spec that a session keeps from run to run.
+/// The fields of a spec that a session keeps from run to run.
 const KEPT: &[&str] = &[
     "labels",
     "saving",
@@ -95,7 +95,7 @@ fn assert_kept(stage: &Stage, before: &str, after: &str) {
     }
 }
 
-/// A session with one narrow run, with an agent that is not the installed one.
+/// Makes a session with one narrow run, whose agent is not the installed one.
 fn narrow_session(stage: &Stage) -> (String, String) {
     profile(stage, "mine", "extends = \"default\"\n[workspace]\ngit = \"read-only\"\n");
     let agent = agent(stage, "my-agent");
@@ -187,7 +187,7 @@ fn widening_needs_its_flag_and_is_printed_and_recorded() {
             {"bound": "memory", "from": "512.0 MiB", "to": "2.0 GiB"},
         ])
     );
-    // The next run inherits it, without another message.
+    // The next run inherits the wider limits without another warning.
     let wide = latest(&stage);
     let next = stage.resume(&session, "say on", &[]);
     assert_exit(&next, 0);
@@ -196,7 +196,7 @@ fn widening_needs_its_flag_and_is_printed_and_recorded() {
     assert!(
         stage.journal(&latest(&stage)).iter().all(|entry| entry.line["run"]["kind"] != "widened")
     );
-    // The option is about an earlier run, and a new session has none.
+    // The option refers to an earlier run, and a new session has none.
     let refused = stage.play("say never", &["--widen", "memory"]);
     assert_exit(&refused, 2);
 }
@@ -227,7 +227,7 @@ fn a_missing_agent_or_profile_is_not_replaced_unasked() {
     assert_exit(&refused, 2);
     let said = stderr(&refused);
     assert!(said.contains("`mine`") && said.contains("hint: choose "), "{said}");
-    // Another name for the same rules allows no more.
+    // A profile with another name but the same rules is not wider.
     assert_exit(&with_key(&stage, &["resume", &session, "go on", "--profile", "other"]), 0);
 
     fs::remove_file(stage.home().join("my-agent")).unwrap();
@@ -277,7 +277,7 @@ fn a_fork_and_a_session_whose_runs_were_deleted_keep_their_limits() {
             assert_eq!(before.get(field), after.get(field), "{field}");
         }
     }
-    // If the earlier limits are unknown, the command does not guess.
+    // The command does not guess earlier limits that it cannot read.
     fs::remove_dir_all(stage.runs()).unwrap();
     fs::remove_file(stage.root().join("state/sessions").join(&session).join("terms.json")).unwrap();
     let refused = stage.resume(&session, "say never", &[]);
@@ -303,7 +303,7 @@ fn an_imported_session_starts_with_the_default_and_says_so() {
     assert!(said.contains("starts with the default sandbox and limits"), "{said}");
     assert_exit(&second.resume(&session, "say on", &[]), 0);
     assert_eq!(spec(&second, &latest(&second)).get("network"), None);
-    // Here it has earlier runs.
+    // On this machine the session has earlier runs.
     let again = first.output(&["sessions", "import", file]);
     assert!(!stderr(&again).contains("starts with the default"), "{}", stderr(&again));
 }
@@ -315,7 +315,7 @@ fn the_daemon_continues_a_session_with_its_limits() {
     let first = stage.queue("a", "say hi", &flags);
     assert_eq!(stage.wait_for_end(&first), Some(0));
     let session = stage.session_of(&first);
-    // A message is delivered as the next turn.
+    // The daemon delivers a message as the next turn.
     let mut events = stage.follow("/v1/events", Some("1.0")).unwrap();
     assert_exit(&stage.output(&["send", &first, "hello"]), 0);
     let is_next = |event: &crate::stage::daemon_stage::Event| {
@@ -325,7 +325,7 @@ fn the_daemon_continues_a_session_with_its_limits() {
     drop(events);
     assert_eq!(stage.wait_for_end(&second), Some(0));
     assert_kept(&stage, &first, &second);
-    // So is a prompt from the API, which widens only what it names.
+    // An API prompt also becomes the next turn, and widens only the bounds that it names.
     let workspace = spec(&stage, &first)["workspace"].clone();
     let body = json!({"prompt": "go on", "session": session, "workspace": workspace});
     let (status, answer) = stage.post("/v1/runs", &body);
@@ -342,7 +342,7 @@ fn the_daemon_continues_a_session_with_its_limits() {
     let (status, answer) = stage.post("/v1/runs", &wider);
     assert_eq!(status, 400, "{answer}");
     assert!(answer["error"].as_str().unwrap().contains("expose"), "{answer}");
-    // The client of the API gets the warning that a command would print.
+    // The API client gets the warning that a command would print.
     wider["widen"] = json!(["expose"]);
     let (status, answer) = stage.post("/v1/runs", &wider);
     assert_eq!(status, 202, "{answer}");

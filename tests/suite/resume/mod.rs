@@ -1,4 +1,4 @@
-//! Sessions that go on: resumed, refused, inherited, copied, and killed in the middle.
+//! Sessions that are resumed, refused, inherited, copied, or killed in the middle.
 
 mod copies;
 mod crashes;

@@ -16,7 +16,7 @@ fn mint(stage: &Stage) -> String {
 fn a_new_session_id_starts_its_session_and_is_continued_like_any_other() {
     let stage = Stage::new();
     let session = mint(&stage);
-    assert!(!stage.home().join(".cursor").exists(), "no agent was asked");
+    assert!(!stage.home().join(".cursor").exists(), "no agent was started");
     let check = stage.output(&["resume", "--check", &session, "--json"]);
     let check: Value = serde_json::from_slice(&check.stdout).unwrap();
     assert_eq!((&check["kind"], &check["is_new"]), (&json!("resume.possible"), &json!(true)));
@@ -32,7 +32,7 @@ fn a_new_session_id_starts_its_session_and_is_continued_like_any_other() {
     assert_eq!(stage.session_of(&second), session);
     assert!(stage.journal(&second).iter().any(|entry| entry.line["run"]["kind"] == "resuming"));
 
-    // Once the session has begun, it never silently begins again.
+    // Once a session has started, it never silently starts again.
     std::fs::remove_dir_all(stage.session_dir(&session)).unwrap();
     for args in [
         &["run", "--session", &session, "--agent", "simulated", "x"][..],

@@ -1,5 +1,5 @@
-//! Every way in which a resumed session would have lost its memory: the refusal comes before the agent starts, and
-//! nothing changes.
+//! All the ways in which a resumed session could have lost its memory: Caretaker refuses before the agent starts, and
+//! changes nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, assert_exit, stderr};
 
-/// Everything about a file that must not change: all but its access time.
+/// A file's metadata that must not change: everything except the access time.
 type Picture = BTreeMap<PathBuf, (u32, u64, u64, i64, i64)>;
 
 fn picture(root: &Path) -> Picture {
@@ -30,7 +30,7 @@ fn picture(root: &Path) -> Picture {
             if facts.is_dir() {
                 rest.push(path.clone());
             }
-            // The index of a log belongs to its readers.
+            // The readers of a write-ahead log write its index.
             if !path.to_string_lossy().ends_with("-shm") {
                 let times = (facts.mtime(), facts.mtime_nsec());
                 picture.insert(path, (facts.mode(), facts.len(), facts.ino(), times.0, times.1));
@@ -100,7 +100,7 @@ impl Matrix {
         self.set_meta(&meta);
     }
 
-    /// Resumes the session, with `--check` and really, and expects the same refusal.
+    /// Resumes the session with and without `--check`, and expects the same refusal.
     #[track_caller]
     fn refused(&self, what: &str, kind: &str, code: i32, change: impl Fn(&mut Command)) -> Value {
         let before = picture(&self.stage.root());
@@ -129,7 +129,7 @@ impl Matrix {
         answers.remove(0)
     }
 
-    /// The same, for the session alone: the list says so too.
+    /// Like [`Self::refused`], but the session itself is at fault, so the list must say so too.
     #[track_caller]
     fn not_resumable(&self, what: &str, kind: &str) -> Value {
         self.listed_as_refused(what, kind);
@@ -138,7 +138,7 @@ impl Matrix {
         })
     }
 
-    /// A list must not call a session idle if a resume refuses it. It says why, unless it says that the store is
+    /// The list must not call a session idle if a resume refuses it. It gives the reason, or says that the store is
     /// damaged.
     #[track_caller]
     fn listed_as_refused(&self, what: &str, kind: &str) {
@@ -194,7 +194,7 @@ fn each_damage_of_a_store_has_its_own_refusal() {
     matrix.point_to(b"", BlobId::of(b""));
     matrix.not_resumable("a root of no message", "empty_root");
 
-    // Another agent began a new conversation under the same id.
+    // Another agent started a new conversation under the same id.
     matrix.restore();
     let any = matrix.database().query_row(
         "SELECT id FROM blobs WHERE data LIKE '{%' LIMIT 1",
@@ -230,7 +230,7 @@ fn each_damage_of_a_store_has_its_own_refusal() {
     matrix.sql(message, &[]);
     matrix.not_resumable("a message of wrong hash", "messages_damaged");
 
-    // An earlier root still exists. The root that we saw was in a log that is gone.
+    // An earlier root still exists. The root that Caretaker saw was in a log that is now gone.
     matrix.restore();
     let mut meta = matrix.meta();
     let earlier = BlobId::of(b"");
@@ -241,11 +241,11 @@ fn each_damage_of_a_store_has_its_own_refusal() {
     let answer = matrix.not_resumable("a lost log", "checkpoint_lost");
     assert_eq!(answer["reason"]["recorded"], root);
 
-    // A young store is all log.
+    // A young store has all its data in the log.
     fs::remove_dir_all(matrix.directory()).unwrap();
     fs::create_dir(matrix.directory()).unwrap();
     matrix.database().execute_batch("PRAGMA user_version = 7").unwrap();
-    matrix.not_resumable("a log that was all there was", "checkpoint_lost");
+    matrix.not_resumable("a log with all the data is gone", "checkpoint_lost");
 
     matrix.restore();
     let output = matrix.stage.output(&["resume", "--check", "--json", &matrix.session]);
@@ -277,7 +277,7 @@ fn a_check_warns_of_what_verify_finds_though_the_session_can_be_resumed() {
     assert_eq!(output.status.code(), Some(0));
     assert!(stderr(&output).contains(&format!("warning: {missing}")), "{}", stderr(&output));
     let verified = matrix.stage.output(&["sessions", "verify", &matrix.session]);
-    assert_eq!(verified.status.code(), Some(1), "verify says the same");
+    assert_eq!(verified.status.code(), Some(1), "verify agrees");
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn a_writer_of_the_store_is_named_and_readers_do_not_matter() {
         command.arg(&matrix.session);
     });
     assert_eq!(answer["reason"]["pid"], json!(std::process::id()));
-    // As after a kill, the log stays. A reader opens it for writing all the same.
+    // As after a kill, the log stays. A reader still opens it for writing.
     let kept = matrix.stage.root().join("kept");
     copy(&matrix.directory(), &kept);
     writer.close().unwrap();
@@ -418,7 +418,7 @@ fn links_and_repositories_around_the_workspace_do_not_break_a_resume() {
     let session = stage.begin_session();
     let link = stage.home().join("link");
     symlink(stage.workspace(), &link).unwrap();
-    // The agent does not see the parent of its workspace, so the workspace is not part of that one.
+    // The agent does not see its workspace's parent, so for the agent the workspace is not part of that repository.
     let git = Command::new("git").args(["init", "-q"]).arg(stage.home()).status();
     if !git.is_ok_and(|status| status.success()) {
         fs::create_dir(stage.home().join(".git")).unwrap();

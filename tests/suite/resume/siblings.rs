@@ -1,4 +1,4 @@
-//! Several sessions of one workspace: a run sees its own, and sessions that it creates are kept.
+//! Several sessions in one workspace: a run sees its own session, and Caretaker keeps the sessions that it creates.
 
 use std::fs;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ fn another_session_of_the_workspace_can_be_neither_seen_nor_changed() {
     let run = stage.run_ids().pop().unwrap();
     let journal = fs::read_to_string(stage.journal_path(&run)).unwrap();
     assert!(!journal.contains("SQLite format"), "{journal}");
-    // The session that it created under the other's name was not kept, because that name is in use.
+    // Caretaker did not keep the session that the run created under the other's name, because that name is in use.
     let resumed = stage.resume(&first, "say still here", &[]);
     assert_exit(&resumed, 0);
 }

@@ -1,4 +1,4 @@
-//! Many processes do everything possible to one session at once.
+//! Many processes try every action on one session at once.
 
 use std::sync::Mutex;
 
@@ -8,25 +8,25 @@ use pretty_assertions::assert_eq;
 use crate::stage::{Stage, assert_exit, stderr};
 
 const USERS: usize = 6;
-/// The actions. Each process begins at another one, so that all orders occur.
+/// The actions. Each process starts with a different action, so that many orders occur.
 const ORDERS: [&str; 12] = [
     "resume", "verify", "steal", "gc", "wait", "fork", "suspend", "bundle", "detach", "check",
     "kill", "wait",
 ];
 
-/// Does one action, and returns true if its exit code is allowed.
+/// Does one action, and returns an error if its exit code is not allowed.
 fn order(stage: &Stage, session: &str, what: &str, user: usize) -> Result<(), String> {
     let file = stage.root().join(format!("bundle-{user}")).to_str().unwrap().to_owned();
-    // Held, or cancelled by another process.
+    // Another process may hold the session (4) or cancel the run (130).
     let of_a_run: &[i32] = &[0, 4, 130];
     let (output, expected): (_, &[i32]) = match what {
         "resume" => (stage.resume(session, "say On.\nshell true", &[]), of_a_run),
         "steal" => (stage.resume(session, "say Mine.", &["--steal"]), of_a_run),
-        // A command that waits is not refused.
+        // A waiting command is never refused.
         "wait" => (stage.resume(session, "say At last.", &["--wait"]), &[0, 130]),
         "detach" => (stage.resume(session, "say On.\nshell sleep 1", &["--detach"]), &[0, 4]),
         "suspend" => (stage.output(&["suspend", "--all"]), &[0]),
-        // The latest run may have been refused, and be gone.
+        // The latest run may have been refused and deleted.
         "kill" => (stage.output(&["kill", "--now", "-"]), &[0, 3]),
         "gc" => (stage.output(&["sessions", "gc", session, "--yes", "--no-backup"]), &[0, 4]),
         "fork" => (stage.output(&["sessions", "fork", session]), &[0]),
@@ -68,7 +68,7 @@ fn many_commands_on_one_session_at_once_lose_nothing_and_report_the_truth() {
     let suspended = stage.output(&["suspend", "--all"]);
     assert_exit(&suspended, 0);
     let after = latest_ancestry(&store).unwrap().1.unwrap();
-    assert!(after.extends(&before), "the conversation goes on from where it was");
+    assert!(after.extends(&before), "the conversation continues where it was");
     let recalled = stage.resume(&session, "recall", &[]);
     assert_exit(&recalled, 0);
     assert!(String::from_utf8_lossy(&recalled.stdout).contains("The first turn."));

@@ -40,7 +40,7 @@ fn the_agent_remembers_what_a_suspended_run_was_doing() {
         assert_eq!(checkpoint["resumable"], "yes", "{moment}: {report}");
         let is_mid_tool = moment == "mid-tool";
         assert_eq!(checkpoint["pending"][0]["subject"] == "sleep 60", is_mid_tool, "{report}");
-        assert_eq!(suspend(&stage, &run), report, "{moment}: twice is once");
+        assert_eq!(suspend(&stage, &run), report, "{moment}: a second suspend changes nothing");
 
         let output = stage.resume(&session, "recall", &[]);
         assert_eq!(output.status.code(), Some(0), "{moment}: {}", stderr(&output));
@@ -78,7 +78,7 @@ fn a_fresh_session_begins_only_in_the_workspace_of_the_old_one() {
     let stage = Stage::new();
     let session = stage.begin_session();
     std::fs::remove_file(stage.session_dir(&session).join("store.db")).unwrap();
-    // Only Cursor's own record says which workspace it belongs to, and the user is in another directory.
+    // Only Cursor's own record names the session's workspace, and the user is in another directory.
     std::fs::remove_dir_all(stage.root().join("state")).unwrap();
     let prompt = "Play this:\n```agent\nrecall\n```\n";
     let args = ["resume", &session, prompt, "--agent", "simulated", "--fresh"];
@@ -98,7 +98,7 @@ fn a_fresh_session_begins_only_in_the_workspace_of_the_old_one() {
     let holder = stage.detach("say Held.\nshell sleep 60", &["--session", &session]);
     stage.wait_until(&holder, |line| line["kind"] == "agent.tool_started");
     let held = stage.resume(&session, "recall", &["--fresh"]);
-    assert_eq!(held.status.code(), Some(4), "it can be resumed, only not now: {}", stderr(&held));
+    assert_eq!(held.status.code(), Some(4), "the session can be resumed later: {}", stderr(&held));
     assert!(stage.output(&["kill", "--now", &holder]).status.success());
 }
 
@@ -129,8 +129,11 @@ fn a_session_that_another_run_took_during_the_pause_is_not_retried() {
     let mut retrying =
         stage.caretaker(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(retrying.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(said.any(|line| line.contains("trying again in")), "there is a pause");
-    // The pause lasts as long as the other run.
+    assert!(
+        said.any(|line| line.contains("trying again in")),
+        "the command pauses before it retries"
+    );
+    // The test stops the command until the other run has ended.
     let pid = retrying.id().to_string();
     let signal =
         |name: &str| assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
@@ -202,7 +205,7 @@ fn a_session_is_found_by_its_beginning_by_its_run_by_name_and_as_the_latest() {
 fn a_session_that_caretaker_never_launched_is_resumed_in_its_own_workspace() {
     let stage = Stage::new();
     let session = stage.begin_session();
-    // The rest is what the user's own agent would have left.
+    // The user's own agent would have left only the rest.
     std::fs::remove_dir_all(stage.root().join("state")).unwrap();
     let prompt = "Play this:\n```agent\nrecall\n```\n";
     let args = ["resume", &session, prompt, "--agent", "simulated"];
@@ -255,7 +258,7 @@ fn a_session_in_use_is_refused_waited_for_or_taken_over() {
 fn an_agent_that_forgets_is_stopped_and_the_old_conversation_stays() {
     let stage = Stage::new();
     let session = stage.begin_session();
-    // One run that is caught at work, and one that ends before the command could see it.
+    // The first run is caught at work. The second ends before the command can see it.
     for (script, is_caught) in [
         ("misbehave forget\nsay Who are you?\nshell sleep 60", true),
         ("misbehave forget\nsay Who are you?", false),
@@ -273,7 +276,7 @@ fn an_agent_that_forgets_is_stopped_and_the_old_conversation_stays() {
             "{script}"
         );
         let was_stopped = journal.iter().any(|entry| entry.line["run"]["reason"] == "amnesia");
-        // On a slow machine, the command may have seen the other run in time, too.
+        // On a slow machine, the command may have seen the second run in time as well.
         assert!(was_stopped || !is_caught, "{script}");
     }
     let output = stage.resume(&session, "recall", &[]);
@@ -307,7 +310,7 @@ printf '{"type":"result","subtype":"success","is_error":false,"result":"","sessi
     let output = stage.resume(&session, "shell rm $HOME/.cursor/chats/*/*/store.db*", &[]);
     assert_exit(&output, 7);
     assert!(stage.ended()["why"].to_string().contains("unreadable"), "{}", stage.ended());
-    // A new conversation under the old id, by the user's own agent, does not count as the old one.
+    // A new conversation that the user's own agent starts under the old id does not count as the old one.
     let other = stage.begin_session();
     fs::create_dir_all(stage.session_dir(&session)).unwrap();
     let store = |session: &str| stage.session_dir(session).join("store.db");
@@ -353,9 +356,13 @@ fn exactly_one_of_fifty_resumes_at_once_runs() {
     assert_eq!(runs.len(), 1, "{runs:?}");
     for refused in answers.iter().filter(|answer| !answer.status.success()) {
         assert_eq!(refused.status.code(), Some(4), "{}", stderr(refused));
-        assert!(stderr(refused).contains(&runs[0]), "names the holder: {}", stderr(refused));
+        assert!(
+            stderr(refused).contains(&runs[0]),
+            "the error names the holder: {}",
+            stderr(refused)
+        );
     }
-    assert_eq!(stage.run_ids().len(), 2, "those that were refused left nothing");
+    assert_eq!(stage.run_ids().len(), 2, "the refused commands left nothing");
     assert!(stage.output(&["kill", "--now", &runs[0]]).status.success());
     stage.assert_no_survivors("after fifty resumes");
 }
@@ -379,5 +386,5 @@ fn only_a_run_that_failed_before_any_tool_is_retried_and_each_attempt_is_a_run()
     assert_eq!(stage.run_ids().len(), 4, "a tool was called: {}", stderr(&output));
     let output = stage.play("fail usage-limit", &["--retries", "2"]);
     assert_exit(&output, 1);
-    assert_eq!(stage.run_ids().len(), 5, "not of the infrastructure: {}", stderr(&output));
+    assert_eq!(stage.run_ids().len(), 5, "not an infrastructure failure: {}", stderr(&output));
 }

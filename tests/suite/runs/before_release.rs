@@ -9,14 +9,14 @@ use serde_json::json;
 use crate::stage::namespace::Namespace;
 use crate::stage::{Stage, assert_exit};
 
-/// A run that waits between "ready" and its release, until [`Held::go_on`].
+/// A run that waits between "ready" and its release until [`Held::go_on`].
 struct Held {
     stage: Stage,
     run: String,
 }
 
 impl Held {
-    /// Starts a run whose bubblewrap waits for the test. `None` where the shim would not trust this bubblewrap.
+    /// Starts a run whose bubblewrap waits for the test. Returns `None` if the shim would not trust this bubblewrap.
     fn start(flags: &[&str]) -> Option<Self> {
         let namespace = Namespace::with_mounts()?;
         let stage = Stage::new();
@@ -25,7 +25,7 @@ impl Held {
             let made = std::process::Command::new("mkfifo").arg(fifo).status().unwrap();
             assert!(made.success());
         }
-        // Everything that is no run gets the usual answer.
+        // A call that does not start a run goes to the real bubblewrap.
         let bwrap = format!(
             "#!/bin/sh\n\
              case \" $* \" in *' --args '*) echo > '{}'; read -r _ < '{}' ;; esac\n\
@@ -39,7 +39,7 @@ impl Held {
         namespace.trust_bubblewrap(&stage, bwrap.as_bytes(), &mut command);
         let output = namespace.command(&[], &command).output().unwrap();
         assert_exit(&output, 0);
-        // This read ends when bubblewrap has started.
+        // This read returns once bubblewrap has started.
         std::fs::read(&held).unwrap();
         let run = String::from_utf8(output.stdout).unwrap().trim().to_owned();
         Some(Self { stage, run })

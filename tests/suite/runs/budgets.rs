@@ -1,4 +1,4 @@
-//! Budgets of a run, a group and a day, with a daemon and without.
+//! Budgets of a run, a group and a day, with and without a daemon.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn a_run_that_calls_too_many_tools_is_stopped_and_says_so() {
     assert!(ended["why"].as_str().unwrap().contains("--max-tool-calls"), "{ended}");
     let run = stage.run_ids().pop().unwrap();
     assert_eq!(spent(&stage, &run)["tool_calls"], 3);
-    assert_eq!(spent(&stage, &run).get("tokens"), None, "it did not come to say it");
+    assert_eq!(spent(&stage, &run).get("tokens"), None, "the agent could not report its tokens");
     let output = stage.play("shell true\nshell true\nsay done", &["--max-tool-calls", "2"]);
     assert_exit(&output, 0);
     let run = stage.run_ids().pop().unwrap();
@@ -46,7 +46,7 @@ fn a_group_that_has_spent_its_budget_waits_until_it_is_raised() {
     let (_, one) = stage.get(&format!("/v1/runs/{second}"));
     assert_eq!(one["waiting"]["waits_for"], "budget");
     assert_eq!(one["waiting"]["spent"]["kind"], "tool_calls");
-    // Other runs are not held up, and the next daemon says the same.
+    // Other runs do not wait, and the next daemon reports the same.
     let other = stage.queue("three", "say done", &[]);
     assert_eq!(stage.wait_for_end(&other), Some(0));
     stage.kill_daemon();
@@ -73,7 +73,7 @@ fn a_group_that_has_spent_its_budget_waits_until_it_is_raised() {
 fn unreported_tokens_do_not_count_as_zero() {
     let stage = Stage::new();
     let group = ["--group", "night", "--group-budget", "tokens=100k"];
-    // It fails before it reports any tokens.
+    // This run fails before it reports any tokens.
     let output = stage.play("exit 3", &group);
     assert_exit(&output, 1);
     let refused = stage.play("say hi", &["--group", "night"]);
@@ -132,7 +132,7 @@ fn the_assumed_tokens_of_a_silent_run_are_shown() {
     let price = spent(&stage, &first)["tokens"].as_u64().unwrap();
     let n_unknown = 100_000 / price + 1;
     for number in 0..n_unknown {
-        // Early agents report no tokens. Some runs that are queued together start before this is known.
+        // Early agents report no tokens. Some of the runs queued together start before the daemon knows this.
         let run = stage.queue(&format!("u{number}"), "generation 2026.01\nsay done", &[]);
         if stage.why(&run).contains("budget of the day") {
             break;
@@ -171,7 +171,7 @@ fn a_run_over_its_token_limit_says_so_and_keeps_its_changes() {
     let journal = stage.journal(&run);
     let reached = journal.iter().filter(|entry| entry.line["run"]["kind"] == "limit_reached");
     assert_eq!(reached.count(), 1);
-    // A user may go on, with a limit that allows it.
+    // The user may continue with a higher limit.
     let session = stage.session_of(&run);
     let flags = ["--max-tokens", "none", "--widen", "max-tokens"];
     let again = stage.resume(&session, "say more", &flags);
@@ -180,7 +180,7 @@ fn a_run_over_its_token_limit_says_so_and_keeps_its_changes() {
     let path = stage.home().join(".config/caretaker/config.toml");
     let config = std::fs::read_to_string(path).unwrap();
     stage.configure(&config.replace("[limits]\n", "[limits]\ntokens = \"1k\"\n"));
-    // Early agents report no tokens: the use is unknown, and unknown is not "within the limit".
+    // Early agents report no tokens: the usage is unknown, and unknown does not count as "within the limit".
     let output = stage.play("generation 2026.01\nsay hi", &[]);
     assert_exit(&output, 0);
     let why = stage.ended()["why"].as_str().unwrap().to_owned();
@@ -214,7 +214,7 @@ fn a_run_over_its_token_limit_is_not_continued_automatically() {
     assert_eq!(spec(&kid)["limits"]["tokens"], 1);
     assert_eq!(stage.wait_for_end(&kid), Some(137));
 
-    // The news that the child is over waits for the parent, and does not wake it.
+    // The report that the child is over waits in the parent's inbox and does not wake the parent.
     let inbox = || -> Value {
         let output = stage.output(&["inbox", "--json"]);
         serde_json::from_slice(&output.stdout).unwrap()
@@ -228,7 +228,7 @@ fn a_run_over_its_token_limit_is_not_continued_automatically() {
     assert!(stderr(&shown).contains("the daemon does not wake this session"), "{}", stderr(&shown));
     let before = stage.run_ids();
     let mut events = stage.follow("/v1/events", Some("1.0")).unwrap();
-    // A user wakes the parent, which then hears of both children. Nothing was started in between.
+    // A user wakes the parent, which then gets the reports of both children. No run was started in between.
     let sent = stage.output(&["send", &boss, "go on, please"]);
     assert!(stderr(&sent).contains("as the session's next turn"), "{}", stderr(&sent));
     let is_new = |run: &Value| before.iter().all(|known| run != known);
@@ -258,7 +258,7 @@ fn a_run_that_ends_with_an_exhausted_budget_says_so() {
     let waited = stage.output(&["wait", &run]);
     assert_eq!(waited.status.code(), Some(0));
     assert!(stderr(&waited).contains(spent), "{}", stderr(&waited));
-    // A budget that is not exhausted gets no message.
+    // A budget that is not exhausted causes no message.
     stage.output(&["group", "budget", "night", "tool_calls=9"]);
     let output = stage.play("say done", &["--group", "night"]);
     assert!(!stderr(&output).contains("budget"), "{}", stderr(&output));

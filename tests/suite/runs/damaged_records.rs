@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::stage::daemon_stage::{DaemonStage, exchange};
 use crate::stage::{Stage, assert_exit, stderr};
 
-/// A run that succeeded and that `ps` has read.
+/// Plays a run that succeeds, and lets `ps` index it.
 fn indexed_run(stage: &Stage) -> String {
     assert_eq!(stage.play("say done", &[]).status.code(), Some(0));
     let run = stage.run_ids().pop().unwrap();
@@ -90,7 +90,7 @@ fn the_diff_of_a_run_without_a_record_names_the_record_and_not_git() {
     assert!(said.contains("record cannot be read"), "{said}");
 }
 
-/// How the record of a run becomes unreadable.
+/// Ways to make a run's record unreadable.
 const DAMAGES: [fn(&Stage, &str); 3] = [
     |stage, run| fs::write(stage.journal_path(run), "").unwrap(),
     |stage, run| {
@@ -100,7 +100,7 @@ const DAMAGES: [fn(&Stage, &str); 3] = [
     make_newer,
 ];
 
-/// Marks the journal as written by a newer build, while a live shim may still write to it.
+/// Marks the journal as written by a newer build. A live shim may still write to it.
 fn make_newer(stage: &Stage, run: &str) {
     let journal = fs::File::options().read(true).write(true).open(stage.journal_path(run)).unwrap();
     let mut head = [0; 13];
@@ -109,7 +109,7 @@ fn make_newer(stage: &Stage, run: &str) {
     journal.write_all_at(b"{\"journal\":2,", 0).unwrap();
 }
 
-/// Runs that succeeded and whose records are unreadable now.
+/// Plays runs that succeed, and makes their records unreadable.
 fn unreadable_runs(stage: &Stage, flags: &[&str]) -> Vec<String> {
     for damage in DAMAGES {
         assert_eq!(stage.play("say done", flags).status.code(), Some(0));

@@ -1,4 +1,4 @@
-//! Runs whose records go to a disk that is too small: whichever write fails first, the run ends honestly.
+//! Runs whose records go to a disk that is too small. Whichever write fails first, the run reports its end honestly.
 //!
 //! The disk is a file system in memory that only the run sees.
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::stage::namespace::Namespace;
 use crate::stage::{Stage, assert_exit, stderr};
 
-/// Mounts the disk, runs the command, and saves what is on the disk at the end, before its namespace goes away.
+/// Mounts the disk, runs the command, and saves the disk's content before its namespace goes away.
 const ON_A_DISK: &str = "\
 disk=$1; kept=$2; shift 2
 mount -t tmpfs -o \"mode=0700,$disk\" none \"$CARETAKER_HOME\" || exit 99
@@ -19,11 +19,11 @@ mount -t tmpfs -o \"mode=0700,$disk\" none \"$CARETAKER_HOME\" || exit 99
 cp -R \"$CARETAKER_HOME/.\" \"$kept\"
 exit $code";
 
-/// A file that the agent writes, and a word that it says.
+/// The agent writes a file and says a word.
 const SCRIPT: &str = "write hello.txt <<END\nHello.\nEND\nsay done";
 
-/// Plays a script with the state directory on a disk with these mount options. Afterwards, the stage has what was on
-/// the disk.
+/// Plays a script with the state directory on a disk with these mount options. Afterwards, the stage has the disk's
+/// content.
 fn play_on(stage: &Stage, namespace: Namespace, disk: &str, script: &str) -> Output {
     let (mount_point, kept) = (stage.root().join("disk"), stage.root().join("state"));
     std::fs::remove_dir_all(&kept).ok();
@@ -49,8 +49,8 @@ fn names_in(directory: &Path) -> Vec<String> {
     names
 }
 
-/// True if the run succeeded. Checks that a success is recorded completely, that a failure says so, that a refusal
-/// leaves nothing, and that no run leaves a process or anything but the agent's own work in the workspace.
+/// Returns true if the run succeeded. Checks that a success is recorded completely, that a failure says so, that a
+/// refusal leaves nothing, and that no run leaves a process, or anything but the agent's own work in the workspace.
 fn ended_honestly(stage: &Stage, output: &Output, what: &str) -> bool {
     let said = stderr(output);
     let in_workspace = names_in(&stage.workspace());
@@ -68,7 +68,10 @@ fn ended_honestly(stage: &Stage, output: &Output, what: &str) -> bool {
             assert_eq!(outcome == "succeeded", has_succeeded, "{what}: {outcome} {said}");
             let journal = stage.journal(run);
             let has_result = journal.iter().any(|entry| entry.line["agent"]["type"] == "result");
-            assert!(has_result || !has_succeeded, "{what}: a success that was not written");
+            assert!(
+                has_result || !has_succeeded,
+                "{what}: the run succeeded, but the journal has no result"
+            );
             assert!(
                 in_workspace.iter().all(|name| name == "hello.txt"),
                 "{what}: {in_workspace:?}"
@@ -114,7 +117,8 @@ fn a_run_does_not_begin_on_a_disk_that_is_nearly_full() {
 fn a_run_ends_honestly_whichever_write_finds_no_space_first() {
     let Some(namespace) = Namespace::with_mounts() else { return };
     let stage = Stage::new();
-    // The sizes go from no space at all to enough for the journal's reserve, each file before the start, and the run.
+    // The sizes range from no space at all to enough for the journal's reserve, each file before the start, and the
+    // run.
     let pages = (1..=6).chain(2048..=2064).chain((2066..2140).step_by(12));
     let script = format!("misbehave huge-output 100000\n{SCRIPT}");
     let mut successes = Vec::new();
@@ -130,7 +134,7 @@ fn a_run_ends_honestly_whichever_file_cannot_be_created_first() {
     let Some(namespace) = Namespace::with_mounts() else { return };
     let stage = Stage::new();
     let mut successes = Vec::new();
-    // The limit hits each file before the start in turn; the larger limits leave enough for the saved workspace too.
+    // Each limit stops a different file before the start. The larger limits leave room for the saved workspace too.
     for n_files in (2..=30).chain((34..=90).step_by(8)) {
         let output = play_on(&stage, namespace, &format!("size=64m,nr_inodes={n_files}"), SCRIPT);
         successes.push(ended_honestly(&stage, &output, &format!("{n_files} files")));

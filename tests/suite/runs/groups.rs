@@ -1,4 +1,4 @@
-//! Many runs as one group: `run --each`, `run --matrix`, `caretaker group`, with a daemon and without.
+//! Many runs as one group: `run --each`, `run --matrix`, `caretaker group`, with and without a daemon.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,7 @@ fn prompt(script: &str) -> String {
     format!("Play this:\n```agent\n{script}\n```\n")
 }
 
-/// A line of the file.
+/// Returns a line for `run --each`.
 fn line(script: &str, more: Value) -> String {
     let mut line = json!({"prompt": prompt(script)});
     line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -31,7 +31,7 @@ fn each(stage: &Stage, lines: &str, flags: &[&str]) -> Output {
     start(stage, lines, flags).wait_with_output().unwrap()
 }
 
-/// The largest number of agents that were at work at the same time.
+/// Returns the largest number of agents that worked at the same time.
 fn most_at_once(stage: &Stage) -> usize {
     let mut steps: Vec<(u64, i64)> = Vec::new();
     for run in stage.run_ids() {
@@ -286,7 +286,7 @@ fn killing_a_group_also_ends_its_waiting_runs() {
     let shown = stage.output(&["group", "show", "night", "--json"]);
     let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!((&shown["running"], &shown["queued"]), (&json!(0), &json!(0)));
-    assert_eq!(most_at_once(&stage), 1, "none took the place of the one that was killed");
+    assert_eq!(most_at_once(&stage), 1, "no run replaced the killed one");
     let (_, groups) = stage.get("/v1/groups");
     assert_eq!(groups["groups"][0]["name"], "night");
 }
@@ -295,7 +295,7 @@ fn killing_a_group_also_ends_its_waiting_runs() {
 fn a_group_that_spends_more_than_its_budget_says_so() {
     let stage = Stage::new();
     make_repository(&stage.workspace());
-    // All six are live before one of them ends.
+    // All six runs are live before one of them ends.
     let gate = stage.root().join("gate");
     fs::create_dir(&gate).unwrap();
     let gate = gate.to_str().unwrap();
@@ -320,7 +320,7 @@ fn a_group_that_spends_more_than_its_budget_says_so() {
     let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!(shown["overspent"]["spent"], 12);
 
-    // A command that follows the batch to its end says it too.
+    // A command that follows the batch to its end reports it too.
     let one = line("shell true\nsay done", json!({}));
     let output = each(&stage, &one, &["--group", "day", "--group-budget", "tool_calls=1"]);
     let spent = "the budget of group `day` is exhausted: 1 of 1 tool calls used";

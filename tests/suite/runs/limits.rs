@@ -1,11 +1,11 @@
 //! Runs that use too much of the machine: each ends, says why, and leaves other runs alone.
 //!
-//! The tests run as the current user and, if that is root, as an ordinary user too. Different mechanisms hold a run:
-//! root has cgroup v1 or v2 where they work; an ordinary user has cgroup v2 if it is delegated or systemd gives scopes;
-//! otherwise only the limits of single processes hold. Each test says which mechanism it met.
+//! The tests run as the current user and, if that is root, as an ordinary user too. Different mechanisms limit a run:
+//! root uses cgroup v1 or v2 where they work; an ordinary user uses cgroup v2 if it is delegated or systemd provides
+//! scopes; otherwise only per-process limits apply. Each test prints the mechanism that it found.
 //!
-//! The bombs are those of the abuse suite (`abuse/bombs.rs`). They are small, and none starts before its limits were
-//! seen to hold. The test adds a second limit of its own around each.
+//! The bombs are those of the abuse suite (`abuse/bombs.rs`). They are small, and each starts only after the test has
+//! seen its limits work. The test adds its own second limit around each bomb.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::stage::programs::for_others;
 use crate::stage::{Stage, assert_exit, stderr, wait_until, with_context_of};
 
-/// A user id that no machine we know of uses.
+/// A user id that no known machine uses.
 const ORDINARY_UID: u32 = 64_321;
 pub(crate) const MIB: u64 = 1 << 20;
 
@@ -26,9 +26,9 @@ pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) enum Caller {
     /// The user who runs the tests.
     Ourselves,
-    /// A user without rights. Only root can become that user.
+    /// A user without privileges. Only root can become that user.
     Ordinary,
-    /// Root, in the workspace of a user without rights: Caretaker becomes that user.
+    /// Root, in the workspace of a user without privileges: Caretaker becomes that user.
     RootForOrdinary,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Guarded {
     belt: Belt,
 }
 
-/// Holds a bomb if Caretaker fails to: a control group for root, or else the user's number of processes.
+/// Stops a bomb if Caretaker fails to: a control group for root, or else a limit on the user's processes.
 struct Belt {
     groups: Vec<PathBuf>,
 }
@@ -79,7 +79,7 @@ impl Belt {
         Self { groups }
     }
 
-    /// The words before a command that put it under the safety limit.
+    /// Returns the words to put before a command so that the safety limit applies to it.
     fn words(&self) -> Vec<String> {
         if !self.groups.is_empty() {
             let join = "for group; do [ \"$group\" = -- ] && break; echo $$ > \"$group/cgroup.procs\"; done; \
@@ -88,7 +88,7 @@ impl Belt {
             let head = ["sh", "-c", join, "sh"].map(str::to_owned).into_iter();
             return head.chain(groups).chain(["--".to_owned()]).collect();
         }
-        // The kernel counts processes for the whole user, so this adds to the present number.
+        // The kernel counts processes for the whole user, so this adds to the current number.
         let tasks = Command::new("sh").args(["-c", "ls -d /proc/[0-9]*/task/* | wc -l"]).output();
         let tasks: u64 = String::from_utf8(tasks.unwrap().stdout).unwrap().trim().parse().unwrap();
         vec!["prlimit".to_owned(), format!("--nproc={}", tasks + 700), "--".to_owned()]
@@ -99,7 +99,7 @@ impl Drop for Belt {
     fn drop(&mut self) {
         for group in &self.groups {
             let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
-            // The group is busy until its last process is gone, and cgroup v1 has no event for that: try again.
+            // The group is busy until its last process is gone. Cgroup v1 has no event for that, so try again.
             let removed = loop {
                 match std::fs::remove_dir(group) {
                     Err(error)
@@ -111,7 +111,7 @@ impl Drop for Belt {
                     done => break done,
                 }
             };
-            // Groups that a run made below the safety limit are gone when the run is.
+            // A run's own groups below the safety limit disappear with the run.
             if !std::thread::panicking() {
                 removed.unwrap_or_else(|error| panic!("{}: {error}", group.display()));
             }
@@ -148,7 +148,7 @@ impl Guarded {
     fn command(&self, args: &[&str]) -> Command {
         let plain = self.stage.caretaker(args);
         let mut words = self.belt.words();
-        // A run that root began for a user belongs to that user, with its records.
+        // A run that root started for a user belongs to that user, and so do its records.
         let is_theirs = self.caller == Caller::RootForOrdinary && args.first() != Some(&"run");
         if self.caller == Caller::Ordinary || is_theirs {
             let (uid, gid) = (format!("--reuid={ORDINARY_UID}"), format!("--regid={ORDINARY_UID}"));
@@ -179,17 +179,17 @@ impl Guarded {
     }
 
     pub(crate) fn last_run(&self) -> String {
-        self.stage.run_ids().pop().expect("there is a run")
+        self.stage.run_ids().pop().expect("the stage has a run")
     }
 
-    /// The limits in force for the latest run.
+    /// Returns the limits in force for the latest run.
     pub(crate) fn in_force(&self) -> Value {
         let journal = self.stage.journal(&self.last_run());
         let ready = journal.iter().find(|entry| entry.line["run"]["kind"] == "sandbox_ready");
-        ready.expect("the sandbox was up").line["run"].clone()
+        ready.expect("the sandbox started").line["run"].clone()
     }
 
-    /// True if the kernel limits the number of processes. Prints the answer, because the tests depend on it.
+    /// Returns true if the kernel limits the number of processes. Prints the answer, because the tests depend on it.
     pub(crate) fn holds_processes(&self, most: u64) -> bool {
         let output = self.play("say Nothing yet.", &["--processes", &most.to_string()]);
         assert_exit(&output, 0);
@@ -218,7 +218,7 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // A failed test leaves nothing with_context_of either.
+        // A failed test must not leave processes behind either.
         if std::thread::panicking() {
             for run in self.stage.run_ids() {
                 self.command(&["kill", &run, "--now"]).output().ok();
@@ -227,7 +227,7 @@ impl Drop for Guarded {
     }
 }
 
-/// A second run, whose agent does something every now and then.
+/// A second run, whose agent does something now and then.
 pub(crate) struct Neighbour {
     guarded: Guarded,
     run: String,
@@ -244,7 +244,7 @@ impl Neighbour {
         Self { guarded, run }
     }
 
-    /// Checks that it has continued, and continues.
+    /// Checks that the run has continued, and still does.
     pub(crate) fn assert_alive(self) {
         let stage = &self.guarded.stage;
         let last = stage.journal(&self.run).last().unwrap().seq;
@@ -265,8 +265,8 @@ fn is_tick(event: &Value) -> bool {
 fn memory_that_many_processes_take_together_counts_together() {
     for caller in callers() {
         let guarded = Guarded::new(caller);
-        // No single process is too large, but all together are. They, and those of the tests below, sleep until the
-        // shim kills them.
+        // No single process is too large, but all together are. These processes, and those of the tests below, sleep
+        // until the shim kills them.
         let script = "shell for i in 1 2 3 4 5 6; do python3 -c \"b=bytes([7])*(60<<20); import time; time.sleep(600)\" & done; wait";
         let output = guarded.play(script, &["--memory", "256MiB"]);
         guarded.assert_over_limit(
@@ -284,7 +284,7 @@ fn memory_that_no_process_has_mapped_counts_too() {
     let segments = "import ctypes as c,time; l=c.CDLL(None); l.shmat.restype=c.c_void_p; l.shmdt.argtypes=[c.c_void_p]; \
                     touch=lambda i:(lambda p:(c.memset(p,1,10<<20), l.shmdt(p)))(l.shmat(i,None,0)); \
                     [touch(l.shmget(0,10<<20,0o1600)) for _ in range(60)]; time.sleep(600)";
-    // Each process has its own, and none is too large.
+    // Each process has its own memory, and none is too large.
     let anonymous = "import mmap,os,time; [os.fork() for _ in range(3)]; m=mmap.mmap(-1,100<<20); m.write(bytes(100<<20)); time.sleep(600)";
     for caller in callers() {
         for program in [memfd, segments, anonymous] {
@@ -301,8 +301,8 @@ fn memory_that_no_process_has_mapped_counts_too() {
 fn shared_memory_that_is_mapped_counts_once() {
     for caller in callers() {
         let guarded = Guarded::new(caller);
-        // Eight processes share the same hundred megabytes, by a descriptor and mapped. They keep it for two seconds,
-        // so that the shim counts it several times. There is no event to wait for.
+        // Eight processes share the same hundred megabytes, through a descriptor and mapped. They keep it for two
+        // seconds, so that the shim counts it several times. There is no event to wait for.
         let program = "import mmap,os; f=os.memfd_create('x'); os.ftruncate(f,100<<20); m=mmap.mmap(f,100<<20); m.write(bytes(100<<20)); \
                        p=[os.fork() for _ in range(3)]; s=sum(m[::4096]); import time; time.sleep(2)";
         let output =
@@ -337,7 +337,7 @@ fn a_file_that_grows_too_large_is_stopped_by_the_kernel_and_ends_the_run() {
     }
 }
 
-/// Allocates, starts threads and children, opens files, and reports in a file.
+/// Allocates memory, starts threads and children, opens files, and writes a report to a file.
 const NODE_CHECK: &str = "\
 const { Worker } = require('node:worker_threads');
 const { execFileSync } = require('node:child_process');
@@ -375,7 +375,7 @@ fn node_starts_allocates_and_spawns_under_the_default_limits() {
         let held = &limits["held"];
         assert_eq!(held["memory_bytes"], json!(4096 * MIB), "{limits}");
         let said = std::fs::read_to_string(workspace.join("node-says")).unwrap_or_default();
-        let (_, said) = said.split_once(' ').expect("node came to its end");
+        let (_, said) = said.split_once(' ').expect("node finished");
         assert_eq!(said, "300 5000000 500 8 01234567", "{limits}");
     }
 }
@@ -392,7 +392,7 @@ fn the_limits_of_single_processes_are_set_and_cannot_be_raised() {
     }
 }
 
-/// A profile that refuses to run where neither memory nor processes are limited.
+/// Writes a profile that refuses to run if neither memory nor processes are limited.
 fn require_limits(guarded: &Guarded) {
     let profiles = guarded.stage.home().join(".config/caretaker/profiles");
     std::fs::create_dir_all(&profiles).unwrap();
@@ -450,11 +450,12 @@ fn no_control_group_outlives_its_run_even_if_its_shim_is_killed() {
     let shim = rustix::process::Pid::from_raw(i32::try_from(shim).unwrap()).unwrap();
     rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
     guarded.stage.assert_no_survivors("after its supervisor");
-    // Another run or `doctor` may have cleaned up already. After ours, nothing is left in any case.
+    // Another run or `doctor` may have cleaned up already. After this `doctor`, nothing may be left.
     let doctor = guarded.command(&["doctor", "--agent", "simulated", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&doctor.stdout).unwrap();
     let checks = report["checks"].as_array().unwrap();
-    let limits = checks.iter().find(|check| check["id"] == "limits").expect("a line on limits");
+    let limits =
+        checks.iter().find(|check| check["id"] == "limits").expect("`doctor` has a line on limits");
     eprintln!("{limits}");
     assert_eq!(groups_of(&run), Vec::<PathBuf>::new());
 
@@ -463,7 +464,7 @@ fn no_control_group_outlives_its_run_even_if_its_shim_is_killed() {
     assert_eq!(groups_of(&guarded.last_run()), Vec::<PathBuf>::new());
 }
 
-/// How often a process has read something, with all its threads.
+/// Returns how often a process has read something, with all its threads.
 fn n_reads(pid: u64) -> u64 {
     let account = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
     let reads = account.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap();
@@ -483,8 +484,7 @@ fn a_shim_rarely_polls_an_idle_agent() {
         return;
     }
     let shim = guarded.stage.shim_pid(&run);
-    // The test counts what happens during a period of time, so it sleeps. The first period may still include work of
-    // the start.
+    // The test counts reads during a period of time, so it sleeps. The first period may still include startup work.
     let reads_in_a_stretch = || {
         let before = n_reads(shim);
         std::thread::sleep(std::time::Duration::from_secs(SECONDS));

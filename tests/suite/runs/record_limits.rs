@@ -1,5 +1,5 @@
-//! Runs that make us write too much: the journal, the agent's stderr, checkpoints that it asks for. Everything that we
-//! write for a run counts against the run.
+//! Runs that make Caretaker write too much: the journal, the agent's stderr, checkpoints on request. Everything that
+//! Caretaker writes for a run counts against the run.
 
 use std::process::Output;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::runs::limits::MIB;
 use crate::stage::{Stage, assert_exit, stderr};
 
-/// Room for the batch that went over the limit, the content of the pipe, and the events of the end.
+/// Room for the batch that went over the limit, the content of the pipe, and the final events.
 const SLACK: u64 = 3 * MIB;
 /// Prints much more than any of these tests allows, and does not end by itself.
 const PRINTER: &str = "misbehave huge-output 200000000\nshell sleep 600";
@@ -53,7 +53,7 @@ fn a_journal_that_grows_too_large_ends_its_run() {
     let stage = Stage::new();
     let output = stage.play(PRINTER, &["--journal", "8MiB", "--timeout", "60s"]);
     assert_ended(&stage, &output, &limit, "--journal");
-    // From the configuration, and where no sandbox holds the run.
+    // The limit comes from the configuration, and also works without a sandbox.
     stage.configure("min_free = \"0\"\n[limits]\njournal = \"8MiB\"\n");
     for flags in [&[][..], &["--sandbox", "off"]] {
         let output = stage.play(PRINTER, &[flags, &["--timeout", "60s"]].concat());

@@ -1,4 +1,4 @@
-//! Runs that lose something while they work: the lease of their session, or their own directory.
+//! Runs that lose their session's lease or their own directory while they work.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Entry, Stage, assert_exit, stderr};
 
-/// Continues when the test says so.
+/// The agent continues once the test creates `go`.
 const SCRIPT: &str =
     "# heron\nsay One.\nshell while [ ! -e go ]; do sleep 0.02; done\nsay Two.\nshell true";
 
@@ -19,7 +19,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A run whose agent is in the middle of a tool.
+    /// Starts a run, and returns when its agent is in the middle of a tool call.
     fn new() -> Self {
         let stage = Stage::new();
         let run = stage.detach(SCRIPT, &[]);
@@ -81,7 +81,7 @@ fn a_run_that_lost_its_lease_records_only_its_end() {
         let stage = &scene.stage;
         let before = stage.journal(&scene.run);
         change(&scene);
-        // From now on, the agent's output comes too late.
+        // The agent's further output comes too late.
         scene.go();
         let waited = stage.output(&["wait", &scene.run]);
         assert_eq!(waited.status.code(), Some(4), "{what}: {}", stderr(&waited));
@@ -92,11 +92,14 @@ fn a_run_that_lost_its_lease_records_only_its_end() {
         assert!(added.iter().all(|entry| entry.line.get("run").is_some()), "{what}");
         assert_eq!(scene.ended()["outcome"], "lease_lost", "{what}: {}", scene.ended());
         let is_checkpoint = |entry: &Entry| entry.line["run"]["kind"] == "checkpoint";
-        assert!(!added.iter().any(is_checkpoint), "{what}: the session is not ours to speak of");
+        assert!(
+            !added.iter().any(is_checkpoint),
+            "{what}: the run reported on a session that it no longer holds"
+        );
         let show = stage.output(&["show", &scene.run]);
         assert!(String::from_utf8_lossy(&show.stdout).contains("lease lost"), "{what}");
 
-        // The next run has the session, with its content.
+        // The next run gets the session with its content.
         let output = stage.resume(&scene.session, "recall", &[]);
         assert_eq!(output.status.code(), Some(0), "{what}: {}", stderr(&output));
         assert!(String::from_utf8_lossy(&output.stdout).contains("# heron"), "{what}");
@@ -113,7 +116,7 @@ fn an_old_lease_record_from_a_backup_does_no_harm() {
     scene.go();
     let waited = scene.stage.output(&["wait", &scene.run]);
     assert_exit(&waited, 0);
-    assert_eq!(scene.note(), ours, "the lock was held all the time, and its note says so again");
+    assert_eq!(scene.note(), ours, "the run still holds the lock, and wrote its note again");
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn a_run_leaves_the_edits_the_store_the_journal_and_nothing_else() {
     stage.assert_no_survivors("after the run");
 }
 
-/// Writes an agent that prints a file, whatever the prompt says.
+/// Writes an agent that ignores the prompt and prints a file.
 fn printing_agent(stage: &Stage, content: &[u8]) -> String {
     let versions = stage.home().join(".local/share/cursor-agent/versions/2026.10.01-abc1234");
     std::fs::create_dir_all(&versions).unwrap();
@@ -334,7 +334,7 @@ fn the_answer_of_a_detached_run_is_shown_to_people_and_programs() {
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("answer     The answer is 42.\n"), "{shown}");
 
-    // No answer is null, not a missing field.
+    // A missing answer is null, not a missing field.
     let run = stage.detach("misbehave no-result\nsay Half of it.", &[]);
     for command in ["wait", "show"] {
         let report = json(&[command, &run, "--json"]);

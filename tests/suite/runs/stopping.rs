@@ -28,7 +28,7 @@ fn an_agent_that_never_stops_printing_is_stopped_by_the_clock_and_by_kill() {
         let args = [&["run", "--agent", agent, "go"], flags].concat();
         stage.caretaker(&args).env("CURSOR_API_KEY", "any").output().unwrap()
     };
-    // `wait` reads only the end of the journal, which is large.
+    // The journal is large, and `wait` reads only its end.
     let outcome = || stage.output(&["wait", "-"]).status.code();
     let run = String::from_utf8(start(&["--detach", "--timeout", "1s"]).stdout).unwrap();
     assert!(!run.is_empty());
@@ -194,7 +194,8 @@ fn after_kill_9_of_the_shim_nothing_lives_nothing_is_lost_and_the_session_can_be
 #[test]
 fn the_agent_of_a_shim_that_is_killed_before_the_release_never_runs() {
     let stage = Stage::new();
-    // Killed at many moments of its start. If it did not reach `released`, the agent must not have run.
+    // The test kills the shim at many moments of its start. If the shim did not reach `released`, the agent must not
+    // have run.
     for delay_steps in 0..12 {
         let marker = format!("ran-{delay_steps}");
         let run = stage.detach(&format!("shell touch {marker}\nshell sleep 60"), &[]);
@@ -208,7 +209,7 @@ fn the_agent_of_a_shim_that_is_killed_before_the_release_never_runs() {
         let was_released =
             stage.journal(&run).iter().any(|entry| entry.line["run"]["kind"] == "released");
         let has_run = stage.workspace().join(&marker).exists();
-        assert!(was_released || !has_run, "the agent ran without having been released");
+        assert!(was_released || !has_run, "the agent ran before its release");
         stage.assert_no_survivors("after the run");
     }
 }
@@ -225,7 +226,7 @@ fn json_output_names_the_run_even_if_its_shim_dies_before_it_answers() {
     command.envs(usual.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.current_dir(stage.workspace()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    // The command waits for its prompt. From now on its own program is one that says nothing.
+    // The command waits for its prompt. Meanwhile the test replaces its program with one that prints nothing.
     let mut prompt = std::fs::OpenOptions::new().write(true).open(&prompt).unwrap();
     let silent = stage.root().join("silent");
     copy_program(Path::new("/bin/false"), &silent);

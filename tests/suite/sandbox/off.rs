@@ -1,4 +1,4 @@
-//! `--sandbox off`: only on request, with a warning and a record, and still no process of the agent survives.
+//! `--sandbox off`: only on request, with a warning and a record, and still without surviving agent processes.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn an_agent_without_a_sandbox_is_as_free_as_its_user_and_every_output_says_so() 
     let warnings = stderr(&output).matches("no sandbox").count();
     assert_eq!(warnings, 1, "{}", stderr(&output));
     assert_eq!(fs::read_to_string(stage.home().join("made")).unwrap(), "out\n");
-    // None of our files is in the workspace, and the session is where the user's own agent keeps it.
+    // The workspace has none of our files, and the session is where the user's own agent keeps it.
     assert_eq!(fs::read_dir(stage.workspace()).unwrap().count(), 0);
     let run = stage.run_ids().pop().unwrap();
     let session = stage.session_of(&run);
@@ -33,13 +33,13 @@ fn an_agent_without_a_sandbox_is_as_free_as_its_user_and_every_output_says_so() 
     assert!(stdout(&stage.output(&["show", &run])).contains("off: no sandbox"));
     stage.assert_no_survivors("after the run");
 
-    // A run never leaves the sandbox unasked, not even after a run without one.
+    // Caretaker never drops the sandbox unless asked, not even after a run without one.
     let refused = stage.resume(&session, "recall", &[]);
     assert_exit(&refused, 2);
     assert!(stderr(&refused).contains("--sandbox off"), "{}", stderr(&refused));
     let resumed = stage.resume(&session, "recall", &["--sandbox", "off", "--force"]);
     assert_exit(&resumed, 0);
-    // The session continues in a sandbox, and back.
+    // The session continues in a sandbox, and then again without one.
     let resumed = stage.resume(&session, "recall", &["--profile", "default"]);
     assert_exit(&resumed, 0);
     let back = ["--profile", "off", "--force"];

@@ -11,7 +11,7 @@ use crate::stage::{Stage, assert_exit, stderr};
 
 const OWNER: u32 = 65534;
 
-/// A stage whose workspace, home and state belong to an ordinary user; `None` if we are not root.
+/// Makes a stage whose workspace, home and state belong to an ordinary user. Returns `None` if the test is not root.
 fn stage_of_another() -> Option<Stage> {
     if !rustix::process::getuid().is_root() {
         eprintln!("we are not root, so nothing was tested");

@@ -1,4 +1,4 @@
-//! The key of the agent, and values of `--secret`: the agent has them, but no file and no listing does.
+//! The agent's key, and values of `--secret`: the agent has them, but no file and no process list shows them.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ const TOKEN: &str = "npm-0123456789abcdefghijkl";
 const KEY: &str =
     "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n-----END KEY-----";
 
-/// Plays a script that is not in the prompt: a prompt belongs to the user, and is kept unchanged.
+/// Plays a script from outside the prompt, because Caretaker keeps a user's prompt unchanged.
 fn play_apart(stage: &Stage, script: &str, variables: &[(&str, &str)], flags: &[&str]) -> Output {
     let script_file = stage.workspace().join("script");
     fs::write(&script_file, script).unwrap();
@@ -194,7 +194,7 @@ fn a_queued_run_has_its_secret_and_waits_for_it_where_the_daemon_forgot() {
     let forgotten = queue("two");
     check_files(&stage.root().join("state"));
     stage.kill_daemon();
-    // The new daemon has another value under that name, and does not use it.
+    // The new daemon has another value under that name, and must not use it.
     let started = stage.caretaker(&["daemon", "start"]).env("NPM_TOKEN", TOKEN).output().unwrap();
     assert_exit(&started, 0);
     assert!(stage.output(&["queue", "resume"]).status.success());

@@ -20,7 +20,7 @@ fn play(stage: &Stage, script: &str, flags: &[&str]) -> Output {
     as_user(65534, &command).output().unwrap()
 }
 
-/// The same command as another user. Only root can do this.
+/// Returns the same command as another user. Only root can do this.
 pub(crate) fn as_user(uid: u32, command: &Command) -> Command {
     let uid = uid.to_string();
     let mut setpriv = Command::new("setpriv");
@@ -34,7 +34,7 @@ pub(crate) fn give_away(directory: &Path, uid: u32) {
     assert!(status.unwrap().success());
 }
 
-/// A profile that extends `strict`.
+/// Writes a profile that extends `strict`.
 pub(crate) fn extend_strict(stage: &Stage, name: &str, more: &str) {
     let profiles = stage.home().join(".config/caretaker/profiles");
     fs::create_dir_all(&profiles).unwrap();
@@ -101,7 +101,7 @@ fn strict_runs_with_limits_that_hold_or_not_at_all() {
         Some(125) => {
             assert!(!has_run && said.contains("the profile requires enforced limits"), "{said}");
             assert_eq!(stage.run_ids(), Vec::<String>::new());
-            // Nothing is left of a refused run, not even an empty session.
+            // A refused run leaves nothing, not even an empty session.
             assert!(!stage.session_dir("x").parent().unwrap().exists());
             assert_eq!(fs::read_dir(stage.workspace()).unwrap().count(), 0);
         }
@@ -139,7 +139,7 @@ fn a_users_profile_may_extend_strict() {
     assert!(text.contains("strict.toml:") && text.contains("default.toml:"), "{text}");
 }
 
-/// Two things that stay unprotected: too many repositories, and a second name for a protected file.
+/// Two things stay unprotected: too many repositories, and a second name for a protected file.
 #[test]
 fn strict_refuses_what_it_cannot_protect_and_default_says_it() {
     let many = |stage: &Stage| {

@@ -1,4 +1,4 @@
-//! Machines on which no sandbox can be made: the error names the cause and the remedy, and nothing runs.
+//! Machines that cannot create a sandbox: the error names the cause and the remedy, and nothing runs.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -21,12 +21,15 @@ fn check_refused(stage: &Stage, output: &Output, cause: &str, remedy: &str) {
     assert!(said.contains(cause), "{cause}: {said}");
     let (_, hint) = said.split_once("hint:").unwrap_or_default();
     assert!(hint.contains(remedy), "{remedy}: {said}");
-    assert!(!said.contains("--sandbox off"), "a sandbox is mended, not left away: {said}");
+    assert!(
+        !said.contains("--sandbox off"),
+        "the hint must not suggest a run without a sandbox: {said}"
+    );
     assert_eq!(stage.run_ids(), Vec::<String>::new());
     assert_eq!(fs::read_dir(stage.workspace()).unwrap().count(), 0);
 }
 
-/// A bubblewrap that fails with this message whenever it should make a sandbox.
+/// Writes a bubblewrap that fails with this message whenever it should create a sandbox.
 fn complaining(words: &str) -> String {
     format!(
         "#!/bin/sh\ncase \"$1\" in --help|--version) exec /usr/bin/bwrap \"$1\" ;; esac\necho \"{words}\" >&2\nexit 1\n"
@@ -77,7 +80,7 @@ fn known_errors_of_bubblewrap_are_shown_with_their_remedy() {
         assert!(sandbox["fix"].as_str().unwrap().contains(remedy), "{sandbox}");
         assert!(
             !checks.iter().any(|check| check["id"] == "files"),
-            "nothing can be promised: {report}"
+            "the report must not promise any protection: {report}"
         );
     }
 }
@@ -105,7 +108,7 @@ fn a_machine_without_a_trusted_bubblewrap_runs_nothing() {
     }
 }
 
-/// Runs a command as the root of a new user namespace, after a shell has prepared it.
+/// Runs a command as root of a new user namespace, after a shell command has prepared it.
 fn in_user_namespace(stage: &Stage, namespace: Namespace, prepare: &str) -> Option<Output> {
     let mut command = stage.caretaker(&RUN);
     namespace.trust(stage, &mut command);
@@ -121,7 +124,7 @@ fn in_user_namespace(stage: &Stage, namespace: Namespace, prepare: &str) -> Opti
         .stdin(Stdio::null());
     let output = wrapped.output().unwrap();
     if output.status.code() == Some(99) || stderr(&output).starts_with("unshare:") {
-        eprintln!("this cannot be prepared here, so nothing was tested: {}", stderr(&output));
+        eprintln!("cannot prepare this here, so nothing was tested: {}", stderr(&output));
         return None;
     }
     Some(output)
@@ -159,7 +162,7 @@ fn a_container_that_hides_parts_of_proc_is_named_with_the_option_that_shows_them
 fn a_bubblewrap_that_fails_only_when_it_matters_is_explained_too_and_nothing_runs() {
     let Some(namespace) = Namespace::with_mounts() else { return };
     let stage = Stage::new();
-    // The trial works; the sandbox itself does not.
+    // The trial works, but the sandbox itself does not.
     let bwrap = "#!/bin/sh\ncase \" $* \" in *' --args '*) echo 'bwrap: No permissions to create new namespace' >&2; exit 1 ;; esac\nexec /usr/bin/bwrap \"$@\"\n";
     let mut command = stage.caretaker(&RUN);
     namespace.trust_bubblewrap(&stage, bwrap.as_bytes(), &mut command);

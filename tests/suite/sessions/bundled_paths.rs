@@ -1,4 +1,4 @@
-//! A bundle reveals nothing about the machine that it comes from, except in messages. Checks every blob.
+//! A bundle reveals nothing about its source machine, except in messages. The tests check every blob.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -20,7 +20,7 @@ use crate::stage::{Stage, assert_exit, printed, stderr};
 
 const SESSION: &str = "7a9d2c1e-93b0-4b8f-8a51-1d7b4f2c6e00";
 
-/// A bundle, taken apart without our own reader or writer.
+/// A bundle, unpacked without our own reader or writer.
 struct Opened {
     header: Value,
     blobs: HashMap<BlobId, Vec<u8>>,
@@ -46,7 +46,7 @@ impl Opened {
         self.header["root"].as_str().unwrap().parse().unwrap()
     }
 
-    /// Every blob, with all the kinds of reference that lead to it from the root.
+    /// Returns every blob with all kinds of references that lead to it from the root.
     fn kinds(&self) -> HashSet<(BlobId, BlobKind)> {
         let mut kinds = HashSet::new();
         let mut rest = vec![(self.root(), BlobKind::Root)];
@@ -64,7 +64,7 @@ impl Opened {
     }
 
     /// Fails if a path of the first machine is anywhere but in a message. Returns the number of blobs whose messages
-    /// have it.
+    /// contain one.
     #[track_caller]
     fn assert_told_only_in_messages(&self, stage: &Stage) -> usize {
         let home = stage.home().to_str().unwrap().to_owned();
@@ -72,7 +72,7 @@ impl Opened {
         assert!(!names(self.header.to_string().as_bytes()), "{}", self.header);
         let kinds = self.kinds();
         let known: HashSet<BlobId> = kinds.iter().map(|(id, _)| *id).collect();
-        assert_eq!(known.len(), self.blobs.len(), "every blob is there for a reason");
+        assert_eq!(known.len(), self.blobs.len(), "something refers to every blob");
         let mut n_told = 0;
         for (id, kind) in kinds {
             let data = &self.blobs[&id];
@@ -104,7 +104,7 @@ fn without_messages(state: &mut ConversationStateStructure) {
 }
 
 #[track_caller]
-/// The latest state of a session in the store.
+/// Returns the latest state of a session in the store.
 fn state_of(stage: &Stage, session: &str) -> ConversationStateStructure {
     let shown = stage.output(&["resume", "--check", session, "--json"]);
     let check: Value = serde_json::from_slice(&shown.stdout).unwrap();
@@ -122,7 +122,7 @@ fn a_bundle_names_its_machine_only_in_what_was_said_and_the_agent_remembers_on_a
     let session = first.begin_session();
     let script = "say The second turn.\nwrite notes.txt <<END\nblue\nEND\nread notes.txt";
     printed(&first.play(script, &["--session", &session]));
-    // Suspended within a call, so that a message is pending too.
+    // Suspend the run during a tool call, so that a message is pending too.
     let run = first.detach("say The third turn.\nshell sleep 60", &["--session", &session]);
     first.wait_until(&run, |line| line["kind"] == "agent.tool_started");
     assert!(first.output(&["suspend", &run]).status.success());
@@ -157,7 +157,7 @@ fn a_bundle_names_its_machine_only_in_what_was_said_and_the_agent_remembers_on_a
     }
     assert_eq!(second.output(&["sessions", "verify", &session]).status.code(), Some(0));
 
-    // The session comes back to the first machine, with what was said on the second.
+    // The session comes back to the first machine, with the turns from the second.
     let back = second.root().join("back.session");
     let args = ["sessions", "bundle", &session, "-o", back.to_str().unwrap()];
     printed(&second.output(&args));
@@ -165,10 +165,10 @@ fn a_bundle_names_its_machine_only_in_what_was_said_and_the_agent_remembers_on_a
     let report: Value = serde_json::from_str(&printed(&first.output(&args))).unwrap();
     assert_eq!(report["outcome"], "extended", "{report}");
     let recalled = printed(&first.resume(&session, "recall", &[]));
-    assert!(recalled.contains("recall"), "what was asked abroad: {recalled}");
+    assert!(recalled.contains("recall"), "the turns from the second machine: {recalled}");
 }
 
-/// A chat with a path in every field that can hold one, inside the workspace and outside.
+/// Makes a chat with a path in every field that can hold one, both inside and outside the workspace.
 fn chat_with_paths(stage: &Stage, generation: Generation) -> Chat {
     let home = stage.home().to_str().unwrap().to_owned();
     let workspace = stage.workspace().to_str().unwrap().to_owned();

@@ -1,5 +1,5 @@
-//! Every kind of store, damaged in every way, read by the real program: it ends soon, says what is damaged, and changes
-//! no byte. All commands agree, and show everything that can still be read row by row.
+//! The real program reads every kind of store, damaged in every way: it ends soon, reports the damage, and changes no
+//! byte. All commands agree, and show every row that is still readable.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ use crate::sessions::every_store::{picture, user_dir};
 use crate::sessions::flipped_bits::n_rounds;
 use crate::stage::{Stage, stderr};
 
-/// Far more than any command needs, even on a busy machine.
+/// Far longer than any command needs, even on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 const PAGE: usize = 4096;
 const HEADER: &str = "its header is garbage";
@@ -30,13 +30,13 @@ const HEADER: &str = "its header is garbage";
 /// A home with conversations in one kind of store. Every message has a unique word.
 pub(crate) struct Planted {
     pub(crate) stage: Stage,
-    /// The file to damage. There are others of its kind.
+    /// The file to damage. The home has other files of the same kind.
     pub(crate) file: PathBuf,
     pub(crate) words: BTreeSet<String>,
     pub(crate) rows: Rows,
 }
 
-/// How to read the file row by row, without our own code.
+/// How to read the file row by row without our own code.
 #[derive(Clone, Copy)]
 pub(crate) enum Rows {
     Table(&'static str),
@@ -131,7 +131,7 @@ pub(crate) fn ide_old() -> Planted {
     Planted { stage, file, words: words.made, rows }
 }
 
-/// Words that are only in the events, or only in the agents' own databases.
+/// Plants words only in the events, or only in the agents' own databases.
 pub(crate) fn sdk_store(are_in_events: bool) -> Planted {
     let stage = Stage::new();
     let store = sdk::state_root(&stage.home().join(".cursor/projects"), "/srv/app");
@@ -188,7 +188,7 @@ fn transcript() -> Planted {
 struct Damaged {
     name: String,
     bytes: Vec<u8>,
-    /// True if any reader can tell that something is missing. False if only values changed.
+    /// True if a reader can tell that something is missing. False if only values changed.
     is_plain: bool,
 }
 
@@ -196,7 +196,7 @@ fn damaged(whole: &[u8]) -> Vec<Damaged> {
     let plain = |name: String, bytes: Vec<u8>| Damaged { name, bytes, is_plain: true };
     let n_pages = whole.len() / PAGE;
     let mut all = vec![
-        // Not at the end of a transcript's line: such a cut leaves no trace.
+        // Do not cut at the end of a transcript's line, because such a cut leaves no trace.
         plain("cut in half".to_owned(), whole[..whole.len() / 2 + 7].to_vec()),
         plain("cut in half, at a page".to_owned(), whole[..n_pages / 2 * PAGE].to_vec()),
     ];
@@ -209,7 +209,7 @@ fn damaged(whole: &[u8]) -> Vec<Damaged> {
     let mut header = whole.to_vec();
     header[..PAGE].iter_mut().zip(b"garbage ".iter().cycle()).for_each(|(byte, new)| *byte = *new);
     all.push(plain(HEADER.to_owned(), header));
-    // The seed is fixed, so that the test damages the same places every time.
+    // The seed is fixed, so that the test damages the same bytes every time.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     for round in 0..6 * n_rounds() {
         let mut bytes = whole.to_vec();
@@ -217,7 +217,7 @@ fn damaged(whole: &[u8]) -> Vec<Damaged> {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            // Skip the header of the database: damage to it is a kind of its own.
+            // Skip the database header, because damage to it is a separate kind.
             let place = 100 + usize::try_from(state >> 33).unwrap() % (bytes.len() - 100);
             bytes[place] ^= 1 << (state >> 29 & 7);
         }
@@ -230,7 +230,7 @@ fn damaged(whole: &[u8]) -> Vec<Damaged> {
     all
 }
 
-/// The words in rows that can be read one by one.
+/// Returns the words in all rows that can be read one by one.
 fn readable(planted: &Planted, n_rows: i64) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut look = |text: &[u8]| {
@@ -282,7 +282,7 @@ fn n_rows(planted: &Planted) -> i64 {
     connection.query_row(&format!("SELECT max(rowid) FROM {table}"), [], |row| row.get(0)).unwrap()
 }
 
-/// The answers of all commands.
+/// The output of all commands.
 pub(crate) struct Told {
     pub(crate) found: BTreeSet<String>,
     pub(crate) n_sessions: usize,
@@ -378,7 +378,7 @@ impl Told {
     }
 }
 
-/// Goes through all kinds of damage.
+/// Tests all kinds of damage.
 fn survives_everything(planted: &Planted) {
     let told = Told::by(planted, "whole", &planted.words);
     let n_sessions = told.n_sessions;
@@ -400,7 +400,7 @@ fn survives_everything(planted: &Planted) {
         let left = readable(planted, n_rows);
         let mut expected: BTreeSet<String> = left.union(&elsewhere).cloned().collect();
         if name == HEADER && !matches!(planted.rows, Rows::Lines) {
-            // SQLite reads nothing of the file, but there is no row in it.
+            // SQLite cannot read this file, but the file has no rows.
             expected.clone_from(&planted.words);
         }
         let before = picture(&planted.stage.home());
@@ -409,7 +409,7 @@ fn survives_everything(planted: &Planted) {
             && told.warned.contains(&"ls")
             && !told.warned.contains(&"show")
         {
-            // Nothing is left that could show it.
+            // Nothing is left to show.
             told.warned.insert(1, "show");
         }
         assert!(picture(&planted.stage.home()) == before, "{name}: reading changed something");
@@ -424,9 +424,9 @@ fn survives_everything(planted: &Planted) {
         let n_known = expected.intersection(&told.found).count();
         if n_known < expected.len() {
             let lost: Vec<&String> = expected.difference(&told.found).collect();
-            failures.push(format!("{name}: of {} not found: {lost:?}", expected.len()));
+            failures.push(format!("{name}: not found, of {} words: {lost:?}", expected.len()));
         }
-        // If a bit flips in the name of a field, `search` finds it, but `show` does not take it for a message.
+        // If a bit flips in a field's name, `search` still finds the text, but `show` does not recognise a message.
         let is_too_much = |shown: &BTreeSet<String>| {
             if is_plain { *shown != told.found } else { !shown.is_subset(&told.found) }
         };
@@ -440,12 +440,12 @@ fn survives_everything(planted: &Planted) {
             && told.found != planted.words
             && told.warned != ["ls", "show", "search", "export"]
         {
-            failures.push(format!("{name}: only {:?} say so", told.warned));
+            failures.push(format!("{name}: only {:?} report the damage", told.warned));
         }
         n_partly += usize::from(!left.is_empty() && expected != planted.words);
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    // A chat keeps most of its messages twice.
+    // A chat stores most of its messages twice.
     assert!(n_partly > 1, "{n_partly} kinds of damage leave a part");
 }
 

@@ -1,4 +1,4 @@
-//! Every kind of Cursor store in one home, read by the real program: it finds everything, changes nothing, and shows no
+//! The real program reads every kind of Cursor store in one home: it finds everything, changes nothing, and shows no
 //! secret.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use store_fixtures::{Closing, open_writer};
 
 use crate::stage::Stage;
 
-/// Stand only where credentials are. No output may contain one.
+/// These words are only in credentials. No output may contain one.
 const SECRETS: [&str; 3] = ["5ec2e7", "sk-of-the-mcp-server", "0badc0de0badc0de"];
 
 pub(crate) fn user_dir(stage: &Stage) -> PathBuf {
@@ -96,7 +96,7 @@ fn plant_secrets(stage: &Stage) {
     store.close(Closing::Clean);
 }
 
-/// The state of a directory tree: every file with its size, content and times, every directory with its time.
+/// Returns the state of a directory tree: every file with its size, content and times, every directory with its time.
 pub(crate) fn picture(directory: &Path) -> BTreeMap<PathBuf, (u64, i64, i64, Vec<u8>)> {
     let mut picture = BTreeMap::new();
     let mut rest = vec![directory.to_owned()];
@@ -212,7 +212,8 @@ fn reading_the_stores_of_a_killed_writer_changes_no_byte_no_time_and_no_director
     for has_shm in [true, false] {
         let stage = Stage::new();
         let words = plant_everywhere(&stage);
-        // The command line, ACP, the IDE old and new with its workspaces, the SDK's index and agents.
+        // The databases of the command line, ACP, the old and new IDE with its workspaces, and the SDK's index and
+        // agents.
         assert!(kill_the_writers(&stage.home()) >= 6);
         if !has_shm {
             for path in picture(&stage.home()).into_keys() {
@@ -290,7 +291,7 @@ impl Tail {
         }
     }
 
-    /// True if a message with this word arrives in time.
+    /// Returns true if a message with this word arrives in time.
     pub(crate) fn shows_within(&self, word: &str, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         loop {
@@ -303,7 +304,7 @@ impl Tail {
         }
     }
 
-    /// All other messages so far.
+    /// Returns all other messages so far.
     pub(crate) fn rest(&self) -> Vec<String> {
         self.lines.try_iter().map(|line| line.to_string()).collect()
     }
@@ -316,7 +317,7 @@ impl Drop for Tail {
     }
 }
 
-/// Follows a conversation while `write` adds one word after the other, and checks that each arrives once.
+/// Follows a conversation while `write` adds one word after another, and checks that each arrives once.
 fn follow(stage: &Stage, id: &str, mut write: impl FnMut(&str)) {
     let tail = Tail::start(stage, id);
     tail.wait_for("firstword");
@@ -401,7 +402,7 @@ fn a_transcript_is_followed_even_if_it_is_rewritten() {
         let line = Line::AssistantString(word.to_owned());
         n_written += 1;
         if n_written == 1 {
-            // As the command line does on a resume: the whole file, with one end.
+            // On a resume, the command line rewrites the whole file, with one end.
             lines.insert(1, line);
             fs::write(&path, as_jsonl(&lines)).unwrap();
         } else {

@@ -12,7 +12,7 @@ use store_fixtures::conversation::rich_with_everywhere;
 use crate::stage::browser::{Browser, Seen, browser};
 use crate::stage::{Stage, assert_exit};
 
-/// A server that the page must not call. It hangs up on every client.
+/// A server that the page must not call. It closes every connection.
 struct Canary {
     address: SocketAddr,
     n_calls: Arc<AtomicUsize>,
@@ -41,7 +41,7 @@ impl Canary {
     }
 }
 
-/// Everything we know of that makes a browser do something, as one text.
+/// One text with everything known to make a browser act.
 fn attack(canary: &Canary) -> String {
     let url = |path: &str| canary.url(path);
     let markup = [
@@ -82,7 +82,7 @@ fn attack(canary: &Canary) -> String {
     format!("{}{}{controls}", markup.join(" "), markdown.join(" "))
 }
 
-/// Everything that could be active in the page as the browser parsed it; each list must be empty.
+/// Lists everything that could be active in the page as the browser parsed it. Each list must be empty.
 const REMAINS: &str = r##"
 ({
   elements: [...document.querySelectorAll(
@@ -104,7 +104,7 @@ const REMAINS: &str = r##"
 })
 "##;
 
-/// Everything that a visitor could do to a page without leaving it.
+/// Does everything that a visitor could do to a page without leaving it.
 const VISIT: &str = r##"
 (async () => {
   document.querySelectorAll('details').forEach(details => details.open = true);
@@ -153,7 +153,7 @@ fn a_hostile_conversation_is_a_harmless_page() {
     assert_eq!(canary.n_calls(), 0);
 }
 
-/// The page's title, the traces of scripts, and whether the texts are readable.
+/// Returns the page's title, the traces of scripts, and whether the texts are readable.
 fn state(browser: &mut Browser) -> Value {
     browser.evaluate(
         "[document.title.startsWith(\"Fix the parser's lifetime error\"), typeof window.owned, \

@@ -1,5 +1,5 @@
-//! Bits flipped at random in every kind of database, read by the real program. A row whose own bits did not change is
-//! found, shown and exported, whatever else is broken around it.
+//! The real program reads every kind of database with bits flipped at random. It finds, shows and exports every row
+//! whose own bits did not change, even if everything around the row is broken.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,17 +14,17 @@ use crate::sessions::damaged_stores::{Planted, Rows, Told, chats, ide, ide_old, 
 use crate::sessions::every_store::picture;
 
 const PAGE: usize = 4096;
-/// A value is preceded by its number and its key, and followed by a time. A change there changes the row.
+/// A value's number and key come before it, and a time after it. A change there changes the row.
 const BEFORE: usize = 128;
 const BEHIND: usize = 64;
 
-/// A row, by its words and its places in the file.
+/// A row: its words and the byte ranges in the file.
 struct Row {
     words: BTreeSet<String>,
     places: Vec<Range<usize>>,
 }
 
-/// The rows of the intact file that contain words.
+/// Returns the rows with words in the intact file.
 fn rows(planted: &Planted, whole: &[u8]) -> Vec<Row> {
     let (Rows::Table(table) | Rows::Keys(table, _)) = planted.rows else { return Vec::new() };
     let connection = Connection::open(&planted.file).unwrap();
@@ -47,7 +47,7 @@ fn rows(planted: &Planted, whole: &[u8]) -> Vec<Row> {
     rows
 }
 
-/// The places of a value: in one piece, or with its end on other pages.
+/// Returns the byte ranges of a value: one piece, or several if its end is on other pages.
 fn places(whole: &[u8], value: &[u8]) -> Vec<Range<usize>> {
     let mut places = Vec::new();
     if let Some(at) = memmem::find(whole, value) {
@@ -73,7 +73,7 @@ fn places(whole: &[u8], value: &[u8]) -> Vec<Range<usize>> {
     places
 }
 
-/// The same numbers every time.
+/// Random-looking numbers, the same every time.
 struct Dice(u64);
 
 impl Dice {
@@ -84,7 +84,7 @@ impl Dice {
     }
 }
 
-/// The number of rounds. `FLIP_ROUNDS` sets more.
+/// The number of rounds. `FLIP_ROUNDS` changes it.
 pub(crate) fn n_rounds() -> u64 {
     std::env::var("FLIP_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap())
 }
@@ -124,7 +124,8 @@ fn untouched_rows_survive(planted: &Planted) {
                 let lost: Vec<&String> = expected.difference(told).collect();
                 if !lost.is_empty() {
                     n_lost_words += lost.len();
-                    failures.push(format!("{name}: of {} not {what}: {lost:?}", expected.len()));
+                    failures
+                        .push(format!("{name}: not {what}, of {} words: {lost:?}", expected.len()));
                 }
             }
             n_expected += expected.len() - elsewhere.len();

@@ -76,7 +76,7 @@ fn old_and_new_conversations_of_every_store_are_followed() {
     );
 
     let tail = Tail::start(&stage, "--all");
-    // The follower is ready when it shows a message that came after its start.
+    // The follower is ready once it shows a message that came after its start.
     let mut n = 0;
     loop {
         n += 1;
@@ -103,7 +103,7 @@ fn old_and_new_conversations_of_every_store_are_followed() {
     fs::write(&nested, content).unwrap();
     comes_once(&tail, "oldtranscriptword");
 
-    // In a bucket that exists, and in one that does not.
+    // One chat is in an existing bucket, the other in a new one.
     let mut beside = LiveChat::new(&stage, 'a', "f0110f0b-0000-4000-8000-000000000001");
     beside.say("newchatword");
     comes_once(&tail, "newchatword");
@@ -127,7 +127,10 @@ fn old_and_new_conversations_of_every_store_are_followed() {
         &[Line::UserString("newsubagentword".to_owned())],
     );
     comes_once(&tail, "newsubagentword");
-    assert!(!tail.rest().iter().any(|line| line.contains("before")), "what was there is no news");
+    assert!(
+        !tail.rest().iter().any(|line| line.contains("before")),
+        "old messages are not printed"
+    );
 }
 
 #[test]
@@ -136,7 +139,7 @@ fn a_new_store_is_followed() {
     let tail = Tail::start(&stage, "--all");
     let mut chat = LiveChat::new(&stage, 'a', "f0110f0e-0000-4000-8000-000000000001");
     chat.say("firstever1word");
-    // Either it existed when the follower began and is no news, or it is the first message.
+    // Either the message existed when the follower started and is not printed, or it is the first message.
     let mut n = 1;
     while !tail.shows_within(&format!("firstever{n}word"), std::time::Duration::from_secs(3)) {
         n += 1;

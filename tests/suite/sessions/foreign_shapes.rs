@@ -26,7 +26,7 @@ fn database(path: &Path) -> Connection {
     connection
 }
 
-/// Every second value is bytes, the others are text.
+/// Writes every second value as bytes, the others as text.
 fn put(connection: &Connection, key: &str, value: &str) {
     let n: i64 =
         connection.query_row("SELECT count(*) FROM cursorDiskKV", [], |row| row.get(0)).unwrap();
@@ -55,8 +55,8 @@ fn show(stage: &Stage, id: &str) -> Json {
     serde_json::from_str(&output(stage, &["show", id, "--json"])).unwrap()
 }
 
-/// JavaScript cuts texts between the halves of an emoji and writes the remaining half as `\ud83d`, which strict JSON
-/// parsers refuse.
+/// JavaScript may cut a text between the halves of an emoji. It writes the remaining half as `\ud83d`, which strict
+/// JSON parsers refuse.
 #[test]
 fn half_an_emoji_loses_no_message_in_any_store() {
     let stage = Stage::new();
@@ -138,7 +138,7 @@ fn half_an_emoji_loses_no_message_in_any_store() {
     assert!(shown.to_string().contains("cuttoolword"));
 }
 
-/// Ids of OpenAI's calls contain a line feed, and some builds name sub-agents after calls.
+/// OpenAI's call ids contain a line feed, and some builds name sub-agents after calls.
 #[test]
 fn an_id_with_a_line_end_is_listed_on_one_line_and_can_be_named_as_listed() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! `show` and `export` print everything that `search` finds beside the messages of the IDE.
+//! `show` and `export` print everything that `search` finds in the IDE's stores besides messages.
 
 use serde_json::{Value, json};
 use store_fixtures::Closing;
@@ -16,7 +16,7 @@ fn printed(stage: &Stage, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Every command that prints a whole conversation.
+/// Returns every command that prints a whole conversation.
 fn tellings(id: &str) -> [Vec<&str>; 4] {
     [
         vec!["sessions", "show", id, "--full"],
@@ -36,7 +36,7 @@ fn everything_that_search_finds_beside_the_messages_is_shown_with_the_conversati
     for args in tellings(&words[0].key) {
         let text = printed(&stage, &args);
         for plant in &words {
-            assert!(text.contains(&plant.word), "{args:?} does not tell {plant:?}: {text}");
+            assert!(text.contains(&plant.word), "{args:?} does not show {plant:?}: {text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Cursor's stores: listed, shown, searched, followed and exported by the real program.
+//! The real program lists, shows, searches, follows and exports Cursor's stores.
 
 mod bundled_paths;
 pub(crate) mod damaged_stores;

@@ -1,4 +1,4 @@
-//! People see the names of models, programs see their ids.
+//! Output for people has model names, output for programs has model ids.
 
 use serde_json::{Value, json};
 use store_fixtures::Closing;
@@ -36,7 +36,7 @@ fn a_conversation_shows_the_name_of_its_model_and_its_json_has_the_id() {
         &["sessions", "export", ID, "--format", "md", "-o", "-"],
         &["sessions", "export", ID, "--format", "html", "-o", "-"],
     ] {
-        // Markdown may escape its own signs with a backslash.
+        // Markdown may escape its own characters with a backslash.
         let text = printed(&stage, args).replace('\\', "");
         assert!(text.contains(NAME) && !text.contains(MODEL), "{args:?}: {text}");
         assert!(text.contains("tomorrow-1-thinking"), "{args:?}: {text}");

@@ -1,4 +1,4 @@
-//! A conversation that several stores have is one: listed once, counted as it is shown, and each hit in it is reported
+//! A conversation in several stores is listed once, its count matches what `show` prints, and each hit is reported
 //! once.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ const CHAT: &str = "0e0e0e0e-0000-4000-8000-000000000001";
 const COMPOSER: &str = "0e0e0e0e-0000-4000-8000-000000000002";
 const AT: &str = "Tuesday, Jul 21, 2026, 3:04 PM (UTC+2)";
 
-/// A chat and a conversation of the IDE, each with its transcript.
+/// Makes a chat and an IDE conversation, each with its transcript.
 fn told_twice() -> Stage {
     let stage = Stage::new();
     let cursor = stage.home().join(".cursor");
@@ -103,7 +103,7 @@ fn a_message_in_several_stores_is_found_once() {
     assert_eq!(finds(&stage, "wordprompt", &["--store", "transcript"]).len(), 1);
 }
 
-/// The number of messages that a list reports for each conversation, and the number that `show` prints.
+/// Returns, for each conversation, the number of messages that the list reports and the number that `show` prints.
 fn counts(stage: &Stage) -> Vec<(String, Option<u64>, bool, u64)> {
     let listing = stage.json(&["sessions", "ls", "--all", "--json"]);
     let sessions = listing["sessions"].as_array().unwrap();
@@ -134,14 +134,14 @@ fn a_list_counts_the_messages_that_show_prints_or_says_that_it_guesses() {
     let counts = counts(&stage);
     assert_eq!(counts.len(), 2);
     for (id, told, is_estimate, n_shown) in counts {
-        // A chat has all that its transcript has. For the IDE this is unknown.
+        // A chat has everything that its transcript has. For the IDE this is not certain.
         assert_eq!(is_estimate, id == COMPOSER);
         assert!(is_estimate || told == Some(n_shown), "{id}: {told:?} {n_shown}");
     }
     let table = stage.output(&["sessions", "ls"]);
     let table = String::from_utf8(table.stdout).unwrap();
     assert_eq!(table.matches(" ~").count(), 1, "{table}");
-    // A single store is counted, not guessed.
+    // The count of a single store is exact.
     let alone = stage.json(&["sessions", "ls", "--store", "ide", "--json"]);
     assert_eq!(alone["sessions"][0]["is_count_estimated"], Value::Null);
 }

@@ -1,4 +1,4 @@
-//! `sessions show --raw`: everything that the stores keep of a conversation, and no key.
+//! `sessions show --raw` prints everything that the stores keep of a conversation, but no keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ fn names(records: &[Value]) -> Vec<&str> {
     records.iter().map(|record| record["record"].as_str().unwrap()).collect()
 }
 
-/// All bytes of a record, in any form.
+/// Returns all bytes of a record in any encoding.
 fn content(record: &Value) -> String {
     match record["base64"].as_str() {
         Some(text) => String::from_utf8_lossy(&decoded(text)).into_owned(),
@@ -30,7 +30,7 @@ fn content(record: &Value) -> String {
     }
 }
 
-/// Decoded by hand, so that the test does not use the reader's own decoder.
+/// Decodes by hand, so that the test does not use the reader's own decoder.
 fn decoded(base64: &str) -> Vec<u8> {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut bytes = Vec::new();
@@ -71,7 +71,7 @@ fn every_word_of_every_store_is_in_the_records_of_a_conversation() {
             .iter()
             .chain(&["composer.composerHeaders"])
             .any(|mark| field.contains(mark));
-        // Some words are escaped on purpose, or cut into two records.
+        // Some words are escaped or split into two records on purpose.
         let is_hidden = field.contains("escape") || field.contains("in two pieces");
         !all.contains(word.as_str()) && !is_unowned && !is_hidden
     };

@@ -1,4 +1,4 @@
-//! Stores of the SDK: ids that the caller chose, directories that the SDK renames, and the messages of its runs.
+//! The SDK's stores: ids chosen by the caller, directories that the SDK renames, and the messages of its runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn projects(stage: &Stage) -> PathBuf {
     stage.home().join(".cursor/projects")
 }
 
-/// Writes one agent into the store of its workspace, and returns the place of the store.
+/// Writes one agent into its workspace's store, and returns the store's path.
 fn write(stage: &Stage, agent: &Agent) -> PathBuf {
     let store = state_root(&projects(stage), &agent.workspace);
     write_database(&store, Generation::September2026, std::slice::from_ref(agent), Closing::Clean);
@@ -31,7 +31,7 @@ fn shown(stage: &Stage, id: &str) -> String {
     String::from_utf8(stage.output(&["sessions", "show", id]).stdout).unwrap()
 }
 
-/// `(id, workspace)` of all listed conversations.
+/// Returns `(id, workspace)` of all listed conversations.
 fn listed(stage: &Stage) -> Vec<(String, String)> {
     let list = stage.json(&["sessions", "ls", "--all", "--json"]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -92,7 +92,7 @@ fn a_copy_of_a_store_is_the_same_conversation_until_the_two_differ() {
         index.close().unwrap();
     };
     more(&copy, "run-newword");
-    assert_eq!(listed(&stage).len(), 1, "one is the beginning of the other");
+    assert_eq!(listed(&stage).len(), 1, "one id is a prefix of the other");
     assert!(shown(&stage, "helper").contains("run-newword"));
     more(&store, "run-oldword");
     let ids: Vec<String> = listed(&stage).into_iter().map(|(id, _)| id).collect();
@@ -118,7 +118,7 @@ fn add_thought(store: &Path, agent: &str, run: &str, seq: u32, word: &str) {
     index.close().unwrap();
 }
 
-/// A follower of all stores that has shown something, and so is ready.
+/// Starts a follower of all stores, and waits until it has shown a message, so that it is ready.
 fn follower(stage: &Stage, store: &Path, agent: &str) -> Tail {
     let tail = Tail::start(stage, "--all");
     for n in 1..60 {
@@ -135,7 +135,7 @@ fn a_store_in_a_new_project_is_followed() {
     let stage = Stage::new();
     let first = write(&stage, &one_turn("first", "/srv/one", "run-a", "oldword"));
     let tail = follower(&stage, &first, "first");
-    // In the SDK's order: first the directories, then an empty database, then its rows.
+    // Write in the SDK's order: first the directories, then an empty database, then its rows.
     let agent = one_turn("second", "/srv/two", "run-b", "newprojectword");
     let store = state_root(&projects(&stage), "/srv/two");
     fs::create_dir_all(&store).unwrap();
@@ -210,7 +210,7 @@ fn show_prints_the_outcome_of_every_turn_of_the_sdk() {
     assert!(place("model-two") < place("I begin"), "{text}");
     assert!(text.contains("✓ shell exit 0") && text.contains("✗ shell exit 3"), "{text}");
     assert!(text.contains("exit code 3") && !text.contains("exit code 0"), "{text}");
-    // Each turn reports its outcome, at its place.
+    // Each turn reports its outcome in the right place.
     assert!(place("I begin") < place("turn 2 was cancelled: stopped by ada"), "{text}");
     assert!(place("turn 2 was cancelled") < place("third prompt"), "{text}");
     assert!(

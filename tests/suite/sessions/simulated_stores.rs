@@ -31,7 +31,7 @@ fn latest(home: &Home) -> LatestState {
     check(home).root.expect("a root")
 }
 
-/// Five turns that use every tool that works without a server.
+/// Plays five turns that use every tool that works without a server.
 fn play_five_turns(home: &Home) {
     for script in [
         "say Writing.\nwrite notes.txt <<END\none\ntwo\nEND\nsay Wrote notes.txt.\n",
@@ -55,7 +55,8 @@ fn a_conversation_of_five_turns_leaves_a_consistent_store() {
     assert!(state.pending.tool_calls.is_empty());
     assert!(state.n_prompt_messages > 15);
 
-    // With SQLite alone, and our own hash: every id is the SHA-256 of its data, and the table equals the real one.
+    // Checked with plain SQLite and a separate hash: every id is the SHA-256 of its data, and the tables equal the real
+    // ones.
     let database =
         Connection::open_with_flags(store_of(&home), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     let mut rows = database.prepare("SELECT id, data FROM blobs").unwrap();
@@ -86,7 +87,8 @@ fn a_conversation_of_five_turns_leaves_a_consistent_store() {
     assert_eq!(version, 1);
 }
 
-/// Checked with an independent decoder, against the numbers of the published schema. Dates exist since September 2026.
+/// Compares the fields with the numbers of the published schema, with an independent decoder. Dates exist since
+/// September 2026.
 #[test]
 fn every_message_has_the_field_numbers_of_the_schema() {
     let home = Home::new();
@@ -97,7 +99,7 @@ fn every_message_has_the_field_numbers_of_the_schema() {
         panic!("no root");
     };
     let root = store.blob(root_id).unwrap().unwrap();
-    // Prompt, todos, tokens, turns, workspace, mode, timings, files, paths read, when and where it began. Nothing is
+    // Prompt, todos, tokens, turns, workspace, mode, timings, files, paths read, start time and place. Nothing is
     // pending.
     assert_eq!(numbers(&root), BTreeSet::from([1, 3, 5, 8, 9, 10, 14, 15, 18, 26, 27]));
 
@@ -135,7 +137,7 @@ fn every_message_has_the_field_numbers_of_the_schema() {
             }
         }
     }
-    assert_eq!(n_steps_of_kind, [7, 11, 1], "what was said, called and thought");
+    assert_eq!(n_steps_of_kind, [7, 11, 1], "texts, tool calls and thoughts");
     // Shell, delete, glob, grep, read, update todos, edit and ls.
     assert_eq!(tools, BTreeSet::from([1, 3, 4, 5, 8, 9, 12, 13]));
 
@@ -143,11 +145,11 @@ fn every_message_has_the_field_numbers_of_the_schema() {
         let call = *members(step, 2).first()?;
         members(call, 1).first().copied()
     });
-    let shell = shell.expect("a shell was called");
+    let shell = shell.expect("the turns call a shell");
     assert_eq!(numbers(shell), BTreeSet::from([1, 2, 3]), "arguments, result, description");
-    // Command, timeout, call id, programs and the threshold of long outputs; the directory is empty.
+    // Command, timeout, call id, programs and the threshold for long output; the directory is empty.
     assert_eq!(numbers(members(shell, 1)[0]), BTreeSet::from([1, 3, 4, 5, 10]));
-    // Success, and the mark that it is not in the background.
+    // Success, and the flag that it is not in the background.
     assert_eq!(numbers(members(shell, 2)[0]), BTreeSet::from([1, 102]));
 }
 
@@ -156,7 +158,7 @@ fn sole(numbers: &BTreeSet<u32>) -> u32 {
     *numbers.first().unwrap()
 }
 
-/// The contents of a bytes field, read from the wire format: a raw decoder does not print ids unchanged.
+/// Returns the contents of a bytes field from the wire format, because a raw decoder does not print ids unchanged.
 fn members(mut message: &[u8], wanted: u32) -> Vec<&[u8]> {
     let mut found = Vec::new();
     while !message.is_empty() {
@@ -190,7 +192,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     panic!("a number of more than 64 bits")
 }
 
-/// The numbers of the top-level fields of a message, as protoc finds them.
+/// Returns the numbers of a message's top-level fields, as protoc finds them.
 fn numbers(message: &[u8]) -> BTreeSet<u32> {
     let text = raw_text(message);
     let top_level =
@@ -223,7 +225,7 @@ fn a_resumed_session_extends_what_was_there() {
     assert_eq!((before.n_turns, after.n_turns), (1, 2));
 }
 
-/// Kills the agent at a point of its second turn, by a real SIGKILL from itself.
+/// Lets the agent kill itself with SIGKILL at a point in its second turn.
 fn kill_at(home: &Home, point: &str) {
     home.play_well(&Play::script("say The first turn.\n").flags(FLAGS));
     let script = "say Let me see.\nshell true\nsay The second turn.\ncompact 1ms\n";

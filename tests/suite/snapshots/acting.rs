@@ -137,7 +137,7 @@ fn resume_refuses_impossible_requests() {
     }
 }
 
-/// A run that is in the middle of a command.
+/// Starts a run, and waits until it is in the middle of a command.
 fn busy() -> Stage {
     let stage = Stage::of_fixed_width();
     let run = stage.detach("say Working.\nshell sleep 600", &["--name", "worker"]);

@@ -18,14 +18,14 @@ fn shown(stage: &Stage) -> Shown<'_> {
         .also(r"\bdaemon-[0-9a-f]{8}\.sock\b", "daemon-<place>.sock")
 }
 
-/// Runs of the past, two of them queued, and a place for sockets.
+/// Makes a stage with past runs, two of them queued, and a directory for sockets.
 fn stage() -> DaemonStage {
     let stage = past::queued();
     fs::create_dir(stage.root().join("run")).unwrap();
     DaemonStage::on(stage, 2)
 }
 
-/// The log of a daemon in 2020. A live daemon cleans up while it becomes ready, so the order of its lines varies.
+/// A daemon's log from 2020. A live daemon cleans up while it becomes ready, so the order of its lines varies.
 const LOG: &str = "\
 2020-09-13T12:26:40.000001Z  INFO caretaker_daemon::serve: cleaned up after dead runs n_dead=0
 2020-09-13T12:26:40.000002Z  INFO caretaker_daemon::serve: ready pid=7 socket=/run/caretaker/daemon.sock n_adopted=2 n_lost=1

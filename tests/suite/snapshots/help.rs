@@ -21,7 +21,7 @@ fn every_command_has_help_that_fits_its_terminal() {
     assert!(n_commands > 60, "only {n_commands} commands were found");
 }
 
-/// The names in the list of commands. Hidden commands are not in it, and `help` has no help of its own.
+/// Returns the names in the list of commands. It leaves out hidden commands, and `help`, which has no help of its own.
 fn subcommands(help: &str) -> impl Iterator<Item = &str> {
     help.lines()
         .skip_while(|line| *line != "Commands:")

@@ -1,4 +1,4 @@
-//! `login ls` and `login restore`, on logins that were saved in 2020.
+//! `login ls` and `login restore`, with logins saved in 2020.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::{Form, Shown};
 use crate::sandbox::login::user::{login_of, token_of};
 use crate::stage::Stage;
 
-/// The first day of 2050, in seconds: the number of days until then has four digits for a long time to come.
+/// The first day of 2050, in seconds. The number of days until then will have four digits for a long time.
 const FAR: i64 = 2_524_608_000;
 /// A day of 2020.
 const PAST: i64 = 1_600_000_000;
@@ -18,7 +18,7 @@ fn login(account: &str, expires: i64, mark: &str) -> Value {
     login_of(&token_of(account, PAST, expires, mark))
 }
 
-/// Four saved logins, of two files, and one that is in use.
+/// Makes a stage with four saved logins from two files, and one login in use.
 fn stage() -> Stage {
     let stage = Stage::of_fixed_width();
     let file = stage.home().join(".config/cursor/auth.json");
@@ -79,7 +79,7 @@ fn login_restore_puts_a_login_back() {
     let stage = stage();
     let shown = shown(&stage);
     shown.once("login-restore/no-directory", &["login", "restore", "0dd"]);
-    // There is no login, so none is replaced.
+    // This directory has no login to replace.
     fs::create_dir(stage.home().join("second")).unwrap();
     shown.once("login-restore/by-id", &["login", "restore", "0dd"]);
 }

@@ -7,14 +7,14 @@ use super::past;
 use super::{Form, Shown, output_in};
 use crate::stage::Stage;
 
-/// Runs of the past, and a place for sockets.
+/// Makes a stage with past runs and a directory for sockets.
 fn stage() -> Stage {
     let stage = past::stage();
     fs::create_dir(stage.root().join("run")).unwrap();
     stage
 }
 
-/// Leaves out what depends on the machine.
+/// Leaves out everything that depends on the machine.
 fn shown(stage: &Stage) -> Shown<'_> {
     Shown::of(stage)
         .also(r"(?m)^[✓!] (bubblewrap|privileges|limits) .*\n(?:             .*\n)*", "? $1: of this machine\n")
@@ -43,7 +43,7 @@ fn doctor_finds_that_all_is_well() {
 #[test]
 fn doctor_says_what_to_change() {
     let stage = stage();
-    // A run of the year 2050: the clock went back.
+    // A run from 2050, as if the clock had gone back.
     fs::create_dir(stage.runs().join("024bcdc5-5c00-7000-8000-00000000a001")).unwrap();
     set_mode(&stage, 0o755);
     let profiles = stage.home().join(".config/caretaker/profiles");
@@ -58,7 +58,7 @@ fn doctor_says_what_to_change() {
     shown.human("doctor/no-profile", &["doctor", "--agent", "simulated"]);
     stage.configure("min_fre = 0\n");
     shown.json("doctor/bad-config", &["doctor", "--agent", "simulated"]);
-    // Neither bubblewrap nor an agent is installed, and the names of sockets are too long.
+    // Neither bubblewrap nor an agent is installed, and the socket paths are too long.
     let mut command = stage.caretaker(&["doctor"]);
     command.env("PATH", stage.root().join("no-programs"));
     let sockets = stage.root().join("r".repeat(100));
@@ -69,14 +69,14 @@ fn doctor_says_what_to_change() {
     shown.text("doctor/nothing-installed", &shown.page(&["doctor"], &output, form));
 }
 
-/// Every command that the completions of bash know, with its subcommands.
+/// Returns every command and subcommand in bash's completions.
 fn commands_of(bash: &str) -> Vec<String> {
     let cases = bash.lines().map(str::trim).filter_map(|line| line.strip_suffix(')'));
     let mut commands: Vec<String> = cases
         .filter(|case| case.starts_with("caretaker"))
         .filter_map(|case| case.split_once(','))
         .map(|(parent, command)| format!("{} {command}", parent.replace("__subcmd__", " ")))
-        // `help` lists every command once more.
+        // `help` lists every command again.
         .filter(|command| !command.contains(" help "))
         .collect();
     commands.sort();

@@ -1,8 +1,8 @@
 //! The whole output of every command, as users see it: snapshots in `snaps`.
 //!
-//! A test stages a situation, and [`Shown`] runs commands on it: on terminals of 100 and of 60 columns, and with
-//! `--json` into a pipe. Runs and stores of the past have fixed ids and times, so that little has to be normalised and
-//! columns stay in place.
+//! A test sets up a stage, and [`Shown`] runs commands on it: on terminals with 100 and 60 columns, and with `--json`
+//! into a pipe. Past runs and stores have fixed ids and times, so that little needs normalising and columns stay
+//! aligned.
 
 mod acting;
 mod changing_sessions;
@@ -33,8 +33,8 @@ use crate::stage::Stage;
 pub(crate) struct Shown<'a> {
     stage: &'a Stage,
     normal: Normal,
-    /// The snapshots that differ. A test names all of them at its end, so that one changed word fails every snapshot
-    /// that shows it.
+    /// The snapshots that differ. A test reports all of them at its end, so that one test run shows every snapshot that
+    /// a change affects.
     different: RefCell<Vec<String>>,
 }
 
@@ -43,7 +43,7 @@ enum Form {
     Terminal {
         columns: u16,
     },
-    /// Nothing is cut to fit.
+    /// Caretaker cuts no text to fit.
     Pipe,
     Json,
 }
@@ -53,7 +53,7 @@ impl<'a> Shown<'a> {
         Self { stage, normal: Normal::of(stage), different: RefCell::default() }
     }
 
-    /// For commands that start something: also normalises durations and how this machine confines a run.
+    /// For commands that start something: also normalises durations and the machine's confinement of a run.
     pub(crate) fn live(stage: &'a Stage) -> Self {
         let mut shown = Self::of(stage);
         shown.normal = Normal::of(stage).live();
@@ -66,29 +66,29 @@ impl<'a> Shown<'a> {
         self
     }
 
-    /// A command that changes nothing and has `--json`: on both terminals and as JSON.
+    /// Runs a read-only command that has `--json`: on both terminals and as JSON.
     pub(crate) fn command(&self, name: &str, args: &[&str]) {
         self.human(name, args);
         self.json(name, args);
     }
 
-    /// A command that changes nothing: on a terminal of 100 columns and on one of 60.
+    /// Runs a read-only command on terminals with 100 and 60 columns.
     pub(crate) fn human(&self, name: &str, args: &[&str]) {
         self.show(&format!("{name}.100"), args, Form::Terminal { columns: 100 });
         self.show(&format!("{name}.60"), args, Form::Terminal { columns: 60 });
     }
 
-    /// A command with `--json` after its arguments, into a pipe.
+    /// Runs a command with `--json` after its arguments, into a pipe.
     pub(crate) fn json(&self, name: &str, args: &[&str]) {
         self.show(&format!("{name}.json"), &[args, &["--json"]].concat(), Form::Json);
     }
 
-    /// A command into a pipe, for output that a terminal would cut inside a path of this machine.
+    /// Runs a command into a pipe, for output that a terminal would cut inside one of this machine's paths.
     pub(crate) fn piped(&self, name: &str, args: &[&str]) {
         self.show(&format!("{name}.pipe"), args, Form::Pipe);
     }
 
-    /// A command that changes something, on a new stage for each form: on both terminals and as JSON.
+    /// Runs a command that changes something on both terminals and as JSON, each time on a new stage.
     pub(crate) fn on_fresh_stages(&self, name: &str, args: &[&str], stage: impl Fn() -> Stage) {
         for (form, of_form) in [
             ("100", Form::Terminal { columns: 100 }),
@@ -103,7 +103,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// A command that can run only once on its stage, or that prints the same on every terminal: an error.
+    /// Runs a command that can run only once on its stage, or that prints the same on every terminal, such as an error.
     pub(crate) fn once(&self, name: &str, args: &[&str]) {
         self.show(name, args, Form::Terminal { columns: 100 });
     }
@@ -165,7 +165,7 @@ fn output_in(mut command: Command, form: Form) -> Output {
     }
 }
 
-/// The arguments as a user would type them.
+/// Returns the arguments as a user would type them.
 fn typed(args: &[&str]) -> String {
     let quoted = |arg: &&str| match arg.contains([' ', '\n', '|', '*', '$']) || arg.is_empty() {
         true => format!("'{arg}'"),
@@ -180,7 +180,7 @@ fn end_line(page: &mut String) {
     }
 }
 
-/// A JSON value on as many lines as people need. Adds only white space, and keeps the order of keys.
+/// Spreads a JSON value over several lines for people. Adds only white space, and keeps the order of keys.
 fn spread(json: &str) -> String {
     let (mut spread, mut depth, mut in_string, mut is_escaped) = (String::new(), 0, false, false);
     let mut characters = json.chars().peekable();

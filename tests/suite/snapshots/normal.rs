@@ -1,5 +1,5 @@
-//! Replaces everything that differs from run to run and from machine to machine, by texts of the same width where
-//! columns depend on it.
+//! Replaces everything that differs between runs and machines. The replacement has the same width where columns depend
+//! on it.
 
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ use crate::stage::Stage;
 use crate::stage::programs::program;
 
 pub(super) struct Normal {
-    /// Texts of this stage and their replacements, longest first.
+    /// The stage's own paths and names with their replacements, longest first.
     places: Vec<(String, &'static str)>,
     is_live: bool,
     more: Vec<Rule>,
@@ -21,14 +21,14 @@ type Rule = (Regex, &'static str);
 /// Patterns that differ on every stage.
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     rules(&[
-        // The age of something in the past. The number has four digits until 2047.
+        // The age of a past item. The number has four digits until 2047.
         (r"\b\d{4} d\b", "#### d"),
         (r"\b\d{5} h(?: \d{1,2} min)?\b", "##### h ## min"),
         (r#"((?:\b|_)pid"?:? ?)\d+"#, "${1}<pid>"),
     ])
 });
 
-/// Patterns that differ when a command really started something.
+/// Patterns that differ only if a command really started something.
 static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     rules(&[
         (r"\b(?:\d+ ms|\d+\.\d s|\d+ min \d\d s)\b", "<took>"),
@@ -37,18 +37,18 @@ static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         // Columns are as wide as their content.
         (r"(<took>|\bTIME) {2,}", "$1  "),
         (r"(?m)(<took>  .{10}).*…$", "$1<cut>…"),
-        // Tokens are counted in texts that contain times.
+        // Token counts depend on texts that contain times.
         (r"\b[0-9,]+ tokens in, ", "<n> tokens in, "),
         (r"\b[0-9,]+ from cache\b", "<n> from cache"),
         (r#"("(?:input_tokens|cache_read_tokens|tokens)": ?)\d+"#, "${1}<n>"),
-        // Where a line is cut depends on the length of the numbers in it.
+        // The position of a cut depends on the length of the numbers in the line.
         (r"(?m)^(✓ done · <took>) · .*…$", "$1 · <cut>…"),
         (r"call_[A-Za-z0-9]{24}\\nfc_[0-9a-f]{50}", "call_<call>"),
         (r"(-of-this-run-[0-9]{12}-\d+)-[0-9a-z]{4}\b", "${1}-<call>"),
         (r"\b(worktrees/|caretaker/)([a-z]+)-[0-9a-f]{12}\b", "${1}${2}-<end of an id>"),
         (r"(previous login: caretaker login restore )[0-9a-f]{8}\b", "${1}<id>"),
         (r#"("kept": )"[0-9a-f]{8}""#, r#"$1"<id>""#),
-        // The properties of this machine. Runs of the past have the words that are left out here.
+        // Properties of this machine. Snapshots of past runs cover the texts that these rules remove.
         (
             r"(?m)^! (?:you are root[:,] |no cgroup (?:holds|enforces the limits of) this run).*\n",
             "",
@@ -69,8 +69,8 @@ static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     ])
 });
 
-/// Replaced by `#`, digit for digit: the rest of a path that was cut off, and the sizes of files on this machine's
-/// disk.
+/// Matches text to replace by `#`, digit for digit: the rest of a path that was cut off, and file sizes on this
+/// machine's disk.
 static CUT_OFF: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(/tmp/st)([A-Za-z0-9]{1,6})…").unwrap());
 static CUT_OFF_IN_FRONT: LazyLock<Regex> =
@@ -164,8 +164,8 @@ fn hidden(text: &str, found: &Regex) -> String {
     found.replace_all(text, hide).into_owned()
 }
 
-/// Replaces random ids by numbers, in the order in which they appear. Staged ids (`…-0000-7000-8000-…`,
-/// `…-0000-4000-8000-…`) stay.
+/// Replaces random ids by numbers, in order of appearance. Staged ids (`…-0000-7000-8000-…`, `…-0000-4000-8000-…`)
+/// stay.
 fn numbered_ids(text: &str, run_ids: &[String]) -> String {
     let is_staged = |id: &str| id.contains("-0000-7000-8000-") || id.contains("-0000-4000-8000-");
     let mut seen: Vec<String> = Vec::new();
@@ -193,7 +193,7 @@ fn numbered_ids(text: &str, run_ids: &[String]) -> String {
         .into_owned()
 }
 
-/// The groups before the last one only say when an id was made.
+/// The groups before the last one only encode an id's creation time.
 fn with_marked_ids(text: &str, is_staged: impl Fn(&str) -> bool) -> String {
     UUID.replace_all(text, |found: &Captures<'_>| {
         let id = &found[0];
@@ -202,7 +202,7 @@ fn with_marked_ids(text: &str, is_staged: impl Fn(&str) -> bool) -> String {
     .into_owned()
 }
 
-/// Replaces present times. Those of the past are staged, and stay.
+/// Replaces current times. Past times are staged, and stay.
 fn without_now(text: &str) -> String {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let day_ms = 24 * 3600 * 1000;
@@ -221,7 +221,7 @@ fn without_now(text: &str) -> String {
     .into_owned()
 }
 
-/// The days from 1970 to a date in the Gregorian calendar.
+/// Returns the days from 1970 to a date in the Gregorian calendar.
 fn day_number(date: &str) -> Option<u128> {
     let mut parts = date.split('-').map(|part| part.parse::<u128>().ok());
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);

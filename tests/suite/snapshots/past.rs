@@ -1,7 +1,7 @@
-//! Runs of the past, with fixed ids and times, for the commands that read runs.
+//! Past runs with fixed ids and times, for the commands that read runs.
 //!
-//! Real runs of the simulated agent wrote the directories in `past`. Their times say September 2020: an age then has
-//! four digits for a long time to come.
+//! Real runs of the simulated agent wrote the directories in `past`. They are dated September 2020, so that their age
+//! in days will have four digits for a long time.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,22 +14,22 @@ use regex::Regex;
 use crate::stage::Stage;
 use crate::stage::programs::checkout;
 
-/// Succeeded, with a thought, four tool calls and an answer.
+/// This run succeeded, with a thought, four tool calls and an answer.
 pub(super) const TIDY: &str = "01740000-0000-7000-8000-00000000a001";
-/// Failed: the service had no capacity. In the group `release`, with a label.
+/// This run failed, because the service had no capacity. It is in the group `release`, and has a label.
 pub(super) const PUBLISH: &str = "01740000-0000-7000-8000-00000000a002";
-/// Reported progress and a result.
+/// This run reported progress and a result.
 pub(super) const REPORTER: &str = "01740000-0000-7000-8000-00000000a003";
-/// Continued the session of [`TIDY`], and has no name.
+/// This run continued the session of [`TIDY`], and has no name.
 pub(super) const COUNTING: &str = "01740000-0000-7000-8000-00000000a004";
-/// Was killed while a command ran.
+/// This run was killed while a command ran.
 pub(super) const WATCHER: &str = "01740000-0000-7000-8000-00000000a005";
-/// Was suspended while a command ran.
+/// This run was suspended while a command ran.
 pub(super) const CHANGELOG: &str = "01740000-0000-7000-8000-00000000a006";
-/// Its shim died.
+/// This run's shim died.
 pub(super) const CUT_OFF: &str = "01740000-0000-7000-8000-00000000a007";
 
-/// Asked two questions and ended; a message waits for its session.
+/// This run asked two questions and ended; a message waits for its session.
 pub(super) const ASKER: &str = "01740000-0000-7000-8000-00000000a008";
 /// The questions of [`ASKER`].
 pub(super) const QUESTION: &str = "q-c1b6afc2";
@@ -40,9 +40,9 @@ const QUEUED_TOO: &str = "01740000-0000-7000-8000-00000000a010";
 /// A live run: a process holds its lock.
 pub(super) const RUNNING: &str = "01740000-0000-7000-8000-00000000a011";
 
-/// Has one event of each kind in its journal.
+/// This run has one event of each kind in its journal.
 pub(super) const EVERYTHING: &str = "01740000-0000-7000-8000-00000000a012";
-/// Was interrupted a few hours ago.
+/// This run was interrupted a few hours ago.
 pub(super) const JUST_CUT_OFF: &str = "01740000-0000-7000-8000-00000000a013";
 
 const RUNS: [(&str, &str); 7] = [
@@ -55,7 +55,7 @@ const RUNS: [(&str, &str); 7] = [
     ("cut-off", CUT_OFF),
 ];
 
-/// A stage with all of them. It costs a few milliseconds, so every test has its own.
+/// Makes a stage with all of these runs. It takes a few milliseconds, so every test has its own.
 pub(super) fn stage() -> Stage {
     let stage = Stage::of_fixed_width();
     for (name, id) in RUNS {
@@ -64,7 +64,7 @@ pub(super) fn stage() -> Stage {
     stage
 }
 
-/// Those of [`stage`], and a run that asks, with its inbox.
+/// Like [`stage`], but with another run that asks questions, and its inbox.
 pub(super) fn asking() -> Stage {
     let stage = stage();
     add_run(&stage, "asker", ASKER);
@@ -76,7 +76,7 @@ pub(super) fn asking() -> Stage {
     stage
 }
 
-/// Those of [`stage`], and two that wait in a paused queue.
+/// Like [`stage`], but with two more runs in a paused queue.
 pub(super) fn queued() -> Stage {
     let stage = stage();
     add_run(&stage, "q1", QUEUED);
@@ -86,7 +86,7 @@ pub(super) fn queued() -> Stage {
     stage
 }
 
-/// Those of [`stage`], and one that is under way for as long as the file is open. It has no shim that would answer.
+/// Like [`stage`], but with another run that is live as long as the file is open. No shim answers for it.
 pub(super) fn running() -> (Stage, File) {
     let stage = stage();
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -108,7 +108,7 @@ pub(super) fn running() -> (Stage, File) {
     (stage, lock)
 }
 
-/// A run whose journal has every kind of our own events, from the schema of events.
+/// Makes a stage with a run whose journal has every kind of our own events, from the event schema.
 pub(super) fn everything() -> Stage {
     let stage = Stage::of_fixed_width();
     add_run_as(&stage, "tidy", EVERYTHING, |text| text.replace("00000000a001", "00000000a012"));
@@ -132,7 +132,7 @@ pub(super) fn everything() -> Stage {
     stage
 }
 
-/// Those of [`stage`], and one that was interrupted three and a half hours ago.
+/// Like [`stage`], but with another run that was interrupted three and a half hours ago.
 pub(super) fn just_cut_off() -> Stage {
     let stage = stage();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();

@@ -1,4 +1,4 @@
-//! `ps`, `show`, `tail`, `why`, `wait` on runs of the past.
+//! `ps`, `show`, `tail`, `why`, `wait` with past runs.
 
 use super::Shown;
 use super::past::{

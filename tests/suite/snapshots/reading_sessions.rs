@@ -4,7 +4,7 @@ use super::Shown;
 use super::stores::{self, ACP, CUT_OFF, IDE, PARSER, TRANSCRIPT};
 use crate::stage::Stage;
 
-/// The ids of blobs are hashes of their content, which includes paths of the stage.
+/// A blob's id is a hash of its content, which includes the stage's paths.
 pub(super) fn shown_of(stage: &Stage) -> Shown<'_> {
     Shown::of(stage)
         .also(r"\b[0-9a-f]{64}\b", "<sha256>")

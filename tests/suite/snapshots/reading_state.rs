@@ -1,4 +1,4 @@
-//! `diff`, `gc`, `inbox`, `queue`, `group`, `parse`, `sandbox` and `config`, as far as they change nothing.
+//! The read-only uses of `diff`, `gc`, `inbox`, `queue`, `group`, `parse`, `sandbox` and `config`.
 
 use super::Shown;
 use super::past::{self, PUBLISH, QUEUED, TIDY};
@@ -152,7 +152,7 @@ fn net_log_lists_the_hosts_a_run_tried_to_reach() {
     shown.once("sandbox-net-log/lost-flag", &["sandbox", "net-log", PUBLISH, "--follow"]);
 }
 
-/// The profile leaves out what only some machines have.
+/// The profile leaves out paths that only some machines have.
 const OF_EVERY_MACHINE: &str = r#"
 extends = "default"
 description = "what every machine has"

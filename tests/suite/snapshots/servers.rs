@@ -9,7 +9,7 @@ use super::past::{self, QUEUED, TIDY, WATCHER};
 use crate::agents::mcp::server;
 use crate::stage::Stage;
 
-/// The user's own servers.
+/// Writes the user's own servers.
 fn define(stage: &Stage, servers: &Value) {
     let file = stage.home().join(".cursor/mcp.json");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -77,7 +77,7 @@ fn mcp_disable_takes_servers_away_and_enable_gives_them_back() {
     let shown = Shown::live(&stage);
     let disable = ["mcp", "disable", "worker", "notes"];
     let enable = ["mcp", "enable", "worker", "notes"];
-    // Switching off a server that is off is no error, and prints the same.
+    // Switching off a server that is already off is not an error, and prints the same.
     shown.command("mcp-disable/running", &disable);
     shown.command("mcp-show/running", &["mcp", "show", "worker"]);
     shown.command("mcp-enable/running", &enable);
@@ -99,7 +99,7 @@ fn mcp_tools_counts_the_tools_of_every_server() {
     let missing = json!({"command": "/usr/bin/no-such-server-anywhere", "args": []});
     let docs = json!({"url": "https://docs.test/mcp"});
     define(&stage, &json!({"notes": many, "slack": missing, "docs": docs}));
-    // Each version of curl words it differently.
+    // Each version of curl words this error differently.
     let shown = Shown::live(&stage).also(r#"curl: [^"\n]*"#, "curl: …");
     shown.command("mcp-tools/some", &["mcp", "tools", "--user-mcp"]);
     for (name, flags) in [

@@ -1,4 +1,4 @@
-//! Conversations of the past in every kind of store, with fixed ids and times.
+//! Past conversations in every kind of store, with fixed ids and times.
 
 use std::fs::File;
 use std::path::Path;
@@ -28,14 +28,14 @@ pub(super) const TRANSCRIPT: &str = "5e555000-0000-4000-8000-00000000e005";
 /// 2020-09-13 12:26:40 UTC.
 const BEGAN_MS: i64 = 1_600_000_000_000;
 
-/// A stage with all of them.
+/// Makes a stage with all of these conversations.
 pub(super) fn stage() -> Stage {
     let stage = Stage::of_fixed_width();
     write(&stage);
     stage
 }
 
-/// The same in a workspace that is a repository with two commits, the second after the first conversation.
+/// Like [`stage`], but the workspace is a repository with two commits, the second after the first conversation.
 pub(super) fn with_commits() -> Stage {
     let stage = Stage::of_fixed_width();
     let workspace = stage.workspace();
@@ -81,7 +81,7 @@ fn write(stage: &Stage) {
     age(&stage.home().join(".config/Cursor"));
 }
 
-/// Stores that keep no times are as old as their files.
+/// Sets the files' times, which are the age of stores that keep no times.
 fn age(directory: &Path) {
     let old = UNIX_EPOCH + Duration::from_millis((BEGAN_MS + 8 * 3_600_000).unsigned_abs());
     for entry in std::fs::read_dir(directory).unwrap() {

@@ -1,4 +1,4 @@
-//! `undo`, `apply` and `discard`, on real runs, because git has to keep their contents.
+//! `undo`, `apply` and `discard` with real runs, because git has to keep their contents.
 
 use std::fs;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::stage::{Stage, stderr};
 
 const NUMBERS: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 
-/// A repository with a commit.
+/// Makes a stage whose workspace is a repository with one commit.
 fn stage() -> Stage {
     let stage = Stage::of_fixed_width();
     let workspace = stage.workspace();
@@ -60,10 +60,10 @@ fn in_every_form(shown: &Shown<'_>, name: &str, args: &[&str], back: &[&str]) {
     }
 }
 
-/// A run that changed, removed and created files, made a checkpoint half way, and committed.
+/// Plays a run that changes, deletes and creates files, makes a checkpoint halfway, and commits.
 fn changed() -> Stage {
     let stage = stage();
-    // The agent continues when its checkpoint has been saved.
+    // The agent continues once its checkpoint is saved.
     let hold = stage.workspace().join("build/hold");
     fs::create_dir(stage.workspace().join("build")).unwrap();
     assert!(Command::new("mkfifo").arg(&hold).status().unwrap().success());
@@ -125,7 +125,7 @@ fn undo_asks_where_the_end_of_a_run_was_not_saved_and_finishes_what_was_interrup
     assert!(stage.play("shell echo second > second", &["--name", "second"]).status.success());
     shown.once("undo/end-is-the-next-run", &["undo", "first"]);
     shown.once("undo/end-not-saved-yes", &["undo", "first", "--yes"]);
-    // As if the undo had died at `plain`, with `made` still to be removed.
+    // As if the undo had died at `plain`, before it removed `made`.
     let checkpoints = fs::read_dir(stage.root().join("state/checkpoints")).unwrap();
     let history = checkpoints.map(|entry| entry.unwrap().path()).next().unwrap();
     fs::rename(history.join("operations.jsonl"), history.join("restoring.json")).unwrap();

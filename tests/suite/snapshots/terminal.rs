@@ -1,4 +1,4 @@
-//! A terminal of a given width, for a command's stdout.
+//! A terminal with a given width for a command's stdout.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -11,7 +11,8 @@ use rustix::termios::{OptionalActions, OutputModes, Winsize, tcgetattr, tcsetatt
 /// Marks the end of the output. No command prints it.
 const END: &[u8] = b"\x04end of output\x04";
 
-/// Runs a command to its end, with a terminal of this width as its stdout. Its stderr is a pipe if the caller says so.
+/// Runs a command until it ends, with a terminal of this width as its stdout. Its stderr is a pipe if the caller sets
+/// one.
 pub(super) fn output_on_terminal(mut command: Command, columns: u16) -> Output {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&master).unwrap();
@@ -29,7 +30,8 @@ pub(super) fn output_on_terminal(mut command: Command, columns: u16) -> Output {
     let own_end = File::from(terminal.try_clone().unwrap());
     let child = command.stdout(Stdio::from(terminal)).spawn().unwrap();
     drop(command);
-    // The reader ends at a mark, not when the terminal is closed: the kernel may close it before all output was read.
+    // The reader stops at a mark, not when the terminal closes, because the kernel may close it before the reader has
+    // read everything.
     let reader = std::thread::spawn(move || {
         let (mut master, mut text) = (File::from(master), Vec::new());
         let mut piece = [0; 4096];

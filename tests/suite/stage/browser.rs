@@ -16,7 +16,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Flags that keep the browser from doing anything but showing the page.
+/// Flags that keep the browser from doing anything except showing the page.
 const FLAGS: [&str; 13] = [
     "--headless",
     // Chromium's own sandbox works neither for root nor in a container.
@@ -44,17 +44,17 @@ pub(crate) struct Browser {
     _profile: TempDir,
 }
 
-/// Everything that a page did besides being shown.
+/// Everything that a page did besides appearing.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) dialogs: Vec<String>,
-    /// All requests but the one for the page itself, allowed or not.
+    /// All requests except the one for the page itself, allowed or not.
     pub(crate) requests: Vec<String>,
     /// Errors, warnings, violations of the page's policy, and all console output.
     pub(crate) complaints: Vec<String>,
 }
 
-/// The browser, or a note that there is none. With `REQUIRE_BROWSER=1` its absence is a failure.
+/// Finds the browser, or prints that there is none. With `REQUIRE_BROWSER=1` a missing browser is a failure.
 #[expect(clippy::disallowed_methods, reason = "one of the few switches of the suite")]
 pub(crate) fn browser() -> Option<Browser> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -66,8 +66,8 @@ pub(crate) fn browser() -> Option<Browser> {
     if program.is_none() {
         let is_required = std::env::var_os("REQUIRE_BROWSER").is_some_and(|value| value == "1");
         let hint = "install one: sudo apt-get install --yes --no-install-recommends chromium";
-        assert!(!is_required, "there is no browser here; {hint}");
-        eprintln!("there is no browser here, so nothing was tested; {hint}");
+        assert!(!is_required, "found no browser; {hint}");
+        eprintln!("found no browser, so nothing was tested; {hint}");
     }
     program.map(|program| Browser::start(&program))
 }
@@ -93,7 +93,7 @@ impl Browser {
             ])
             .unwrap();
         let process = command.spawn().unwrap();
-        // We must close our copies of the browser's pipe ends, or we would not notice its death.
+        // Close our copies of the browser's pipe ends, or the test would not notice its death.
         drop(command);
         let (sender, answers) = channel();
         std::thread::spawn(move || {
@@ -147,7 +147,7 @@ impl Browser {
                 break;
             }
         }
-        // After two frames, a script that was waiting for its turn has run.
+        // After two frames, any waiting script has run.
         self.evaluate(
             "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))",
         );
@@ -155,7 +155,7 @@ impl Browser {
         self.seen.clone()
     }
 
-    /// The value of an expression on the page; promises are awaited. The page's policy does not apply to us.
+    /// Returns the value of an expression on the page, and awaits promises. The page's policy does not apply here.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let params = json!({
             "expression": expression,
@@ -169,7 +169,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Everything seen since the page was opened.
+    /// Returns everything seen since the page was opened.
     pub(crate) fn seen(&self) -> Seen {
         let mut seen = self.seen.clone();
         seen.requests.retain(|request| !request.starts_with("file:"));
@@ -216,7 +216,7 @@ impl Browser {
         match event["method"].as_str().unwrap_or_default() {
             "Page.javascriptDialogOpening" => {
                 self.seen.dialogs.push(text(&params["message"]));
-                // The page waits for an answer that only we can give.
+                // The page waits for an answer that only this client can give.
                 self.send("Page.handleJavaScriptDialog", json!({"accept": false}));
             }
             "Network.requestWillBeSent" => {
@@ -235,7 +235,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The browser ends its many processes itself. If it does not react, it is killed.
+        // The browser ends its many processes itself. If it does not react, this kills it.
         self.requests.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0").ok();
         while self.answers.recv_timeout(Duration::from_secs(20)).is_ok() {}
         self.process.kill().ok();

@@ -1,4 +1,4 @@
-//! A stage with a daemon, and a client of its API that knows nothing but HTTP.
+//! A stage with a daemon, and an API client that knows only HTTP.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::stage::{Stage, assert_exit};
 
-/// Deleted with its daemon.
+/// Dropping it ends the daemon and deletes the stage.
 pub(crate) struct DaemonStage {
     stage: Stage,
 }
@@ -35,7 +35,7 @@ impl Drop for DaemonStage {
 }
 
 impl DaemonStage {
-    /// A daemon with room for `n` runs at a time.
+    /// Starts a daemon that runs at most `cap` runs at a time.
     pub(crate) fn new(cap: u32) -> Self {
         let stage = Self::without_daemon(cap);
         stage.start_daemon();
@@ -46,7 +46,7 @@ impl DaemonStage {
         Self::on(Stage::new(), cap)
     }
 
-    /// A daemon for a stage that exists already. The daemon is not started yet.
+    /// Prepares a daemon for an existing stage, without starting it.
     pub(crate) fn on(stage: Stage, cap: u32) -> Self {
         let config = std::fs::read_to_string(stage.home().join(".config/caretaker/config.toml"));
         stage.configure(&format!("{}[queue]\ncap = {cap}\n", config.unwrap()));
@@ -57,13 +57,13 @@ impl DaemonStage {
         self.json(&["daemon", "start", "--json"])
     }
 
-    /// The content of the daemon's lock.
+    /// Returns the content of the daemon's lock file.
     pub(crate) fn daemon_note(&self) -> Value {
         let lock = std::fs::read(self.root().join("state/daemon.lock")).unwrap();
         serde_json::from_slice(&lock).unwrap()
     }
 
-    /// Kills the daemon. No process of it is left when this returns.
+    /// Kills the daemon, and waits until none of its processes is left.
     pub(crate) fn kill_daemon(&self) {
         let pid = i32::try_from(self.daemon_note()["pid"].as_i64().unwrap()).unwrap();
         let pid = Pid::from_raw(pid).unwrap();
@@ -79,7 +79,7 @@ impl DaemonStage {
         workspace
     }
 
-    /// Queues a script in a workspace of this name through the command line, and returns the run's id.
+    /// Queues a script through the command line, in a workspace with this name, and returns the run's id.
     pub(crate) fn queue(&self, workspace: &str, script: &str, flags: &[&str]) -> String {
         let workspace = self.new_workspace(workspace);
         let flags = [&["--workspace", workspace.to_str().unwrap()], flags].concat();
@@ -119,7 +119,7 @@ impl DaemonStage {
         self.output(&["wait", run, "--timeout", "10m"]).status.code()
     }
 
-    /// The number of our own events of each kind in a journal.
+    /// Counts our own events of each kind in a journal.
     pub(crate) fn kinds(&self, run: &str) -> BTreeMap<String, usize> {
         let mut kinds = BTreeMap::new();
         for entry in self.journal(run) {
@@ -131,7 +131,7 @@ impl DaemonStage {
     }
 }
 
-/// One request on its own connection. HTTP/1.0, so that the answer is everything up to the end.
+/// Sends one request on its own connection, with HTTP/1.0, so that the response ends with the connection.
 pub(crate) fn exchange(
     mut stream: impl Read + Write,
     method: &str,
@@ -188,7 +188,7 @@ impl Events {
 impl Iterator for Events {
     type Item = Event;
 
-    /// `None` at the end of the stream, also if it is cut off within an event.
+    /// Returns `None` at the end of the stream, even if the stream ends inside an event.
     fn next(&mut self) -> Option<Event> {
         let (mut id, mut data) = (None, None);
         loop {

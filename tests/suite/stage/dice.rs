@@ -13,7 +13,7 @@ impl Dice {
     }
 }
 
-/// A number from the environment, such as `KILL_ROUNDS`.
+/// Reads a number from the environment, such as `KILL_ROUNDS`.
 pub(crate) fn number_from<N: FromStr>(variable: &str, usual: N) -> N {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }

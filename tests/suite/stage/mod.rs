@@ -1,4 +1,4 @@
-//! A home, a workspace and a state directory for one test. Starts `caretaker` in them as a user would.
+//! A home, a workspace and a state directory for one test, where it starts `caretaker` as a user would.
 
 pub(crate) mod browser;
 pub(crate) mod daemon_stage;
@@ -35,11 +35,11 @@ kill_after = \"300ms\"
 
 pub(crate) struct Stage {
     directory: TempDir,
-    /// Wraps commands that should see the stage's paths under other names.
+    /// Makes commands that see the stage's paths under other names.
     command: Option<fn(&Self, &[&str]) -> Command>,
 }
 
-/// One event of a journal: its number, and the whole line.
+/// A journal event: its number, and the whole line.
 pub(crate) struct Entry {
     pub(crate) seq: u64,
     pub(crate) line: Value,
@@ -50,7 +50,8 @@ impl Stage {
         Self::in_directory(tempfile::tempdir().unwrap())
     }
 
-    /// A stage whose paths have the same length on every machine, for output that is cut or wrapped to fit a terminal.
+    /// Makes a stage whose paths have the same length on every machine, for output that is cut or wrapped to fit a
+    /// terminal.
     pub(crate) fn of_fixed_width() -> Self {
         let made = tempfile::Builder::new().prefix("st").rand_bytes(6).tempdir_in("/tmp");
         Self::in_directory(made.unwrap())
@@ -95,12 +96,12 @@ impl Stage {
         self.root().join("state/runs")
     }
 
-    /// The ids of all runs, oldest first.
+    /// Returns the ids of all runs, oldest first.
     pub(crate) fn run_ids(&self) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(self.runs()) else { return Vec::new() };
         let mut ids: Vec<String> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        // A run that is still being created has a name that begins with a dot.
+        // The name of a run under construction starts with a dot.
         ids.retain(|id| !id.starts_with('.'));
         ids.sort();
         ids
@@ -143,19 +144,19 @@ impl Stage {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // A command that is refused does not read its stdin.
+        // A refused command does not read its stdin.
         child.stdin.take().unwrap().write_all(text.as_bytes()).ok();
         child
     }
 
-    /// Plays a script with the simulated agent, with more flags, to the end of the run.
+    /// Plays a script with the simulated agent and these flags until the run ends.
     pub(crate) fn play(&self, script: &str, flags: &[&str]) -> Output {
         let mut child = self.start_play(script, flags);
         child.stdin.take();
         child.wait_with_output().unwrap()
     }
 
-    /// The same, without waiting.
+    /// Like [`Self::play`], but does not wait.
     pub(crate) fn start_play(&self, script: &str, flags: &[&str]) -> Child {
         let args = [&["run", "--agent", "simulated", "--file", "-"], flags].concat();
         self.feed(&args, &format!("Play this:\n```agent\n{script}\n```\n"))
@@ -171,7 +172,7 @@ impl Stage {
         self.runs().join(run).join("events.jsonl")
     }
 
-    /// All events of a run, read from the file without our own code.
+    /// Returns all events of a run, read from the file without our own code.
     pub(crate) fn journal(&self, run: &str) -> Vec<Entry> {
         let text = std::fs::read(self.journal_path(run)).unwrap();
         text.split(|byte| *byte == b'\n')
@@ -180,15 +181,15 @@ impl Stage {
             .collect()
     }
 
-    /// The kinds of our own events in the journal of a run. Null for the agent's.
+    /// Returns the kinds of our own events in a run's journal. Agent events have null.
     pub(crate) fn kinds(&self, run: &str) -> Vec<Value> {
         self.journal(run).into_iter().map(|entry| entry.line["run"]["kind"].clone()).collect()
     }
 
-    /// The `ended` event of the latest run.
+    /// Returns the `ended` event of the latest run.
     pub(crate) fn ended(&self) -> Value {
-        let run = self.run_ids().pop().expect("there is a run");
-        let last = self.journal(&run).pop().expect("there is an event").line;
+        let run = self.run_ids().pop().expect("the stage has a run");
+        let last = self.journal(&run).pop().expect("the journal has an event").line;
         assert_eq!(last["run"]["kind"], "ended", "{last}");
         last["run"].clone()
     }
@@ -204,7 +205,7 @@ impl Stage {
         wait_until(self.caretaker(&["tail", run, "--follow", "--json"]), is_it);
     }
 
-    /// A session of the workspace with one turn.
+    /// Makes a session in the workspace with one turn.
     pub(crate) fn begin_session(&self) -> String {
         let output = self.play("say The first turn.", &[]);
         assert_exit(&output, 0);
@@ -212,14 +213,14 @@ impl Stage {
         self.session_of(&run)
     }
 
-    /// Resumes a session with a script, to the end of the run.
+    /// Resumes a session with a script until the run ends.
     pub(crate) fn resume(&self, session: &str, script: &str, flags: &[&str]) -> Output {
         let prompt = format!("Play this:\n```agent\n{script}\n```\n");
         let args = ["resume", session, &prompt, "--agent", "simulated"];
         self.output(&[&args, flags].concat())
     }
 
-    /// The pid of a run's shim.
+    /// Returns the pid of a run's shim.
     pub(crate) fn shim_pid(&self, run: &str) -> u64 {
         let lock = std::fs::read_to_string(self.runs().join(run).join("run.lock")).unwrap();
         let holder: Value = serde_json::from_str(&lock).unwrap();
@@ -230,7 +231,7 @@ impl Stage {
         self.journal(run)[0].line["run"]["session"].as_str().unwrap().to_owned()
     }
 
-    /// The directory in which Cursor keeps a session of the workspace.
+    /// Returns the directory where Cursor keeps a session of the workspace.
     pub(crate) fn session_dir(&self, session: &str) -> PathBuf {
         let bucket = cursor_home::WorkspacePath::new(&self.workspace()).unwrap().bucket();
         self.home().join(".cursor/chats").join(bucket).join(session)
@@ -241,7 +242,7 @@ impl Stage {
     pub(crate) fn assert_no_survivors(&self, what: &str) {
         for (pid, command) in self.processes() {
             let Some(pid) = rustix::process::Pid::from_raw(pid) else { continue };
-            // A process that ended in between is fine.
+            // The process may have ended meanwhile.
             let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
             let mut fds = [PollFd::new(&process, PollFlags::IN)];
             let limit = Timespec { tv_sec: 10, tv_nsec: 0 };
@@ -250,7 +251,7 @@ impl Stage {
         }
     }
 
-    /// Processes whose environment or command line names this stage, without zombies.
+    /// Returns the processes whose environment or command line names this stage, without zombies.
     pub(crate) fn processes(&self) -> Vec<(i32, String)> {
         let mark = self.root();
         let mark = mark.to_str().unwrap();
@@ -294,7 +295,7 @@ pub(crate) fn wait_until(mut tail: Command, is_it: impl Fn(&Value) -> bool) {
     assert!(found, "the run ended without the event");
 }
 
-/// The same command as the last words of a wrapper, which has all its own words already.
+/// Appends the command to a wrapper that already has all its own arguments.
 pub(crate) fn wrapped_in(mut wrapper: Command, command: &Command) -> Command {
     wrapper.arg(command.get_program());
     with_context_of(wrapper, command)
@@ -317,7 +318,7 @@ pub(crate) fn assert_exit(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{}", stderr(output));
 }
 
-/// The output of a command that must succeed, without white space around it.
+/// Returns the trimmed output of a command that must succeed.
 #[track_caller]
 pub(crate) fn printed(output: &Output) -> String {
     assert_exit(output, 0);
@@ -328,7 +329,7 @@ pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The lines of a command's output, each a JSON value.
+/// Parses each line of a command's output as JSON.
 pub(crate) fn json_lines(output: &Output) -> Vec<Value> {
     stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -1,6 +1,6 @@
-//! Runs commands in a namespace where they are root and may mount, for tests of what an ordinary user cannot do.
+//! Runs commands in a namespace where they are root and may mount, for tests that an ordinary user could not run.
 //!
-//! Where the machine allows no such namespace, the tests say so and pass, unless `REQUIRE_SANDBOX=1`.
+//! If the machine does not allow such a namespace, the tests say so and pass, unless `REQUIRE_SANDBOX=1`.
 
 use std::fs::{DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -16,18 +16,18 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// A namespace with its own mounts: as root, or else as an ordinary user who becomes root in it.
+    /// Finds a namespace with its own mounts: as root, or else as an ordinary user who becomes root in it.
     pub(crate) fn with_mounts() -> Option<Self> {
         Self::find(["-m", "-Urm"], "mount -t tmpfs none /mnt", "mounts")
     }
 
-    /// A namespace with its own mounts and its own network.
+    /// Finds a namespace with its own mounts and its own network.
     pub(crate) fn with_network() -> Option<Self> {
         let cable = "PATH=$PATH:/usr/sbin:/sbin; mount -t tmpfs none /mnt && ip link add name a type veth peer name b";
         Self::find(["-mn", "-Urmn"], cable, "a network")
     }
 
-    /// The first kind in which the trial succeeds.
+    /// Returns the first kind in which the trial succeeds.
     fn find(kinds: [&'static str; 2], trial: &str, what: &str) -> Option<Self> {
         let found = kinds.into_iter().find(|flags| {
             let tried = Command::new("unshare").args([flags, "sh", "-c", trial]).output();
@@ -35,13 +35,13 @@ impl Namespace {
         });
         if found.is_none() {
             let is_required = std::env::var_os("REQUIRE_SANDBOX").is_some_and(|value| value == "1");
-            assert!(!is_required, "no namespace with {what} of its own can be had here");
-            eprintln!("no namespace with {what} of its own can be had here, so nothing was tested");
+            assert!(!is_required, "cannot create a namespace with its own {what} here");
+            eprintln!("cannot create a namespace with its own {what} here, so nothing was tested");
         }
         found.map(|unshare| Self { unshare })
     }
 
-    /// The same command in such a namespace, as the last words of `wrapper`.
+    /// Returns the same command in such a namespace, after the words of `wrapper`.
     pub(crate) fn command(self, wrapper: &[&str], command: &Command) -> Command {
         let mut wrapped = Command::new("unshare");
         wrapped.arg(self.unshare).args(wrapper);
@@ -55,7 +55,7 @@ impl Namespace {
         self.trust_bubblewrap(stage, &bwrap, command);
     }
 
-    /// The same, with this program in place of bubblewrap.
+    /// Like [`Self::trust`], but with this program in place of bubblewrap.
     pub(crate) fn trust_bubblewrap(self, stage: &Stage, program: &[u8], command: &mut Command) {
         let (bin, sockets) = (stage.root().join("bin"), stage.root().join("run"));
         DirBuilder::new().mode(0o700).recursive(true).create(&sockets).unwrap();

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program of this workspace, as `cargo build` left it beside the suite.
+/// Returns a program of this workspace, which `cargo build` puts next to the suite.
 pub(crate) fn program(name: &str) -> PathBuf {
     let suite = std::env::current_exe().unwrap();
     let program = suite.parent().and_then(Path::parent).unwrap().join(name);
@@ -16,15 +16,15 @@ pub(crate) fn program(name: &str) -> PathBuf {
     program
 }
 
-/// Copies a program to the place where a test starts it. Another process copies it: a child that another test starts
-/// meanwhile would inherit our descriptor of the copy, and a file that is open for writing cannot be started.
+/// Copies a program to the path where a test starts it. Another process copies it, because a child that another test
+/// starts meanwhile would inherit our descriptor, and Linux cannot execute a file that is open for writing.
 pub(crate) fn copy_program(from: &Path, to: &Path) {
     let copied = Command::new("cp").args([from, to]).output().unwrap();
     assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
 }
 
-/// A program at a place where another user can start it: the build directory, or a copy if other users cannot enter
-/// that.
+/// Returns a path to a program that another user can execute: in the build directory, or a copy if other users cannot
+/// enter that.
 pub(crate) fn for_others(program: &Path, directory: &Path) -> PathBuf {
     let lets_others_in =
         |path: &Path| std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o001 != 0);
@@ -36,12 +36,13 @@ pub(crate) fn for_others(program: &Path, directory: &Path) -> PathBuf {
     copy
 }
 
-/// The root of the checkout.
+/// Returns the root of the checkout.
 pub(crate) fn checkout() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// The folder of captured transcripts and stores. Without it, the tests say so and use what the checkout has.
+/// Returns the folder of captured transcripts and stores. Without it, the tests say so and use only the checkout's own
+/// data.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one switch of the suite that comes from outside"
@@ -62,6 +63,6 @@ pub(crate) fn transcripts() -> Vec<PathBuf> {
         .filter(|path| path.extension().is_some_and(|extension| extension == "ndjson"))
         .collect();
     files.sort();
-    assert!(!files.is_empty(), "the folder of captures holds no transcript");
+    assert!(!files.is_empty(), "the captures folder has no transcript");
     files
 }

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::stage::programs::program;
 
-/// A home directory with one workspace, apart from everything else.
+/// A separate home directory with one workspace.
 pub(crate) struct Home {
     directory: TempDir,
 }
@@ -49,7 +49,7 @@ impl Home {
         Self { directory }
     }
 
-    /// The workspace's physical path, as the agent sees it.
+    /// Returns the workspace's physical path, as the agent sees it.
     pub(crate) fn workspace(&self) -> PathBuf {
         self.directory.path().join("workspace").canonicalize().unwrap()
     }
@@ -62,14 +62,14 @@ impl Home {
         std::fs::write(self.workspace().join(file), content).unwrap();
     }
 
-    /// Plays one turn to its end, with the prompt on stdin, and expects success.
+    /// Plays one turn with the prompt on stdin, and expects success.
     pub(crate) fn play_well(&self, play: &Play) -> Played {
         let played = self.play(play);
         assert!(played.status.success(), "{}: {}", played.status, played.stderr);
         played
     }
 
-    /// Plays one turn to its end, successful or not.
+    /// Plays one turn, successful or not.
     pub(crate) fn play(&self, play: &Play) -> Played {
         let mut child = self
             .agent(&self.workspace())

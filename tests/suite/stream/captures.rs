@@ -1,4 +1,4 @@
-//! Captured transcripts of real agents, read by our parser.
+//! Our parser reads captured transcripts of real agents.
 
 use std::process::Command;
 

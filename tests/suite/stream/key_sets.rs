@@ -1,7 +1,7 @@
 //! The simulated agent prints the keys that real agents print: per kind of event and per CLI generation.
 //!
 //! `fixtures/streams/key-sets.json` is the manifest. The tests always compare the agent with the manifest, and the
-//! manifest with captured transcripts if there are any. So neither can drift from the real agent unnoticed.
+//! manifest with captured transcripts if there are any. So neither can drift from the real agents unnoticed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,7 +29,7 @@ fn manifest() -> Manifest {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// The key sets of a stream. A kind that has two different sets in one stream is a mistake.
+/// Returns the key sets of a stream. Panics if one kind has two different key sets.
 fn key_sets_of(stream: &str) -> KeySets {
     let mut sets = KeySets::new();
     for line in stream.lines().filter(|line| !line.trim().is_empty()) {
@@ -38,7 +38,7 @@ fn key_sets_of(stream: &str) -> KeySets {
         collect_keys(&event, "", &mut keys);
         let kind = kind_of(&event);
         if let Some(before) = sets.insert(kind.clone(), keys.clone()) {
-            assert_eq!(before, keys, "{kind} comes with two different key sets");
+            assert_eq!(before, keys, "{kind} has two different key sets");
         }
     }
     sets
@@ -177,7 +177,7 @@ fn the_manifest_is_what_the_captures_show() {
     assert_eq!(captured, manifest().captured);
 }
 
-/// The captures of early 2026 do not name their version; their origin does.
+/// The captures of early 2026 do not name their version, but their origin does.
 fn generation_of(file: &Path) -> &'static str {
     let name = file.file_name().unwrap().to_str().unwrap();
     if name.contains("cursor-2026.09") {
@@ -185,6 +185,6 @@ fn generation_of(file: &Path) -> &'static str {
     } else if name.starts_with("reifying__cursor-hack") {
         "2026.01"
     } else {
-        panic!("which generation is {name} of?")
+        panic!("unknown generation of {name}")
     }
 }

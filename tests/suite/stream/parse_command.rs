@@ -28,7 +28,7 @@ fn parse(args: &[&str], input: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A child that fails early closes its stdin. The test is about what the child prints then.
+    // A child that fails early closes its stdin. The test checks only its output.
     child.stdin.take().unwrap().write_all(input).ok();
     child.wait_with_output().unwrap()
 }

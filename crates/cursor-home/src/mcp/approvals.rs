@@ -1,4 +1,4 @@
-//! `mcp-approvals.json`: the servers Cursor may start in a project without asking.
+//! `mcp-approvals.json`: the servers that Cursor may start in a project without asking.
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -45,7 +45,7 @@ fn in_js_order(value: &Value) -> Value {
     Value::from_iter(entries.into_iter().map(|(key, value)| (key.clone(), value.clone())))
 }
 
-/// Parses a key that JavaScript takes for an array index: below 2³² − 1, in the spelling of a number.
+/// Parses a key that JavaScript treats as an array index: below 2³² − 1, spelled as a number.
 fn array_index(key: &str) -> Option<u32> {
     let index: u32 = key.parse().ok()?;
     (index != u32::MAX && index.to_string() == key).then_some(index)

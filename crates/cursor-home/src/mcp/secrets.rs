@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value};
 
-/// The text in place of a secret.
+/// The text that replaces a secret.
 const STAND_IN: &str = "[redacted]";
-/// Shorter values occur elsewhere by chance. As values of a definition they are replaced all the same.
+/// Shorter values occur elsewhere by chance. In a definition they are still replaced.
 const SHORTEST_ANYWHERE: usize = 8;
 
-/// The secrets of a definition, the longest form of each first.
+/// Returns the secrets of a definition, the longest form of each first.
 pub(crate) fn of(definition: &Map<String, Value>) -> Vec<&str> {
     let mut secrets = Vec::new();
     for field in ["headers", "auth", "env"] {
@@ -25,8 +25,8 @@ pub(crate) fn of(definition: &Map<String, Value>) -> Vec<&str> {
     secrets
 }
 
-/// The definition without secrets. Leaves out the values of all variables, because a name does not always show that its
-/// value is secret.
+/// Returns the definition without secrets. Leaves out the values of all variables, because a name does not always show
+/// that its value is secret.
 pub(crate) fn without(definition: &Map<String, Value>) -> Value {
     let secrets = of(definition);
     let shown = definition.iter().map(|(field, value)| {
@@ -58,8 +58,8 @@ fn replaced(value: &Value, secrets: &[&str], shortest: usize) -> Value {
     }
 }
 
-/// Secrets in arguments, by their names: `--api-key X`, `--api-key=X`, `API_KEY=X`, `--header "Authorization: Bearer
-/// X"`.
+/// Finds secrets in arguments by their names: `--api-key X`, `--api-key=X`, `API_KEY=X`, `--header "Authorization:
+/// Bearer X"`.
 fn of_arguments(definition: &Map<String, Value>) -> Vec<&str> {
     let arguments = definition.get("args").and_then(Value::as_array).into_iter().flatten();
     let mut secrets = Vec::new();
@@ -78,7 +78,7 @@ fn of_arguments(definition: &Map<String, Value>) -> Vec<&str> {
     secrets
 }
 
-/// The password of an address, and the values of parameters with secret names.
+/// Finds the password in a URL, and the values of parameters with secret names.
 fn of_address(text: &str) -> Vec<&str> {
     let Some((_, rest)) = text.split_once("://") else { return Vec::new() };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -96,7 +96,8 @@ fn with_bare_token(value: &str) -> impl Iterator<Item = &str> {
     [Some(value), bare].into_iter().flatten().filter(|secret| !secret.is_empty())
 }
 
-/// True if this is the name of a secret. Others name paths and switches, which are not secret and occur everywhere.
+/// Returns true if this is the name of a secret. Other names belong to paths and switches, which are not secret and
+/// occur everywhere.
 fn is_telling(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL", "COOKIE", "DSN"]

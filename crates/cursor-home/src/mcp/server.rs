@@ -117,7 +117,7 @@ impl McpServer {
             (true, false) => Transport::Stdio,
             (false, true) => Transport::Remote,
             (false, false) => return Err(McpServerError::NoTransport),
-            // We do not know which of the two Cursor would take, and the approval depends on it.
+            // It is unknown which of the two Cursor would use, and the approval depends on it.
             (true, true) => return Err(McpServerError::TwoTransports),
         };
         Ok(Self { definition, transport })
@@ -133,7 +133,7 @@ impl McpServer {
     }
 
     /// Returns the values that must stay out of every record: headers, credentials, variables and arguments whose names
-    /// say that they are secret, and passwords in addresses.
+    /// mark them as secret, and passwords in URLs.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         secrets::of(&self.definition).into_iter()
     }
@@ -160,7 +160,7 @@ impl McpServer {
     }
 }
 
-/// The host of an `https` address, as a list of hosts names it.
+/// Returns the host of an `https` URL in the form of an allow-list.
 fn secure_host(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#', '\\']).next()?;

@@ -6,7 +6,7 @@ use crate::json_file;
 use crate::mcp::server::McpServer;
 use crate::mcp::user_files::{DisabledServers, McpFileError, SortedOut, UserServers};
 
-/// Servers with different names, in the order in which they were added.
+/// Servers with different names, in insertion order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct McpServers(Vec<(String, McpServer)>);
 
@@ -25,7 +25,7 @@ pub struct Merged {
     pub switched_off: Vec<String>,
 }
 
-/// A user's server that was left out because a server of Caretaker has its name.
+/// A user's server that was left out because one of Caretaker's servers has its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameClash {
     pub ours: String,
@@ -61,7 +61,7 @@ impl McpServers {
         self.0.iter().map(|(name, server)| (name.as_str(), server))
     }
 
-    /// Adds the user's own servers after ours. Ours win a clash of names, and each clash is reported.
+    /// Adds the user's own servers after ours. On a name clash ours win, and the result reports each clash.
     pub fn merge_user(
         self,
         user: UserServers,
@@ -89,7 +89,7 @@ impl McpServers {
         json_file::to_bytes(&json!({ "mcpServers": servers }))
     }
 
-    /// Finds the server of this name.
+    /// Finds the server with this name.
     // Ignores case, because Cursor's `Mcp(server:tool)` permissions ignore it too: a user's `Caretaker` would get the
     // permissions of Caretaker's server.
     fn holder_of(&self, name: &str) -> Option<&str> {

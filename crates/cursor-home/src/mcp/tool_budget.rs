@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::mcp::server_list::McpServers;
 
-/// Cursor is said to ignore all tools beyond this number, over all servers.
+/// Cursor is said to ignore all tools beyond this number, across all servers.
 // Only third-party documents say so: Cursor states no limit for the command line. So this is a warning, never a
 // refusal.
 pub const TOOL_LIMIT: usize = 40;
@@ -19,7 +19,7 @@ pub struct ToolBudget {
 }
 
 impl ToolBudget {
-    /// Counts by `enabledTools` or by the known tools of this server; by the smaller number, if both exist.
+    /// Counts each server's `enabledTools` or its known tools. If both exist, the smaller number counts.
     pub fn of(servers: &McpServers, known: &BTreeMap<String, usize>) -> Self {
         let mut budget = Self { used: 0, unknown: Vec::new(), limit: TOOL_LIMIT };
         for (name, server) in servers.iter() {
@@ -32,7 +32,7 @@ impl ToolBudget {
         budget
     }
 
-    /// True if the counted tools alone are too many.
+    /// Returns true if the counted tools alone are too many.
     pub fn is_over(&self) -> bool {
         self.used > self.limit
     }

@@ -44,7 +44,7 @@ impl UserServers {
         let wrong_shape = |expected| McpFileError::WrongShape { file: McpFile::Servers, expected };
         match parse_json(McpFile::Servers, bytes)? {
             Value::Object(file) if file.is_empty() => Ok(Self::default()),
-            // A file with other keys only is not what we think it is, such as the `servers` of another editor.
+            // A file with only other keys has another format, such as the `servers` of another editor.
             Value::Object(mut file) => match file.remove("mcpServers") {
                 Some(Value::Object(servers)) => Ok(Self(servers)),
                 _ => Err(wrong_shape("an object with an object `mcpServers`")),
@@ -58,7 +58,7 @@ impl UserServers {
         self.0.keys().map(String::as_str)
     }
 
-    /// Checks the server of this name.
+    /// Checks the server with this name.
     pub fn server(&self, name: &str) -> Result<McpServer, McpFileError> {
         let Some(definition) = self.0.get(name) else {
             let (name, known) = (name.to_owned(), self.names().map(str::to_owned).collect());
@@ -68,7 +68,7 @@ impl UserServers {
             .map_err(|source| McpFileError::Server { name: name.to_owned(), source })
     }
 
-    /// Keeps the servers of these names. Each must exist.
+    /// Keeps the servers with these names. Each must exist.
     pub fn only(mut self, names: &[String]) -> Result<Self, McpFileError> {
         if let Some(name) = names.iter().find(|name| !self.0.contains_key(*name)) {
             let (name, known) = (name.clone(), self.names().map(str::to_owned).collect());
@@ -78,7 +78,7 @@ impl UserServers {
         Ok(self)
     }
 
-    /// Checks the servers that are switched on. A server that is switched off may have any fault.
+    /// Checks the servers that are switched on. A server that is switched off may be invalid.
     pub(crate) fn sort_out(self, disabled: &DisabledServers) -> Result<SortedOut, McpFileError> {
         let mut sorted = SortedOut::default();
         for (name, definition) in self.0 {
@@ -123,8 +123,8 @@ pub struct DisabledServers(Vec<String>);
 impl DisabledServers {
     /// Parses the file. Cursor does not document its format.
     ///
-    /// Reports agree on a list of server names. We also accept two close relatives: a list of approval ids (`<name>-<16
-    /// hex>`), as in `mcp-approvals.json` beside it, and an object of names with `true` or `false`.
+    /// Reports agree on a list of server names. This also accepts two similar forms: a list of approval ids
+    /// (`<name>-<16 hex>`), as in `mcp-approvals.json` next to it, and an object of names with `true` or `false`.
     pub fn parse(bytes: &[u8]) -> Result<Self, McpFileError> {
         let read = match parse_json(McpFile::Disabled, bytes)? {
             Value::Array(entries) => entries.into_iter().map(name_in_list).collect(),
@@ -142,7 +142,7 @@ impl DisabledServers {
         self
     }
 
-    /// True if a server is switched off. Ignores the hash of an id: an old id still means this server.
+    /// Returns true if a server is switched off. Ignores the hash of an id, because an old id still means this server.
     pub fn contains(&self, name: &str) -> bool {
         self.0.iter().any(|entry| match entry.strip_prefix(name) {
             Some("") => true,

@@ -1,20 +1,20 @@
-//! Finds the agent: the places to look, the proof that it is Cursor's, and how to stay with one version of it.
+//! Finds the agent: where to look, how to prove that it is Cursor's, and how to pin one version of it.
 
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Everything the caller knows about where the agent may be.
+/// Everything that the caller knows about the agent's possible paths.
 #[derive(Debug, Clone, Default)]
 pub struct AgentSearch {
-    /// The program the user named, as an absolute path.
+    /// The program that the user named, as an absolute path.
     pub explicit: Option<PathBuf>,
     /// The value of `PATH`.
     pub path: Option<OsString>,
     pub home: Option<PathBuf>,
 }
 
-/// A place where the agent may be.
+/// A path where the agent may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub path: PathBuf,
@@ -22,7 +22,7 @@ pub struct Candidate {
     pub check: AgentCheck,
 }
 
-/// Why a place is worth a look.
+/// Why a path is a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FoundBy {
     Explicit,
@@ -40,7 +40,7 @@ pub enum AgentCheck {
     ExecutableThatSaysCursor,
 }
 
-/// Returns the places to look at, in order. The first candidate that passes its check is the agent.
+/// Returns the candidates in order. The first one that passes its check is the agent.
 ///
 /// If the user named a program, it is the only candidate: the user asked for this program and no other.
 pub fn candidates(search: &AgentSearch) -> Vec<Candidate> {
@@ -74,8 +74,8 @@ pub fn candidates(search: &AgentSearch) -> Vec<Candidate> {
     found
 }
 
-/// True if this text of `--help` is Cursor's.
-// The capital matters: any program for a terminal may mention "the cursor".
+/// Returns true if this `--help` text is Cursor's.
+// The capital letter matters: any terminal program may mention "the cursor".
 pub fn says_it_is_cursor(help_text: &str) -> bool {
     help_text
         .split(|c: char| !c.is_alphanumeric() && c != '_')
@@ -91,7 +91,7 @@ pub struct AgentVersion {
     pub year: u16,
     pub month: u8,
     pub day: u8,
-    /// The part after the dash. It has no order.
+    /// The part after the dash. It does not sort.
     pub build: Option<String>,
 }
 
@@ -129,7 +129,7 @@ pub fn parse_version(text: &str) -> Option<AgentVersion> {
     parts.next().is_none().then_some(version)
 }
 
-/// One fixed program, which an update of the agent cannot replace while we use it.
+/// One fixed program, which an update of the agent cannot replace while a run uses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinnedAgent {
     /// The program to execute.

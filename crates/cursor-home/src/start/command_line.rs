@@ -12,7 +12,7 @@ use crate::workspace::WorkspacePath;
 /// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentCommand {
-    /// Must also be the working directory of the process: versions of the agent differ on which of the two counts.
+    /// Must also be the process's working directory, because agent versions differ in which of the two they use.
     pub workspace: WorkspacePath,
     /// A fresh UUIDv4 starts a session under that id; a known one continues it.
     pub session: Uuid,
@@ -25,7 +25,7 @@ pub struct AgentCommand {
     pub extra: ExtraFlags,
 }
 
-/// Decides which MCP servers are approved.
+/// Which MCP servers are approved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerApproval {
     /// All servers. In this case the agent finds only ours.
@@ -34,7 +34,7 @@ pub enum ServerApproval {
     UsersOwn,
 }
 
-/// Decides whether the agent also prints text in pieces of one token.
+/// Whether the agent also prints text token by token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PartialOutput {
     #[default]
@@ -83,7 +83,7 @@ pub struct ModelSlug(String);
 pub struct ModelSlugError(pub String);
 
 impl ModelSlug {
-    /// Checks only the form. Cursor's server alone knows which models exist, and compares byte for byte.
+    /// Checks only the form. Only Cursor's server knows which models exist, and it compares byte for byte.
     pub fn parse(text: &str) -> Result<Self, ModelSlugError> {
         let is_wrong = text.is_empty()
             || text.starts_with('-')

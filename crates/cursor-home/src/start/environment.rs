@@ -1,4 +1,4 @@
-//! The environment of the agent: the variables that we set, and those that it must not inherit.
+//! The agent's environment: the variables that Caretaker sets, and those that the agent must not inherit.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -23,7 +23,7 @@ impl AgentEnvironment<'_> {
             ("SHELL", self.shell.into()),
             ("LANG", "C.UTF-8".into()),
             ("TERM", "dumb".into()),
-            // These are the defaults. We set them, so that every version agrees.
+            // These are the defaults. Setting them makes every version agree.
             ("CURSOR_CONFIG_DIR", roots.config().into()),
             ("CURSOR_DATA_DIR", roots.data().into()),
             ("NO_OPEN_BROWSER", "1".into()),
@@ -33,10 +33,10 @@ impl AgentEnvironment<'_> {
     }
 }
 
-/// True if the agent must not inherit this variable, even without a sandbox.
+/// Returns true if the agent must not inherit this variable, even without a sandbox.
 pub fn is_stripped(name: &OsStr) -> bool {
-    // The agent's node refuses to start with options that it does not like. The other variables would move the
-    // directories that we prepare and read.
+    // The agent's node refuses to start with some options. The other variables would move the directories that
+    // Caretaker prepares and reads.
     matches!(name.as_encoded_bytes(), b"NODE_OPTIONS" | b"CURSOR_CONFIG_DIR" | b"CURSOR_DATA_DIR")
         || name.as_encoded_bytes().starts_with(b"XDG_")
 }

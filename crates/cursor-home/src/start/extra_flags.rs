@@ -1,4 +1,5 @@
-//! The flags that a user adds for the agent (after `--`). We check them, so that no flag can change what we rely on.
+//! The flags that a user adds for the agent (after `--`). Caretaker checks them, so that no flag can change anything
+//! that it relies on.
 
 use std::ffi::{OsStr, OsString};
 
@@ -52,7 +53,7 @@ const PROMPT: &str = "cursor's server refuses it; put instructions into the prom
 const INERT: &str = "the agent reads it and ignores it";
 const TLS: &str = "credentials would travel without protection";
 
-/// Every flag that we know, visible and hidden, in all its spellings.
+/// Every known flag, visible and hidden, in all its spellings.
 const FLAGS: &[(&[&str], Rule)] = &[
     (&["-p", "--print"], Rule::Refused(STREAM)),
     (&["--output-format"], Rule::Refused(STREAM)),
@@ -109,7 +110,7 @@ struct Written {
     value: ValuePlace,
 }
 
-/// Where the value of a flag stands, if the flag has one.
+/// Where the value of a flag is, if the flag has one.
 enum ValuePlace {
     /// `--flag=value` or `-Fvalue`.
     Joined,
@@ -120,7 +121,7 @@ impl ExtraFlags {
     /// Checks the words that the user wrote for the agent.
     ///
     /// An unknown flag may be newer than this build and passes, but only in one word: the next word could be its value
-    /// or a prompt, and we cannot tell which.
+    /// or a prompt, and nothing tells which.
     pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<Self, ExtraFlagError> {
         let mut words = words.into_iter();
         let mut accepted = Vec::new();
@@ -164,7 +165,7 @@ impl ExtraFlags {
     }
 }
 
-/// Does not repeat the value: it is the secret.
+/// The error does not repeat the value, because it is the secret.
 fn refuse_credentials(flag: &str, header: &[u8]) -> Result<(), ExtraFlagError> {
     let header = String::from_utf8_lossy(header);
     let name = header.trim_start_matches('=').split(':').next().unwrap_or_default().trim();
@@ -176,7 +177,7 @@ fn refuse_credentials(flag: &str, header: &[u8]) -> Result<(), ExtraFlagError> {
     Ok(())
 }
 
-/// Splits a word as the agent's parser does. A word that is no flag is an error.
+/// Splits a word like the agent's parser. A word that is not a flag is an error.
 fn read_flag(word: &OsStr) -> Result<Written, ExtraFlagError> {
     let bytes = word.as_encoded_bytes();
     let positional = || Err(ExtraFlagError::Positional(word.to_owned()));
@@ -192,7 +193,7 @@ fn read_flag(word: &OsStr) -> Result<Written, ExtraFlagError> {
         }
         [b'-', letter, rest @ ..] => {
             let flag = format!("-{}", char::from(*letter));
-            // The text after an unknown letter may be its value or more flags, so we cannot judge the word.
+            // The text after an unknown letter may be its value or more flags, so this cannot check the word.
             let Some(rule) = rule_of(&flag) else {
                 return Err(ExtraFlagError::UnknownShort(word.display().to_string()));
             };

@@ -173,7 +173,7 @@ fn every_spelling_is_listed_once() {
     assert_eq!(spellings.len(), n_listed);
 }
 
-/// Reads words as the agent's own parser does: a flag with a value swallows the next word, whatever it is.
+/// Parses words like the agent's own parser: a flag with a value swallows any next word.
 fn flags_and_positionals_as_the_agent_reads_them(words: &[String]) -> (Vec<String>, Vec<String>) {
     let (mut flags, mut positionals) = (Vec::new(), Vec::new());
     let mut words = words.iter();

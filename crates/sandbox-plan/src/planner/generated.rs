@@ -28,7 +28,7 @@ impl GeneratedFile {
                 b"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n"
                     .to_vec()
             }
-            // One attempt: if the shim does not answer at once, it does not answer at all.
+            // One attempt is enough: if the shim does not answer at once, it never will.
             Self::Resolver => b"nameserver 127.0.0.1\noptions timeout:5 attempts:1\n".to_vec(),
             Self::Hosts => {
                 format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {hostname}\n").into_bytes()

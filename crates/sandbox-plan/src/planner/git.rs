@@ -1,4 +1,4 @@
-//! The workspace's repository. Commits work, and the agent cannot change what git on the host obeys.
+//! The workspace's repository. Commits work, but the agent cannot change files that git on the host obeys.
 
 use std::path::{Path, PathBuf};
 
@@ -14,11 +14,11 @@ use crate::workspace::git_layout::GitLayout;
 use crate::workspace::nested_repositories::{self, NestedKind, ORDINARY};
 use crate::workspace::{SMALL_FILE, Tree, Workspace, WorkspaceError};
 
-/// The file that names the directory where the rest of a repository is, its configuration and hooks included.
+/// The file that names the directory of the rest of a repository, including its configuration and hooks.
 const COMMON_DIR: &str = "commondir";
 /// The directories of a repository that a commit in a linked worktree writes.
 const OF_COMMITS: [&str; 5] = ["objects", "refs", "logs", "reftable", "lfs"];
-/// The most submodules in which commits work. Each takes several mounts.
+/// Commits work in at most this many submodules. Each takes several mounts.
 const MOST_MODULES: usize = 16;
 /// The longest configuration file. It may list hundreds of branches.
 const MOST_CONFIG: u64 = 1 << 20;
@@ -36,7 +36,7 @@ impl Planner<'_> {
         let dot_git = Path::new(".git");
         let access = &self.git_access();
         match workspace.git() {
-            // In a repository that the agent makes, the hooks and the configuration would be the agent's.
+            // If the agent could make a repository here, it would choose the hooks and the configuration.
             GitLayout::None => {
                 let (kind, access) = (ProtectedKind::Directory, &self.rules.workspace.access);
                 self.block(tree, dot_git, kind, access)
@@ -63,8 +63,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Opens only the parts of a worktree's repository that commits write. The user's own checkout, its index and its
-    /// configuration stay read-only.
+    /// Makes only those parts of a worktree's repository writable that commits write. The user's own checkout, its
+    /// index and its configuration stay read-only.
     fn worktree(
         &mut self,
         workspace: &Workspace,
@@ -98,7 +98,7 @@ impl Planner<'_> {
         self.keep_named(workspace, &own, git_dir, workspace.path())
     }
 
-    /// Protects a complete git directory. That of a linked worktree is not complete.
+    /// Protects a complete git directory. The git directory of a linked worktree is not complete.
     pub(super) fn protect_git(
         &mut self,
         workspace: &Workspace,
@@ -112,11 +112,11 @@ impl Planner<'_> {
         let (tree, access) = (&Tree::open(git_dir)?, self.git_access());
         let (config, always) = (config_in(tree), &Origin::Always);
         self.protect_names(tree, &config)?;
-        // Without a directory of hooks, the agent could make one.
+        // If there were no hooks directory, the agent could make one.
         self.put_placeholder(tree, Path::new("hooks"), PointKind::Directory, &access, always)?;
         self.keep_common_dir(tree, &access)?;
-        // `worktrees` says where each worktree has its repository, and its branch. The agent makes no worktrees, and the
-        // worktrees that other processes make meanwhile are not the agent's.
+        // `worktrees` records each worktree's repository and branch. The agent makes no worktrees, and worktrees that
+        // other processes make meanwhile do not belong to the agent.
         let worktrees = Path::new("worktrees");
         self.keep(tree, worktrees, always)?;
         self.put_placeholder(tree, worktrees, PointKind::Directory, &access, always)?;
@@ -144,7 +144,7 @@ impl Planner<'_> {
         let Some(found) = tree.look(name)? else {
             return self.put_placeholder(tree, name, PointKind::CommonDir, access, origin);
         };
-        // A run that was killed may have left its placeholder.
+        // A killed run may have left its placeholder.
         let is_harmless = found.kind == FileKind::File
             && tree.read_small(name, SMALL_FILE).is_ok_and(|text| text == OWN_COMMON_DIR);
         if !is_harmless {
@@ -153,8 +153,7 @@ impl Planner<'_> {
         self.keep(tree, name, origin)
     }
 
-    /// Protects the repositories of submodules. Git on the host reads each of them when the user asks for the status of the
-    /// workspace.
+    /// Protects the repositories of submodules. Git on the host reads each of them for a `git status` of the workspace.
     fn modules(&mut self, workspace: &Workspace, git_dir: &Tree) -> Result<(), PlanError> {
         let access = self.git_access();
         if git_dir.look(Path::new("modules"))?.is_none() {

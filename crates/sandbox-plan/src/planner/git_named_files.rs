@@ -1,4 +1,4 @@
-//! Files of the workspace that git on the host obeys because a configuration names them.
+//! Workspace files that git on the host obeys because a configuration names them.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use crate::step::Step;
 use crate::workspace::Workspace;
 use crate::workspace::git_config::{self, Named};
 
-/// The most files that one configuration may include, directly or not. Git itself stops at ten.
+/// One configuration may include at most this many files, directly or indirectly. Git itself stops at ten.
 const MOST_INCLUDES: usize = 10;
 
 impl Planner<'_> {
-    /// Protects the files of the workspace that the user's own git configuration names.
+    /// Protects the workspace files that the user's own git configuration names.
     pub(super) fn keep_named_by_user(&mut self, workspace: &Workspace) -> Result<(), PlanError> {
         for name in [".gitconfig", ".config/git/config"] {
-            // This file is the user's and often a link, so this follows symlinks.
+            // This file belongs to the user and is often a link, so this follows symlinks.
             let path = self.request.home.join(name);
             let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file());
             if is_file && let Ok(text) = std::fs::read(&path) {
@@ -32,7 +32,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Protects the files of the workspace that a configuration names: hooks, more configuration, programs.
+    /// Protects the workspace files that a configuration names: hooks, more configuration, programs.
     pub(super) fn keep_named(
         &mut self,
         workspace: &Workspace,
@@ -66,8 +66,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Protects a path of the workspace, existing or not. Without a kind, the path is a word of a command that may be a
-    /// program. It counts only if it is a file.
+    /// Protects a workspace path, whether it exists or not. Without a kind, the path is a word of a command that may be
+    /// a program, so it counts only if it is a file.
     fn keep_if_obeyed(
         &mut self,
         workspace: &Workspace,
@@ -100,7 +100,7 @@ impl Planner<'_> {
         self.keep(tree, relative, &Origin::Always)
     }
 
-    /// Tells whether a mount makes exactly this path read-only.
+    /// Returns true if a mount makes exactly this path read-only.
     fn is_kept(&self, path: &Path) -> bool {
         self.steps.iter().any(|planned| {
             matches!(&planned.step, Step::Bind { dest, access: Access::ReadOnly, .. } if dest == path)

@@ -11,10 +11,10 @@ use crate::profile::{Access, Size};
 use crate::step::{Author, Step};
 use crate::workspace::Workspace;
 
-/// Paths where a sandbox has its own directories. It must not show a directory of the host at or above them.
+/// Paths where a sandbox has its own directories. It must not show a host directory at or above them.
 const OWN_DIRECTORIES: [&str; 6] = ["/tmp", "/run", "/proc", "/dev", "/etc", "/usr"];
 
-/// A file or directory of the host, read-only at its own path.
+/// A host file or directory, read-only at its own path.
 struct Exposure {
     path: PathBuf,
     physical: PathBuf,
@@ -101,13 +101,13 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Shows a session's own directory in the bucket. The agent cannot move a mount aside.
+    /// Mounts a session's own directory in the bucket. The agent cannot move a mount aside.
     fn session(&mut self, directory: &Path) -> Result<(), PlanError> {
         let unusable = || PlanError::NotPlain(directory.to_owned());
         let (Some(parent), Some(name)) = (directory.parent(), directory.file_name()) else {
             return Err(unusable());
         };
-        // The path to the session is the user's own. The last name may be a link that an agent made, so this does not
+        // The path to the session belongs to the user. The last name may be a link that an agent made, so this does not
         // follow it.
         let source = resolve(parent)?.map_or_else(|| directory.to_owned(), |(at, _)| at.join(name));
         let found = host_path::look(&source).map_err(|error| super::look_error(&source, error))?;
@@ -136,7 +136,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Returns what the run and the profile expose, shallow paths first.
+    /// Returns the paths that the run and the profile expose, shallow paths first.
     fn exposures(&mut self, workspace: &Path) -> Result<Vec<Exposure>, PlanError> {
         let (request, rules) = (self.request, self.rules);
         let programs = request

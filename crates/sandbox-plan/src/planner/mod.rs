@@ -1,4 +1,4 @@
-//! Turns a request into the steps of a plan, in the order in which bubblewrap takes them.
+//! Turns a request into the steps of a plan, in bubblewrap's order.
 
 mod environment;
 mod generated;
@@ -25,7 +25,7 @@ use crate::seccomp::{self, Architecture, FilterName};
 use crate::step::{Arguments, Author, PlanFds, PlannedStep, Step};
 use crate::workspace::{Surroundings, Workspace, WorkspaceError};
 
-/// Bubblewrap accepts no more.
+/// Bubblewrap accepts at most this many arguments.
 const MOST_ARGUMENTS: usize = 9000;
 
 /// The path of the run's socket directory inside.
@@ -201,7 +201,7 @@ impl Planner<'_> {
 
     fn filters(&mut self) -> Result<Vec<crate::SeccompProgram>, PlanError> {
         let mut filters = self.rules.seccomp.filters.clone();
-        // If root runs the agent, a set-user-id file in the workspace would give root's rights to anyone.
+        // If root runs the agent, a set-user-id file in the workspace would give everyone root's privileges.
         let has_nosuid = filters.iter().any(|filter| filter.value == FilterName::NoSuid);
         if self.request.user.uid == 0 && !has_nosuid {
             filters.push(Sourced { value: FilterName::NoSuid, origin: Origin::Always });
@@ -247,7 +247,7 @@ impl Planner<'_> {
         if count > MOST_ARGUMENTS { Err(PlanError::TooManyArguments(count)) } else { Ok(()) }
     }
 
-    /// Examines a directory of the run.
+    /// Examines one of the run's directories.
     fn run_directory(&self, path: &Path) -> Result<(PathBuf, Option<Found>), PlanError> {
         let Some((physical, found)) = resolve(path)? else {
             return match self.request.run_directories {
@@ -277,7 +277,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Tells whether a path of the host is already inside, at the same path and read-only.
+    /// Returns true if a host path is already inside, at the same path and read-only.
     fn is_shown(&self, path: &Path) -> bool {
         self.steps.iter().any(|planned| {
             matches!(&planned.step, Step::Bind { source, dest, access: Access::ReadOnly, .. }
@@ -286,7 +286,7 @@ impl Planner<'_> {
     }
 }
 
-/// Shows a file of the host at its own path.
+/// Shows a host file at its own path.
 fn bind(path: &Path, found: Found, access: Access, origin: &Origin) -> PlannedStep {
     let (source, dest) = (path.to_owned(), path.to_owned());
     let step = Step::Bind { source, dest, access, identity: Some(found.identity) };

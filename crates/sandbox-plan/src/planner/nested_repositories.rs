@@ -1,4 +1,4 @@
-//! Repositories inside the workspace, beside the workspace's own. Git on the host obeys them too.
+//! Repositories inside the workspace, besides the workspace's own. Git on the host obeys them too.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use crate::workspace::git_layout::{self, GitLayout};
 use crate::workspace::nested_repositories::{self, Nested, NestedKind, ORDINARY, Search, THOROUGH};
 use crate::workspace::{SMALL_FILE, Workspace, WorkspaceError};
 
-/// The most repositories in which commits work. Each takes several mounts.
+/// Commits work in at most this many nested repositories. Each takes several mounts.
 const MOST_OPEN: usize = 16;
 
 impl Planner<'_> {
     pub(super) fn nested_repositories(&mut self, workspace: &Workspace) -> Result<(), PlanError> {
-        // Directories that are read-only as a whole need no search.
+        // Entirely read-only directories need no search.
         let kept = self.rules.workspace.protect.iter().map(|name| name.value.path());
         let mut skip: Vec<&Path> = kept.chain([Path::new(".cursor")]).collect();
         if let GitLayout::InWorkspace { git_dir } = workspace.git() {
@@ -114,7 +114,7 @@ impl Planner<'_> {
             return Ok(());
         }
         let exists = tree.look(relative)?.is_some();
-        // A mount of its own, or the protected repository around it, protects it already.
+        // Its own mount, or the protected repository around it, already protects it.
         if self.is_mounted(&git_dir) || self.is_below_kept(&git_dir) {
             return Ok(());
         }
@@ -126,7 +126,7 @@ impl Planner<'_> {
         self.put_placeholder(tree, relative, PointKind::Directory, &access, &access.origin)
     }
 
-    /// Tells whether the innermost mount around a path is read-only.
+    /// Returns true if the innermost mount around a path is read-only.
     fn is_below_kept(&self, path: &Path) -> bool {
         let around = self.steps.iter().filter_map(|planned| match &planned.step {
             Step::Bind { dest, access, .. } if path.starts_with(dest) => Some((dest, *access)),

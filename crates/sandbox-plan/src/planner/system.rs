@@ -24,7 +24,7 @@ impl Planner<'_> {
             self.each_path(&self.rules.network.files, Self::show)?;
         }
         for Sourced { value, origin } in &self.rules.system.generated {
-            // Only in the mode `allowlist` does the shim answer questions for names.
+            // The shim answers DNS queries only in the mode `allowlist`.
             if *value == GeneratedFile::Resolver && self.network.mode != NetworkMode::Allowlist {
                 continue;
             }

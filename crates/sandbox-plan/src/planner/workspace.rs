@@ -11,11 +11,11 @@ use crate::profile::{Access, MissingNames, ProtectedKind, ProtectedName};
 use crate::step::Step;
 use crate::workspace::{DotCursor, Tree, Workspace, WorkspaceError};
 
-/// The most files that may fit one name with a `*`. Each is a mount, and mounts cost time.
+/// At most this many files may match one name with a `*`. Each is a mount, and mounts cost time.
 const MOST_THAT_FIT: usize = 32;
 
 impl Planner<'_> {
-    /// Returns the mount points that the run's `.cursor` needs for parts of the repository's own.
+    /// Returns the mount points that the run's `.cursor` needs for parts of the repository's own `.cursor`.
     pub(super) fn workspace(
         &mut self,
         workspace: &Workspace,
@@ -65,8 +65,8 @@ impl Planner<'_> {
         Ok(mounts)
     }
 
-    /// Makes the files of a list read-only, and pins the directories on the way to them. Blocks names that do not exist, if
-    /// the profile says so.
+    /// Makes the files of a list read-only, and pins their parent directories. Blocks names that do not exist, if the
+    /// profile says so.
     pub(super) fn protect(
         &mut self,
         tree: &Tree,
@@ -162,7 +162,7 @@ impl Planner<'_> {
         let Some(file) = self.data.iter_mut().find(|file| file.inside == ignore) else { return };
         for placeholder in &self.placeholders {
             if let Ok(relative) = placeholder.path.strip_prefix(root)
-                // Git never commits what is in `.git`.
+                // Git never commits files in `.git`.
                 && !relative.parent().is_some_and(|parent| parent.starts_with(".git"))
                 && let Some(text) = relative.to_str()
             {
@@ -225,7 +225,7 @@ impl Planner<'_> {
             }
             FileKind::File | FileKind::Directory => {}
             FileKind::Symlink => return Err(WorkspaceError::ProtectedSymlink(path).into()),
-            // Editors and shells on the host that read a FIFO would wait for ever.
+            // Editors and shells on the host that read a FIFO would wait forever.
             kind => return Err(WorkspaceError::ProtectedKind { path, kind }.into()),
         }
         self.push_bind(&path, found, Access::ReadOnly, origin);

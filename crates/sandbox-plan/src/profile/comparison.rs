@@ -7,7 +7,7 @@ use super::{
 use crate::origin::Sourced;
 
 impl Profile {
-    /// Returns the keys in which this profile allows more than `other`.
+    /// Returns the keys where this profile allows more than `other`.
     ///
     /// It compares lists entry by entry as the profiles have them, so two spellings of the same directory count as a
     /// difference. It ignores `limits.*`, because a run has its own limits.
@@ -22,12 +22,12 @@ impl Profile {
 
 impl Rules {
     fn wider_than(&self, other: &Self) -> Vec<&'static str> {
-        // Without `..`: the compiler asks for a comparison of each new key.
+        // No `..` here, so that the compiler demands a comparison of each new key.
         let Self {
             caller: CallerRules { root },
             namespaces: NamespaceRules { own, hostname: _ },
             network,
-            // Caretaker writes the generated files, so they show nothing of the host.
+            // Caretaker writes the generated files, so they reveal nothing about the host.
             system: SystemRules { read_only, links, etc, generated: _ },
             // Keys with a single possible value cannot differ.
             kernel: KernelRules { proc: _, sysctl: _, dev: _, shm },
@@ -78,7 +78,7 @@ impl Rules {
     }
 }
 
-/// Tells whether `one` has an entry that `other` lacks.
+/// Returns true if `one` has an entry that `other` lacks.
 pub(super) fn has_more<T: PartialEq>(one: &[Sourced<T>], other: &[Sourced<T>]) -> bool {
     one.iter().any(|entry| !other.iter().any(|known| known.value == entry.value))
 }

@@ -4,10 +4,10 @@ use format_fixtures::{Form, fixtures, unread_fields};
 
 use super::{Profile, read};
 
-/// Everything that the reader takes from the text, without line numbers.
+/// Returns everything that the parser reads from the text, without line numbers.
 ///
-/// The sections are read without the profile that they extend, because a value may be the same in both. Then there is
-/// nothing to remove, so an entry with `!` is added instead.
+/// Reads the sections without the profile that they extend, because a value may be the same in both. Then there is
+/// nothing to remove, so an entry with `!` counts as a new entry.
 fn told(text: &str) -> Option<String> {
     let extends = read("ada", text).ok()?.0;
     let alone = text.replace("extends = \"default\"\n", "").replace("\"!", "\"");

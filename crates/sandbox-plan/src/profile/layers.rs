@@ -1,7 +1,7 @@
 //! A profile and the profiles that it extends, merged into one TOML table.
 //!
-//! Every value of the merged table knows the line that it comes from: `size = "1G"` becomes
-//! `size = { value = "1G", origin = "default.toml:12" }`, which [`Sourced`](crate::origin::Sourced) reads.
+//! Every value of the merged table has its source line: `size = "1G"` becomes `size = { value = "1G", origin =
+//! "default.toml:12" }`, which [`Sourced`](crate::origin::Sourced) reads.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -13,8 +13,8 @@ use super::{BUILTIN, ProfileError};
 struct Layer<'a> {
     name: &'a str,
     line_ends: Vec<usize>,
-    /// Where the text would begin if the texts of all layers were one text. A span of the merged table counts from there,
-    /// so that a span names its layer too.
+    /// The offset of this text if the texts of all layers were joined. Spans of the merged table use these offsets, so
+    /// that a span also identifies its layer.
     start: usize,
     table: DeTable<'a>,
 }
@@ -88,14 +88,14 @@ impl<'a> Layer<'a> {
         Ok(())
     }
 
-    /// Adds the entries of a list, and removes what an entry with `!` names.
+    /// Adds the entries of a list, and removes the entry that an entry with `!` names.
     fn merge_lists(&self, from: DeArray<'a>, into: &mut DeArray<'a>) -> Result<(), ProfileError> {
         for entry in from {
             let offset = entry.span().start;
             let text = entry.get_ref().as_str().unwrap_or_default().to_owned();
             let is_same = |known: &Spanned<DeValue<'_>>, text: &str| {
                 let known = known.get_ref().get("value").and_then(|known| known.get_ref().as_str());
-                // A slash at the end says that something is a directory: `!.vscode` removes `.vscode/`.
+                // A slash at the end marks a directory: `!.vscode` removes `.vscode/`.
                 known.map(|known| known.trim_end_matches('/')) == Some(text.trim_end_matches('/'))
             };
             if let Some(unwanted) = text.strip_prefix('!') {
@@ -151,7 +151,7 @@ impl<'a> Merged<'a> {
         Ok(Self { extends, layers, table })
     }
 
-    /// Reads the table; an error names the line that is wrong.
+    /// Deserialises the table. An error names the wrong line.
     pub(super) fn deserialize<T: Deserialize<'a>>(
         &self,
         table: DeTable<'a>,

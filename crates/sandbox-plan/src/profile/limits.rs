@@ -12,12 +12,12 @@ use crate::origin::Sourced;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileLimits {
-    /// Bytes of memory, of all processes together.
+    /// Bytes of memory for all processes together.
     #[serde(deserialize_with = "bytes_or_none")]
     pub memory: Sourced<u64>,
     /// Processes and threads.
     pub processes: Sourced<u64>,
-    /// The share of a busy processor; 100 is the share of every other process.
+    /// The share of a busy processor; 100 is the default share of a process.
     pub cpu_weight: Sourced<u64>,
     /// Thousandths of a processor.
     #[serde(rename = "cpus", deserialize_with = "processors_or_none")]
@@ -27,10 +27,10 @@ pub struct ProfileLimits {
     pub file_size: Sourced<u64>,
     /// Files that one process may have open.
     pub open_files: Sourced<u64>,
-    /// Bytes that the run may add to the writable directories of the host.
+    /// Bytes that the run may add to the host's writable directories.
     #[serde(deserialize_with = "bytes_or_none")]
     pub disk: Sourced<u64>,
-    /// True if the run must not start without a cgroup that holds memory and processes.
+    /// True if the run must not start without a cgroup that limits memory and processes.
     pub required: Sourced<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! A profile: what a sandboxed process may see and reach, as its TOML file says.
+//! A profile: a TOML file that says what a sandboxed process may see and reach.
 
 mod comparison;
 #[cfg(test)]
@@ -29,14 +29,14 @@ pub(crate) use values::{
     RootCaller, ShownName, Size, Unprotected, VariableName, VariablePattern,
 };
 
-/// The profiles that are part of the program.
+/// The built-in profiles.
 const BUILTIN: [(&str, &str); 3] = [
     ("default", include_str!("../../../../sandbox/profiles/default.toml")),
     ("off", include_str!("../../../../sandbox/profiles/off.toml")),
     ("strict", include_str!("../../../../sandbox/profiles/strict.toml")),
 ];
 
-/// Returns the names and texts of the profiles that are part of the program.
+/// Returns the names and texts of the built-in profiles.
 pub fn builtin_profiles() -> &'static [(&'static str, &'static str)] {
     &BUILTIN
 }
@@ -50,7 +50,7 @@ pub enum ProfileError {
     NamespaceNeeded { profile: String, namespace: &'static str },
 }
 
-/// A profile that was read and checked.
+/// A parsed and checked profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     name: String,
@@ -177,7 +177,8 @@ impl Profile {
     pub fn parse(name: &str, text: &str) -> Result<Self, ProfileError> {
         let (extends, head, rules) = read(name, text)?;
         if let Some(rules) = &rules {
-            // Without its own users no mount is safe from the agent. Without its own processes the shim cannot end a run whole.
+            // Without a user namespace, no mount is safe from the agent. Without a process namespace, the shim cannot
+            // end all of a run.
             for (needed, namespace) in [(Namespace::User, "user"), (Namespace::Pid, "pid")] {
                 if rules.namespaces.own.iter().all(|own| own.value != needed) {
                     let profile = name.to_owned();
@@ -218,17 +219,17 @@ impl Profile {
         }
     }
 
-    /// Tells whether the profile refuses root.
+    /// Returns true if the profile refuses root.
     pub fn refuses_root(&self) -> bool {
         self.rules.as_ref().is_some_and(|rules| rules.caller.root.value == RootCaller::Refuse)
     }
 
-    /// Tells whether a variable of the host enters the sandbox. Without a sandbox, the profile lets none pass.
+    /// Returns true if a host variable enters the sandbox. Without a sandbox, the profile lets none pass.
     pub fn passes_variable(&self, name: &OsStr) -> bool {
         self.rules.as_ref().is_some_and(|rules| rules.passes(name).is_some())
     }
 
-    /// Returns what a sandboxed run may take of the machine. Without a sandbox, the profile says nothing about it.
+    /// Returns the resource limits of a sandboxed run. Without a sandbox, the profile has none.
     pub fn limits(&self) -> Option<&ProfileLimits> {
         self.rules.as_ref().map(|rules| &rules.limits)
     }
@@ -238,7 +239,8 @@ impl Profile {
     }
 }
 
-/// Reads a profile and what it extends: the name of the extended profile, the keys outside sections, and the sections.
+/// Reads a profile with the profile that it extends. Returns the extended profile's name, the keys outside sections,
+/// and the sections.
 fn read(name: &str, text: &str) -> Result<(Option<String>, Head, Option<Rules>), ProfileError> {
     let mut merged = Merged::read(name, text)?;
     let mut sections = std::mem::take(&mut merged.table);

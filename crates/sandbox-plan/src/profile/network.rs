@@ -32,7 +32,7 @@ pub struct NetworkLimits {
     pub connections: u32,
     /// Bytes in both directions, in the whole run.
     pub transfer: u64,
-    /// The time a client has to name the host that it wants.
+    /// The time in which a client must name its host.
     pub handshake: Duration,
     /// The longest silence on a connection.
     pub idle: Duration,
@@ -43,7 +43,7 @@ pub struct NetworkLimits {
 struct Span(Duration);
 
 impl NetworkRules {
-    /// Returns the keys in which these rules allow more than `other`.
+    /// Returns the keys where these rules allow more than `other`.
     pub(super) fn wider_than(&self, other: &Self) -> Vec<&'static str> {
         let Self { mode, allow, files, connections, transfer, handshake, idle } = self;
         let is_covered = |host: &AllowedHost| other.allow.iter().any(|it| it.value.covers(host));

@@ -1,4 +1,4 @@
-//! The values of a profile, each checked when it is read.
+//! The values of a profile, each checked during parsing.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -46,7 +46,7 @@ pub enum Confinement {
     None,
 }
 
-/// The treatment of protected names that do not exist when a run begins. The lesser value allows more.
+/// How to treat protected names that do not exist when a run starts. The lesser value allows more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum MissingNames {
@@ -56,7 +56,7 @@ pub(crate) enum MissingNames {
     Blocked,
 }
 
-/// The reaction to files that Caretaker should protect and cannot. The lesser value allows more.
+/// The reaction to files that Caretaker should protect but cannot. The lesser value allows more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Unprotected {
@@ -122,8 +122,8 @@ enum PatternBase {
     Home,
 }
 
-/// A path that the agent must not change, below the workspace or the git directory. A slash at the end says that it is a
-/// directory. A path of a single name may have one `*`.
+/// A path that the agent must not change, below the workspace or the git directory. A slash at the end marks a
+/// directory. A path with a single name may have one `*`.
 #[derive(Debug, Clone)]
 pub(crate) struct ProtectedName {
     path: PathBuf,
@@ -140,7 +140,7 @@ pub(crate) enum ProtectedKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ShownName(PathBuf);
 
-/// A file of `/etc` that Caretaker writes.
+/// A file in `/etc` that Caretaker writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(crate) enum GeneratedFile {
     #[serde(rename = "/etc/passwd")]
@@ -159,7 +159,7 @@ pub(crate) enum GeneratedFile {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct VariableName(pub(crate) String);
 
-/// The name of a variable, or the beginning of a name and a `*`.
+/// The name of a variable, or a prefix and a `*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VariablePattern(String);
 
@@ -229,7 +229,7 @@ impl FromStr for ProtectedName {
     }
 }
 
-// Two entries are the same if their paths are. The slash only says that the path is a directory.
+// Two entries are equal if their paths are. The slash only marks a directory.
 impl PartialEq for ProtectedName {
     fn eq(&self, other: &Self) -> bool {
         self.path == other.path
@@ -338,9 +338,9 @@ impl VariablePattern {
     }
 }
 
-/// Tells whether a variable of the host must stay out of every sandbox.
+/// Returns true if a host variable must stay out of every sandbox.
 ///
-/// Such variables load code, move the directories that Caretaker prepares, or name sockets and keys of the host.
+/// Such variables load code, move the directories that Caretaker prepares, or name the host's sockets and keys.
 pub(crate) fn never_inherited(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let prefixes: [&[u8]; 4] = [b"LD_", b"GIT_", b"DBUS_", b"XDG_"];
@@ -352,7 +352,7 @@ fn relative_path(text: &str) -> Result<PathBuf, String> {
     plain_relative(text).ok_or_else(|| format!("`{text}` is not a plain path below a directory"))
 }
 
-/// Returns a relative path, if it has only plain names.
+/// Parses a relative path that has only plain names.
 fn plain_relative(text: &str) -> Option<PathBuf> {
     let path = Path::new(text);
     let plain = path.components().all(|component| matches!(component, Component::Normal(_)));
@@ -362,7 +362,7 @@ fn plain_relative(text: &str) -> Option<PathBuf> {
         .then_some(again)
 }
 
-/// Returns a check whether a name fits the pattern, or `None` if the pattern has no `*`.
+/// Returns a predicate that matches names against the pattern, or `None` if the pattern has no `*`.
 fn star_fits(pattern: &OsStr) -> Option<impl Fn(&OsStr) -> bool> {
     let star = pattern.as_bytes().iter().position(|byte| *byte == b'*')?;
     let (begin, end) = (&pattern.as_bytes()[..star], &pattern.as_bytes()[star + 1..]);

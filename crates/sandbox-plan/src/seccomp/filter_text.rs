@@ -17,7 +17,7 @@ pub(super) struct FilterText {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Refusal {
-    /// For the reader.
+    /// An explanation for the reader of the file.
     #[serde(rename = "why")]
     _why: String,
     pub(super) syscalls: Vec<String>,
@@ -25,7 +25,7 @@ pub(super) struct Refusal {
     when: Vec<When>,
 }
 
-/// A condition on an argument. Exactly one of the three lists is given.
+/// A condition on an argument. Exactly one of the three lists must be present.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct When {

@@ -168,7 +168,7 @@ fn compile(
     })
 }
 
-/// Refuses all x32 calls before the program runs. Under their numbers, the refused calls would pass.
+/// Refuses all x32 calls before the program runs. Otherwise a refused call would pass under its x32 number.
 fn without_x32(program: BpfProgram) -> BpfProgram {
     const LOAD_SYSCALL_NUMBER: sock_filter = sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 };
     const SKIP_ONE_BELOW_X32: sock_filter = sock_filter { code: 0x35, jt: 0, jf: 1, k: X32_CALLS };

@@ -4,7 +4,7 @@ use super::*;
 
 const ARCHITECTURES: [Architecture; 2] = [Architecture::X86_64, Architecture::Aarch64];
 
-/// The answer of a program.
+/// A seccomp program's answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Allow,

@@ -1,6 +1,6 @@
 //! Reads git's configuration, to find the files that git on the host obeys or starts.
 //!
-//! It reads like git, but skips what makes no sense. Git itself reports such errors.
+//! It parses like git, but skips invalid text. Git itself reports such errors.
 
 use std::path::{Path, PathBuf};
 
@@ -101,7 +101,7 @@ fn read_value(characters: &mut Characters<'_>) -> String {
                 break;
             }
             '\\' => match characters.next() {
-                // The line goes on.
+                // The line continues.
                 Some('\n') | None => {}
                 Some('\r') => {
                     characters.next_if_eq(&'\n');
@@ -128,8 +128,8 @@ fn read_value(characters: &mut Characters<'_>) -> String {
     value
 }
 
-/// Returns the files that a configuration names. The configuration is in the directory `beside`, and the repository's files
-/// are in `work_tree`. This joins paths and touches no file.
+/// Returns the files that a configuration names. The configuration file is in the directory `beside`, and the
+/// repository's files are in `work_tree`. This only joins paths, and opens no file.
 pub(crate) fn named_by(settings: &[Setting], beside: &Path, work_tree: &Path) -> Vec<Named> {
     let mut named = Vec::new();
     for Setting { name, value } in settings {
@@ -151,7 +151,7 @@ pub(crate) fn named_by(settings: &[Setting], beside: &Path, work_tree: &Path) ->
     named
 }
 
-/// Tells whether git starts the value of a setting as a program. Git starts some without an explicit request.
+/// Returns true if git starts the value of a setting as a program. Git starts some without an explicit request.
 fn starts_a_program(section: &str, key: &str) -> bool {
     match section {
         "core" => matches!(

@@ -64,8 +64,8 @@ impl GitLayout {
 
 /// Returns the common directory of a worktree, if the repository confirms that this is one of its worktrees.
 ///
-/// A `.git` file comes with the workspace and may name any repository of the user. The proof is the repository's own note of
-/// its worktree's path.
+/// A `.git` file is part of the workspace and may name any of the user's repositories. The proof is the repository's
+/// own record of its worktree's path.
 fn worktree(
     workspace: &Path,
     git_dir: &Path,

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A repository `main` with a linked worktree `tree`, written by hand as git writes it.
+/// A repository `main` with a linked worktree `tree`, written by hand in git's format.
 struct Host {
     directory: TempDir,
     root: PathBuf,

@@ -14,7 +14,7 @@ use git_layout::GitLayout;
 
 use crate::host_path::{self, Directory, FileIdentity, FileKind, Found};
 
-/// Directories of the system. Neither they nor anything below them can be a workspace.
+/// System directories. Neither they nor anything below them can be a workspace.
 const SYSTEM_TREES: [&str; 12] = [
     "/usr", "/etc", "/proc", "/sys", "/dev", "/boot", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
     "/libx32",
@@ -24,7 +24,7 @@ const SYSTEM_TREES: [&str; 12] = [
 const SHARED_DIRECTORIES: [&str; 10] =
     ["/tmp", "/var", "/var/tmp", "/var/lib", "/run", "/home", "/opt", "/srv", "/mnt", "/media"];
 
-/// The longest of git's own small files, such as `.git` and `commondir`.
+/// The size limit for git's own small files, such as `.git` and `commondir`.
 pub(crate) const SMALL_FILE: u64 = 8 * 1024;
 
 /// The directory of Caretaker's own worktrees. A run may work in each directory below it.
@@ -140,12 +140,12 @@ impl Workspace {
         Ok(Self { tree, found, dot_cursor, git })
     }
 
-    /// The physical path.
+    /// Returns the physical path.
     pub fn path(&self) -> &Path {
         &self.tree.path
     }
 
-    /// The device and inode. They name the workspace's lock.
+    /// Returns the device and inode. They name the workspace's lock.
     pub fn identity(&self) -> FileIdentity {
         self.found.identity
     }
@@ -181,7 +181,7 @@ impl Tree {
         &self.directory
     }
 
-    /// Returns the file at a path below, if one exists. Follows no symlink.
+    /// Returns the file at a path below this tree, if one exists. Follows no symlink.
     pub(crate) fn look(&self, relative: &Path) -> Result<Option<Found>, WorkspaceError> {
         self.directory.look(relative).map_err(|source| {
             let path = self.path.join(relative);
@@ -192,7 +192,7 @@ impl Tree {
         })
     }
 
-    /// Reads a small regular file below.
+    /// Reads a small regular file below this tree.
     pub(crate) fn read_small(&self, relative: &Path, limit: u64) -> io::Result<Vec<u8>> {
         self.directory.read_small(relative, limit)
     }
@@ -202,7 +202,7 @@ fn look_error(path: &Path, source: io::Error) -> WorkspaceError {
     WorkspaceError::Look { path: path.to_owned(), source }
 }
 
-/// Returns the physical path of a directory. The kernel tells it once the directory is open.
+/// Returns the physical path of a directory. The kernel knows it once the directory is open.
 fn physical(path: &Path) -> Result<PathBuf, WorkspaceError> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // A trailing slash would make the kernel follow a symlink.
@@ -243,8 +243,8 @@ fn check_place(path: &Path, surroundings: Surroundings<'_>) -> Result<(), Worksp
             return Err(WorkspaceError::Contains { path: path.to_owned(), inner: inner.clone() });
         }
     }
-    // Agents make worktrees below `~/.cursor`, so only Caretaker's own directories are closed. Even there, runs may work in
-    // the worktrees that Caretaker made.
+    // Agents make worktrees below `~/.cursor`, so only Caretaker's own directories are off limits. Even there, runs may
+    // work in the worktrees that Caretaker made.
     let is_made_for_it = |outer: &PathBuf| path.parent() == Some(&outer.join(WORKTREES));
     match ours.into_iter().find(|outer| path.starts_with(outer) && !is_made_for_it(outer)) {
         Some(outer) => Err(WorkspaceError::InsideOurs { path: path.to_owned(), outer }),

@@ -1,6 +1,6 @@
 //! Searches a workspace for repositories inside it.
 //!
-//! Git on the host obeys their configuration and hooks too. It reads those of submodules even for a command about the
+//! Git on the host obeys their configuration and hooks too. It reads those of submodules even for a command in the
 //! workspace.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, Dir, FileType};
 
 use crate::host_path::Directory;
 
-/// The effort that a search may take. A launch waits for it.
+/// The limits of a search. A launch waits for the search.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
     most_entries: usize,
@@ -19,10 +19,10 @@ pub(crate) struct Effort {
     most_found: usize,
 }
 
-/// For profiles that warn if the search is incomplete.
+/// The limits for profiles that warn if the search is incomplete.
 pub(crate) const ORDINARY: Effort =
     Effort { most_entries: 150_000, longest: Duration::from_millis(400), most_found: 64 };
-/// For profiles that refuse to run if the search is incomplete.
+/// The limits for profiles that refuse to run if the search is incomplete.
 pub(crate) const THOROUGH: Effort =
     Effort { most_entries: 2_000_000, longest: Duration::from_secs(10), most_found: 512 };
 
@@ -71,7 +71,7 @@ pub(crate) fn search(directory: &Directory, skip: &[&Path], effort: Effort) -> S
             search.cut_after = Some(n_entries);
             break;
         }
-        // Git of this user cannot read such a directory either.
+        // The user's git cannot read such a directory either.
         let Some(entries) = entries(directory, &at) else { continue };
         n_entries += entries.len();
         let is_root = at.as_os_str().is_empty();

@@ -1,4 +1,4 @@
-//! bubblewrap's arguments, word for word, and the source of each part.
+//! Bubblewrap's arguments, word for word, and the origin of each part.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -13,7 +13,7 @@ use sandbox_plan::{
 
 use crate::scene::{Scene, run_variable};
 
-/// Parts that differ from host to host, or with the temporary directory.
+/// Parts that depend on the host or on the temporary directory.
 const OF_THIS_HOST: [&str; 9] = [
     " /etc/",
     " /usr",
@@ -43,7 +43,7 @@ fn words(plan: &SandboxPlan) -> Vec<OsString> {
     words.map(|word| OsString::from_vec(word.to_vec())).collect()
 }
 
-/// Writes one operation per line, with `HOST` for the temporary directory, without parts that differ from host to host.
+/// Writes one operation per line, with `HOST` for the temporary directory, without parts that depend on the host.
 fn operations(plan: &SandboxPlan, scene: &Scene) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in words(plan) {
@@ -295,7 +295,7 @@ fn what_the_repository_shows_through_links_is_left_out_with_a_warning() {
     assert_eq!(shown, [std::path::Path::new("rules")]);
 }
 
-/// A name that a file can have.
+/// Generates a valid file name.
 fn any_name() -> impl Strategy<Value = OsString> {
     let bytes = proptest::collection::vec(
         prop_oneof![Just(b' '), Just(b'\n'), Just(b'\''), Just(b'-'), 1u8..],
@@ -343,7 +343,7 @@ proptest! {
         let own = words.windows(3).position(|three| three == bind).unwrap();
         let dot_cursor = OsString::from(scene.in_workspace(".cursor"));
         let covered = words.iter().position(|word| *word == dot_cursor).unwrap();
-        // The order is the protection.
+        // Only this order protects the path.
         prop_assert!(own < covered);
         prop_assert_eq!(&words[words.len() - 4..], ["--json-status-fd", "300", "--block-fd", "301"]);
     }

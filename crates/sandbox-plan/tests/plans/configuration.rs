@@ -39,7 +39,7 @@ fn mcp_json_cannot_be_written_moved_masked_or_unmounted() {
     if !sandboxes_work() {
         return;
     }
-    // In the home directory itself, deep in it, and where the repository has a `.cursor` of its own.
+    // Directly in the home directory, deep in it, and where the repository has its own `.cursor`.
     for workspace in ["project", "a/b/project", ".local/share/project"] {
         for own in [None, Some(".cursor/mcp.json")] {
             let mut scene = Scene::new(workspace);
@@ -104,7 +104,8 @@ fn a_regenerated_mcp_json_is_seen_while_the_agent_runs() {
         return;
     }
     let mut scene = Scene::new("project");
-    // The inside says when it has read the first, and waits until the outside has written the second.
+    // The script inside reports when it has read the first content, and waits until the test outside has written the
+    // second.
     let [read, written] = ["read", "written"].map(|name| scene.in_workspace(name));
     for fifo in [&read, &written] {
         rustix::fs::mkfifoat(CWD, fifo, Mode::from_raw_mode(0o600)).unwrap();

@@ -12,10 +12,10 @@ use command_fds::{CommandFdExt, FdMapping};
 use rustix::fs::{MemfdFlags, SeekFrom};
 use sandbox_plan::{BwrapProblem, Mismatch, PlanFds, SandboxPlan, SandboxRoot, bwrap_trial};
 
-/// bubblewrap's path on every distribution.
+/// Bubblewrap's path on every distribution.
 const BWRAP: &str = "/usr/bin/bwrap";
 
-/// The time for bubblewrap's mounts.
+/// The time limit for bubblewrap's mounts.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A sandbox that waits for its release.
@@ -29,7 +29,7 @@ pub(crate) struct Blocked {
     _status: BufReader<File>,
 }
 
-/// Tells whether this host can make sandboxes. Fails if it must.
+/// Returns true if this host can create sandboxes. Panics if it cannot but must.
 pub(crate) fn sandboxes_work() -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
     *WORKS.get_or_init(|| {
@@ -135,7 +135,7 @@ impl Blocked {
     }
 }
 
-/// After all mounts, a wrong file stays wrong. Other differences may only be late.
+/// After all mounts, a wrong file stays wrong. Other differences may still disappear.
 fn is_final(mismatch: &Mismatch) -> bool {
     matches!(mismatch, Mismatch::WrongFile { path, .. } if path.ends_with(".cursor"))
 }

@@ -1,4 +1,4 @@
-//! A program for the inside that makes system calls no shell makes: this test's own executable.
+//! A program for the inside, which makes system calls that no shell makes. It is this test's own executable.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -19,7 +19,7 @@ fn errno_of(number: i64, arguments: [i64; 4]) -> i32 {
     if result == -1 { nix::errno::Errno::last_raw() } else { 0 }
 }
 
-/// The probe checks this path to know that it is inside: only there it is a directory.
+/// The probe checks this path to know that it is inside: only there is it a directory.
 const INSIDE: &str = "/run/caretaker/probe";
 
 #[test]

@@ -14,7 +14,7 @@ fn scene() -> Scene {
     scene
 }
 
-/// Changes a good request, and returns the reason of its refusal.
+/// Changes a good request, and returns the reason for its refusal.
 fn refusal(change: impl FnOnce(&mut Scene)) -> PlanError {
     let mut scene = scene();
     change(&mut scene);

@@ -1,4 +1,4 @@
-//! Git works inside, and the agent cannot change what git on the host would execute.
+//! Git works inside, but the agent cannot change files that git on the host would execute.
 
 use std::fs;
 use std::path::Path;

@@ -15,7 +15,7 @@ use crate::launch;
 
 /// The content of a scene's mcp.json.
 pub(crate) const OURS: &str = "ours\n";
-/// The session of a scene's run, of two that the workspace has.
+/// The session of a scene's run. The workspace has two sessions.
 pub(crate) const SESSION: &str = "session";
 
 pub(crate) struct Scene {
@@ -24,7 +24,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// A host whose workspace is `workspace`, relative to the home directory.
+    /// Makes a host whose workspace is `workspace`, relative to the home directory.
     pub(crate) fn new(workspace: &str) -> Self {
         Self::with_profile(workspace, builtin_profiles()[0].1)
     }
@@ -120,7 +120,7 @@ impl Scene {
         plan(&self.request).unwrap()
     }
 
-    /// Prepares the host like the shim.
+    /// Prepares the host as the shim does.
     pub(crate) fn prepare(&self, plan: &SandboxPlan) {
         plan.dot_cursor_mounts().create().unwrap();
         plan.mount_points_to_create().create(&self.record()).unwrap();

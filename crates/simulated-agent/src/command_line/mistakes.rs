@@ -1,4 +1,4 @@
-//! Mistakes on the command line, in the words of commander.
+//! Reports command-line mistakes in commander's words.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -19,7 +19,7 @@ pub(super) fn in_words(error: &clap::Error) -> String {
                 did_you_mean(&text(ContextKind::SuggestedArg))
             )
         }
-        // commander takes `--print=yes` for a name that it does not know.
+        // commander treats `--print=yes` as an unknown name.
         ErrorKind::TooManyValues => {
             let name = argument.split(' ').next().unwrap_or_default();
             format!("error: unknown option '{name}={}'", text(ContextKind::InvalidValue))

@@ -1,6 +1,6 @@
-//! The command line of cursor-agent, hidden options included.
+//! cursor-agent's command line, including hidden options.
 //!
-//! clap reads it. [`mistakes`] words what is wrong with it as commander does, the library that cursor-agent uses.
+//! clap parses it. [`mistakes`] reports errors in the words of commander, the library that cursor-agent uses.
 
 mod mistakes;
 
@@ -27,7 +27,7 @@ pub struct CommandLine {
     pub words: Vec<String>,
 }
 
-/// The options that the simulated agent heeds.
+/// The options that the simulated agent supports.
 #[derive(Debug, Default, Args)]
 pub struct Options {
     /// Print the version number
@@ -236,7 +236,7 @@ pub enum Parsed {
     Print(String),
 }
 
-/// Reads the arguments after the program's name.
+/// Parses the arguments after the program's name.
 pub fn parse(arguments: &[String]) -> Result<Parsed, Ending> {
     let arguments = std::iter::once("agent").chain(arguments.iter().map(String::as_str));
     let read = definition().try_get_matches_from(arguments).and_then(|matches| {
@@ -251,7 +251,7 @@ pub fn parse(arguments: &[String]) -> Result<Parsed, Ending> {
         Err(error) if error.kind() == ErrorKind::DisplayHelp => {
             Ok(Parsed::Print(error.to_string()))
         }
-        // Help as a complaint.
+        // clap reports a missing subcommand as help.
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             Err(Ending { exit_code: 1, stderr: error.to_string() })
         }
@@ -270,7 +270,7 @@ fn definition() -> Command {
     };
     CommandLine::command()
         .subcommands(NOT_SIMULATED.iter().map(refused))
-        // As commander has it, options may stand before and after a subcommand, and a value may look like an option.
+        // Like commander, accept options before and after a subcommand, and values that look like options.
         .mut_args(|arg| {
             let needs_a_value = arg.get_action().takes_values()
                 && arg.get_num_args().is_none_or(|n_values| n_values.min_values() > 0);

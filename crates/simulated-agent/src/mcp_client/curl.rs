@@ -1,4 +1,4 @@
-//! One HTTP request, made by the machine's `curl`: it knows TLS, the proxy variables and the trusted authorities.
+//! Makes an HTTP request with the machine's `curl`, which knows TLS, the proxy variables and the trusted authorities.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -22,14 +22,14 @@ const INHERITED: [&str; 10] = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
 ];
-/// The body comes by stdin, because a line of a configuration has a limit. Everything else comes by a pipe of its own and
-/// not by the command line, which every process can read. `-q` skips the user's `.curlrc`.
+/// The body comes through stdin, because a configuration line has a length limit. Everything else comes through a
+/// separate pipe and not on the command line, which every process can read. `-q` skips the user's `.curlrc`.
 const SCRIPT: &str = "exec curl -q --config /dev/fd/3 3<<END\n$CURL_CONFIGURATION\nEND\n";
 const MAX_HEAD_BYTES: u64 = 64 * 1024;
 const MAX_COMPLAINT_BYTES: u64 = 4 * 1024;
-/// Exit code of `curl`.
+/// `curl`'s exit code for a timeout.
 const TIMED_OUT: i32 = 28;
-/// Exit code of a shell that does not find `curl`.
+/// The shell's exit code if it does not find `curl`.
 const NOT_FOUND: i32 = 127;
 
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Curl {
         let mut group = self.processes.start(&mut command, Role::Server)?;
         let stdin = group.child.stdin.take();
         if let (Some(mut stdin), Some(body)) = (stdin, request.body) {
-            // A program that does not read has ended, and its end says why.
+            // If `curl` does not read, it has ended, and its exit code says why.
             stdin.write_all(body.as_bytes()).ok();
         }
         let stdout = group.child.stdout.take().ok_or(RequestError::Closed)?;
@@ -114,7 +114,7 @@ impl Exchange {
             }
             let head = Head::parse(&String::from_utf8_lossy(&text));
             let head = head.ok_or_else(|| RequestError::NotMcp("it is not HTTP".to_owned()))?;
-            // An interim answer only announces another answer.
+            // An interim response only announces another response.
             if head.status >= 200 {
                 self.answer.set_limit(MAX_MESSAGE_BYTES);
                 return Ok((head, self));
@@ -122,7 +122,7 @@ impl Exchange {
         }
     }
 
-    /// Some more bytes of the body; none at its end.
+    /// Returns the next bytes of the body, or none at its end.
     pub(super) fn more(&mut self) -> Result<Vec<u8>, RequestError> {
         let bytes = self.answer.fill_buf().unwrap_or_default().to_vec();
         self.answer.consume(bytes.len());
@@ -133,7 +133,7 @@ impl Exchange {
         Ok(bytes)
     }
 
-    /// Waits until the answer has ended. A cut answer is an error.
+    /// Waits until the response has ended. A truncated response is an error.
     pub(super) fn finish(self) -> Result<(), RequestError> {
         match self.exit_code() {
             Some(0) => Ok(()),
@@ -142,7 +142,7 @@ impl Exchange {
         }
     }
 
-    /// The reason why there is no answer.
+    /// Explains why there is no response.
     fn failure(mut self) -> RequestError {
         let mut complaint = Vec::new();
         if let Some(pipe) = &mut self.complaint {
@@ -173,13 +173,13 @@ impl Head {
         Some(Self { status, headers: headers.collect() })
     }
 
-    /// The value of a header. `name` is in small letters.
+    /// Returns the value of a header. `name` is in lower case.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(held, _)| held == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// The request as a configuration file of `curl`.
+/// Writes the request as a `curl` configuration file.
 fn configuration(request: &HttpRequest<'_>) -> io::Result<String> {
     let mut text =
         "silent\nshow-error\ngloboff\nno-buffer\ninclude\nsuppress-connect-headers\nhttp1.1\n\
@@ -196,7 +196,7 @@ fn configuration(request: &HttpRequest<'_>) -> io::Result<String> {
             return Err(unsendable("headers"));
         }
         match checked("headers", value)?.trim() {
-            // Without a value `curl` would leave the header out.
+            // `curl` would leave out a header without a value.
             "" => set("header", &format!("{name};")),
             value => set("header", &format!("{name}: {value}")),
         };
@@ -216,7 +216,7 @@ fn unsendable(field: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
-/// A value in the quotes of a `curl` configuration. [`checked`] has refused line ends.
+/// Quotes a value for a `curl` configuration. [`checked`] has refused line breaks.
 fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -2,7 +2,7 @@
 
 /// Takes bytes as they arrive and returns whole messages.
 ///
-/// **Invariant:** how the bytes are cut into pieces does not matter.
+/// **Invariant:** the result does not depend on how the bytes are split into pieces.
 #[derive(Debug, Default)]
 pub(super) struct EventStream {
     line: Vec<u8>,
@@ -14,13 +14,13 @@ pub(super) struct EventStream {
 }
 
 impl EventStream {
-    /// The data of the messages that these bytes complete.
+    /// Returns the data of the messages that these bytes complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut messages = Vec::new();
         for &byte in bytes {
             let is_after_return = std::mem::replace(&mut self.is_after_return, byte == b'\r');
             match byte {
-                // The second half of a line's end.
+                // The second half of a CRLF.
                 b'\n' if is_after_return => {}
                 b'\n' | b'\r' => messages.extend(self.end_line()),
                 byte => self.line.push(byte),

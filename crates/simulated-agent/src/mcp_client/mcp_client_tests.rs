@@ -10,7 +10,7 @@ use super::*;
 #[path = "remote_tests.rs"]
 mod remote;
 
-/// A server in shell: newline-delimited JSON-RPC needs no more. `$1` chooses how it behaves.
+/// A server as a shell script, which is enough for newline-delimited JSON-RPC. `$1` chooses its behaviour.
 const SERVER: &str = r#"
 echo "talk on stderr" >&2
 echo "talk on the wrong stream"

@@ -6,7 +6,7 @@
 //!   greet, request   └─ remote     a server with a `url`: streamable HTTP ─► curl, event_stream
 //! ```
 //!
-//! `envFile` and `auth` are accepted and have no effect.
+//! The agent accepts `envFile` and `auth`, but they have no effect.
 
 mod curl;
 mod event_stream;
@@ -34,14 +34,14 @@ use program::Program;
 use protocol::Connection;
 use remote::Remote;
 
-/// The agent's variables that a server inherits; all others must be in `mcp.json`.
+/// The agent's variables that a server inherits. All others must be in `mcp.json`.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "TERM", "SHELL", "USER"];
 
 /// Everything that decides about the servers of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct McpSetup<'a> {
     pub roots: &'a CursorRoots,
-    /// The top of the git tree, else the workspace: part of every approval.
+    /// The root of the git tree, or else the workspace. It is part of every approval.
     pub project_root: &'a WorkspacePath,
     pub workspace: &'a WorkspacePath,
     pub project_directory: &'a ProjectDir,
@@ -62,7 +62,7 @@ pub enum ServerApproval {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeLimits {
-    /// From the start of a server to the list of its tools.
+    /// The time from the start of a server to the list of its tools.
     pub connect: Duration,
     pub call: Duration,
 }
@@ -89,7 +89,7 @@ pub enum ServerState {
     NeedsApproval,
     /// Switched off in `mcp-disabled.json`.
     Disabled,
-    /// A server with a `url` that wants a login.
+    /// A server with a `url` that requires a login.
     NeedsLogin(String),
     Failed(String),
 }
@@ -102,7 +102,7 @@ pub struct McpTool {
     pub input_schema: Value,
 }
 
-/// The reason why a tool gave no answer.
+/// Why a tool gave no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpCallError {
@@ -222,7 +222,7 @@ impl McpClients {
 
 impl Drop for McpClients {
     fn drop(&mut self) {
-        // Every server hears it before the agent waits for the first one.
+        // Ask every server to end before waiting for the first one.
         self.servers
             .iter()
             .flat_map(|server| &server.link)
@@ -302,7 +302,7 @@ fn texts<'a>(server: &'a McpServer, field: &str) -> impl Iterator<Item = &'a str
     list.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// A few variables of the agent, and over them those of the definition.
+/// A few of the agent's variables, overridden by those of the definition.
 fn environment(
     definition: &Map<String, Value>,
     inherited: &[(OsString, OsString)],
@@ -310,11 +310,11 @@ fn environment(
     let own = definition.get("env").and_then(Value::as_object).into_iter().flatten();
     let own = own.filter_map(|(name, value)| Some((name.into(), value.as_str()?.into())));
     let is_inherited = |name: &OsStr| INHERITED.iter().any(|inherited| name == *inherited);
-    // If a name comes twice, the later value counts.
+    // If a name appears twice, the later value wins.
     inherited.iter().filter(|(name, _)| is_inherited(name)).cloned().chain(own).collect()
 }
 
-/// The user's servers and then the project's. If both have the same name, the project's counts.
+/// Returns the user's servers and then the project's. If both have the same name, the project's server wins.
 fn definitions(setup: &McpSetup<'_>) -> Map<String, Value> {
     let mut servers = servers_in(&setup.roots.user_mcp_json());
     servers.extend(servers_in(&setup.workspace.as_path().join(".cursor/mcp.json")));

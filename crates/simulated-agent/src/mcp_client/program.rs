@@ -16,9 +16,9 @@ use super::protocol::{self, Answer, Connection, Incoming, MAX_MESSAGE_BYTES, Req
 use crate::process::groups::{ProcessGroups, Role};
 use crate::process::lock;
 
-/// A server that leaves this many messages unread does not listen.
+/// A server that leaves this many messages unread counts as unresponsive.
 const MAX_UNSENT: usize = 64;
-/// How long a server may run on after its stdin has ended. Then it is killed.
+/// The agent kills a server that runs longer than this after its stdin closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A running server. Dropping it ends the server.
@@ -39,7 +39,8 @@ struct Waiting {
     closed: bool,
 }
 
-/// Lines for the server, written by a thread of their own: a full pipe must not hold up the thread that waits for an answer.
+/// Lines for the server. A separate thread writes them, because a full pipe must not block the thread that waits for an
+/// answer.
 #[derive(Debug, Clone)]
 struct Outbox {
     lines: Arc<Mutex<Option<SyncSender<String>>>>,
@@ -50,7 +51,7 @@ impl Program {
         command: &mut Command,
         processes: &ProcessGroups,
     ) -> Result<Self, RequestError> {
-        // A program that does not start looks to the real agent like one that ended at once.
+        // The real agent treats a program that does not start like one that ended at once.
         let closed = |_| RequestError::Closed;
         let mut group = processes.start(command, Role::Server).map_err(closed)?;
         let leader = group.leader();
@@ -59,7 +60,7 @@ impl Program {
         let waiting = Arc::new(Mutex::new(Waiting::default()));
         if let Some(mut stdin) = group.child.stdin.take() {
             thread::spawn(move || {
-                // Ends when the last sender is gone, and then closes the pipe.
+                // The thread ends when the last sender is gone, and then closes the pipe.
                 to_write.iter().try_for_each(|line| stdin.write_all(line.as_bytes())).ok();
             });
         }
@@ -141,11 +142,11 @@ impl Reader {
         let mut line = Vec::new();
         while let Ok(n_read) = stdout.by_ref().take(MAX_MESSAGE_BYTES).read_until(b'\n', &mut line)
         {
-            // The end of the pipe, perhaps in the middle of a line, or a line that is too long.
+            // The pipe ended, perhaps in the middle of a line, or the line is too long.
             if n_read == 0 || line.last() != Some(&b'\n') {
                 break;
             }
-            // A line that is not JSON is talk on the wrong stream.
+            // A line that is not JSON is log output on the wrong stream.
             if let Ok(message) = serde_json::from_slice::<Value>(&line) {
                 self.take(&message);
             }

@@ -10,13 +10,13 @@ use super::McpTool;
 
 /// The newest version that Cursor's client is known to speak.
 const PROTOCOL_VERSION: &str = "2025-11-25";
-/// The limit of one message of a server.
+/// The size limit for one message from a server.
 pub(super) const MAX_MESSAGE_BYTES: u64 = 16 * 1024 * 1024;
 const MAX_TOOL_PAGES: usize = 50;
-/// No model could use more tools than fit into this.
+/// The size limit for the tool list. No model could use more tools.
 const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
 
-/// The reason why a request has no answer. The real agent uses the protocol's own SDK; texts with a code are its texts.
+/// Why a request has no answer. The real agent uses the protocol's own SDK; texts with a code come from that SDK.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -55,7 +55,7 @@ pub(super) trait Connection: Debug + Send + Sync {
     fn hang_up(&self);
 }
 
-/// Shakes hands and asks for the server's tools, all before the deadline.
+/// Performs the handshake and asks for the server's tools, all before the deadline.
 pub(super) fn greet(
     connection: &dyn Connection,
     deadline: Instant,
@@ -98,15 +98,15 @@ pub(super) fn notification(method: &str, params: &Value) -> Value {
     }
 }
 
-/// The parameters of the message that cancels a request.
+/// Returns the parameters of the message that cancels a request.
 pub(super) fn cancelled(id: u64) -> Value {
     json!({"requestId": id, "reason": "timed out"})
 }
 
-/// A message of the server.
+/// A message from the server.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// A question of the server, with the reply. The agent answers `ping` and refuses every other question.
+    /// A request from the server, with the reply. The agent answers `ping` and refuses every other request.
     Question {
         reply: Value,
     },

@@ -1,6 +1,6 @@
 //! One MCP server that has a `url`: streamable HTTP.
 //!
-//! Every message is a POST of its own. Its answer comes as JSON or in a stream of events. The agent does not speak the
+//! Every message is a separate POST. Its answer comes as JSON or in a stream of events. The agent does not speak the
 //! older transport, whose answers come in a separate stream, and does not resume a broken stream.
 
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use super::event_stream::EventStream;
 use super::protocol::{self, Answer, Connection, Incoming, RequestError};
 use crate::process::lock;
 
-/// How long the agent waits for the answer to a farewell.
+/// The agent waits this long for the response when it ends a session.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 const ACCEPT: (&str, &str) = ("Accept", "application/json, text/event-stream");
@@ -26,7 +26,7 @@ const VERSION: &str = "MCP-Protocol-Version";
 pub(super) struct Remote {
     curl: Curl,
     url: String,
-    /// Headers of the definition, without those that the protocol sets.
+    /// The definition's headers, without those that the protocol sets.
     headers: Vec<(String, String)>,
     session: Mutex<Session>,
     next_id: AtomicU64,
@@ -87,7 +87,8 @@ impl Remote {
         let (head, exchange) = self.send("POST", Some(message), limit)?.head()?;
         check_status(&head)?;
         if let Some(session) = head.header("mcp-session-id") {
-            // Before the body: a server may ask back in the stream of its first answer.
+            // Set the session before reading the body, because a server may send a request in its first response
+            // stream.
             lock(&self.session).id = Some(session.to_owned());
         }
         let kind = head.header("content-type").unwrap_or_default().to_ascii_lowercase();

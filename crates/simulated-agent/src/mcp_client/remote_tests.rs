@@ -1,4 +1,4 @@
-//! Servers that have a `url`, on the loopback. TLS and the way out of a sandbox are for the suite.
+//! Servers with a `url`, on the loopback. The suite tests TLS and the way out of a sandbox.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,7 +23,7 @@ impl Asked {
     }
 }
 
-/// A web server with one way to answer.
+/// A web server that answers every request with one function.
 struct Web {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -116,7 +116,7 @@ fn connect(servers: Value) -> (Machine, McpClients) {
     (machine, clients)
 }
 
-/// The state of the only server, if it gives this answer to every request.
+/// Returns the state of the only server, if it gives this answer to every request.
 fn state_with(answer: impl Fn(&Asked, &mut TcpStream) + Send + Sync + 'static) -> ServerState {
     let web = Web::new(answer);
     let (_machine, clients) = connect(json!({"t": web.server()}));
@@ -130,7 +130,7 @@ fn the_agent_greets_a_server_with_a_url_calls_it_and_ends_the_session() {
     definition["headers"] = json!({"X-Key": "a \"b\" \\c", "Empty": "", "accept": "text/html"});
     let (_machine, clients) = connect(json!({"t": definition}));
     assert_eq!(states(&clients), [("t".to_owned(), ServerState::Ready { n_tools: 2 })]);
-    // Longer than a pipe holds, with all that JSON escapes.
+    // Longer than a pipe's capacity, with every kind of character that JSON escapes.
     let text = "\"\\\n\u{1}ä".repeat(20_000);
     let answer = call(&clients, "echo", json!({"text": text})).unwrap();
     assert_eq!(answer["content"][0]["text"], json!(text));

@@ -18,7 +18,7 @@ use crate::turn::events::{StreamedCall, new_call_id, tokens};
 
 const MIB: usize = 1 << 20;
 
-/// Long enough for the tools to begin.
+/// Long enough for the tools to start.
 const TOOLS_BEGIN: Duration = Duration::from_millis(250);
 
 type Done = Result<(), Ending>;
@@ -70,7 +70,7 @@ pub(super) fn background_shell(turn: &mut Turn, seconds: u64) -> Done {
     .map(drop)
 }
 
-/// The event of an edit carries the whole file.
+/// Prints an edit event, which carries the whole file.
 pub(super) fn giant_line(turn: &mut Turn, mib: u64) -> Done {
     let content = "All work and no play. ".repeat(mib as usize * MIB / 22 + 1);
     let path = turn.workspace_file("giant.txt");

@@ -1,7 +1,7 @@
 //! Every misbehaviour of the simulated agent, by name.
 //!
-//! A script says `misbehave NAME [ARGUMENT]` at the place where it begins. `SIMULATED_AGENT_MISBEHAVE=name[=argument],name…`
-//! in the environment holds for the whole run.
+//! A script says `misbehave NAME [ARGUMENT]` where the misbehaviour starts.
+//! `SIMULATED_AGENT_MISBEHAVE=name[=argument],name…` in the environment applies to the whole run.
 
 mod acts;
 mod table;
@@ -39,26 +39,26 @@ enum Takes {
 /// The misbehaviour itself, and its moment.
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    /// Ends the process before the first line, at the latest when the script is known.
+    /// Ends the process before the first line of output, at the latest when the script has been read.
     AtStartup(fn(&Startup<'_>) -> Ending),
-    /// At its place in the script; from the environment, right after the echo of the prompt.
+    /// Acts at its place in the script, or, if it comes from the environment, right after the echo of the prompt.
     AtOnce(fn(&mut Turn, u64) -> Result<(), Ending>),
-    /// At the next such moment.
+    /// Acts at the next such moment.
     At(Moment, fn(&mut Turn, u64) -> Result<(), Ending>),
-    /// SIGKILL at the next such point of the session's writer. `None` means the point in the argument.
+    /// Sends SIGKILL at the next such point of the session's writer. `None` means the point named in the argument.
     KillAt(Option<CrashPoint>),
-    /// Before the prompt is stored.
+    /// Loses the conversation before the prompt is stored.
     Forget,
-    /// `create-chat` prints its id and stays.
+    /// `create-chat` prints its id and does not exit.
     CreateChat,
 }
 
-/// A moment of a turn at which something may go wrong.
+/// A moment of a turn where something may go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// `started` is printed and the tools run.
     MidTool,
-    /// Everything is said and stored.
+    /// Everything is printed and stored.
     BeforeResult,
     AfterResult,
 }
@@ -84,7 +84,7 @@ pub enum UnknownMisbehaviour {
 }
 
 impl Armed {
-    /// Reads `name`, `name=argument` or `name argument`.
+    /// Parses `name`, `name=argument` or `name argument`.
     pub fn parse(text: &str) -> Result<Self, UnknownMisbehaviour> {
         let (name, argument) = match text.trim().split_once(['=', ' ']) {
             Some((name, argument)) => (name, Some(argument.trim())),
@@ -116,7 +116,7 @@ impl Armed {
         Ok(armed)
     }
 
-    /// Reads a list with commas between its members.
+    /// Parses a comma-separated list.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, UnknownMisbehaviour> {
         text.split(',').filter(|member| !member.trim().is_empty()).map(Self::parse).collect()
     }
@@ -145,7 +145,7 @@ impl Armed {
         }
     }
 
-    /// The point at which the session's writer dies.
+    /// Returns the point where the session's writer dies.
     pub fn crash_point(&self) -> Option<CrashPoint> {
         match self.scenario.act {
             Act::KillAt(fixed) => fixed.or(self.point),
@@ -153,7 +153,7 @@ impl Armed {
         }
     }
 
-    /// True if the agent loses the conversation.
+    /// Returns true if the agent loses the conversation.
     pub fn forgets(&self) -> bool {
         matches!(self.scenario.act, Act::Forget)
     }
@@ -163,7 +163,7 @@ impl Armed {
     }
 }
 
-/// The output of `--help-scenarios`: one line per misbehaviour.
+/// Returns the output of `--help-scenarios`: one line per misbehaviour.
 pub fn list() -> String {
     let lines = SCENARIOS.iter().map(|scenario| {
         let usage = match scenario.takes {

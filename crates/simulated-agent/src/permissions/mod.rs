@@ -1,7 +1,7 @@
 //! The agent's permissions: the allow and deny lists, `--force`, and the read-only modes.
 //!
 //! A headless agent cannot ask the user, so it rejects every call that is not allowed. Reads and edits need no entry in
-//! the allow-list; shells, MCP tools and web pages do. A deny entry wins over everything, `--force` included.
+//! the allow-list; shells, MCP tools and web pages do. A deny entry wins over everything, including `--force`.
 
 mod rule;
 
@@ -108,7 +108,7 @@ impl Permissions {
                 .any(|name| lists(&self.deny, Kind::Shell, &called(name, command)))
         });
         self.verdict(denied, || {
-            // A command that was not parsed might run anything.
+            // A command that could not be parsed might run anything.
             !command.parsing_failed
                 && !command.has_command_substitution
                 && !command.commands.is_empty()
@@ -157,7 +157,7 @@ impl Permissions {
 
     /// A pattern may name a path from the root or from the workspace.
     fn denies_path(&self, kind: Kind, path: &Path) -> bool {
-        // A detour through `..` evades no pattern.
+        // A path with `..` must not evade a pattern.
         let path = without_dots(path);
         [Some(path.as_path()), path.strip_prefix(&self.workspace).ok()]
             .into_iter()
@@ -170,7 +170,7 @@ fn lists(rules: &[Rule], kind: Kind, subject: &str) -> bool {
     rules.iter().any(|rule| rule.is_about(kind, subject))
 }
 
-/// The project's files from the shallowest to the deepest.
+/// Returns the project's files from the shallowest to the deepest.
 fn project_files(project_root: &Path, workspace: &Path) -> Vec<PathBuf> {
     let mut directories: Vec<&Path> =
         workspace.ancestors().take_while(|directory| directory.starts_with(project_root)).collect();
@@ -178,7 +178,7 @@ fn project_files(project_root: &Path, workspace: &Path) -> Vec<PathBuf> {
     directories.into_iter().map(|directory| directory.join(".cursor/cli.json")).collect()
 }
 
-/// A project's file has `permissions` and nothing else. The agent ignores a file with other keys.
+/// A project's file may have only `permissions`. The agent ignores a file with other keys.
 fn project_permissions(file: Value) -> Option<Value> {
     let object = file.as_object()?;
     let permissions = object.get("permissions")?.as_object()?;
@@ -192,7 +192,7 @@ fn list(value: &Value) -> Option<Vec<String>> {
     Some(entries.filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
-/// The host of an address, in lower case, without user and port.
+/// Returns a URL's host in lower case, without user and port.
 fn domain(url: &str) -> String {
     let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = after_scheme.split(['/', '?', '#', '\\']).next().unwrap_or_default();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use regex::Regex;
 
-/// The things that an entry can be about.
+/// The kinds of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Shell,
@@ -20,7 +20,8 @@ pub(super) struct Rule {
     pattern: Regex,
 }
 
-/// A subject of two parts: a program and its arguments, or a server and its tool. `*` never crosses the border.
+/// Joins a subject of two parts: a program and its arguments, or a server and its tool. `*` never matches across the
+/// separator.
 pub(super) fn two(first: &str, second: &str) -> String {
     format!("{first}\0{second}")
 }
@@ -49,7 +50,7 @@ impl Rule {
             "WebFetch" => (Kind::WebFetch, body.to_ascii_lowercase()),
             _ => return None,
         };
-        // Cursor, too, makes a regular expression of it.
+        // Cursor also turns the pattern into a regular expression.
         let regex = regex::escape(&pattern).replace(r"\*", r"[^\x00]*");
         Some(Self { kind, pattern: Regex::new(&format!("^{regex}$")).ok()? })
     }

@@ -7,7 +7,7 @@ use std::io;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ending {
     pub exit_code: u8,
-    /// Empty for silence.
+    /// Empty if the process prints nothing.
     pub stderr: String,
 }
 
@@ -17,7 +17,7 @@ impl Ending {
         Self { exit_code: 1, stderr: line.into() + "\n" }
     }
 
-    /// A failure in the form in which the real agent prints an exception.
+    /// A failure that looks like the real agent's exceptions.
     pub fn error(error: impl Display) -> Self {
         Self::failure(format!("Error: {error}"))
     }

@@ -56,7 +56,7 @@ impl Environment {
         })
     }
 
-    /// The directories of Cursor's files. `--data-dir` moves the data root.
+    /// Returns the directories of Cursor's files. `--data-dir` moves the data root.
     pub fn roots(&self, data_dir: Option<&str>) -> Result<CursorRoots, RootsError> {
         let mut host = self.host.clone();
         if let Some(data_dir) = data_dir {

@@ -1,4 +1,4 @@
-//! Children of the agent. Each leads a process group of its own, so that nothing survives the agent unseen.
+//! The agent's children. Each leads its own process group, so that nothing survives the agent unnoticed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,10 +14,10 @@ use nix::unistd::Pid;
 
 use super::lock;
 
-/// How long `kill_all` waits until killed children are reaped; SIGKILL needs microseconds.
+/// `kill_all` waits at most this long until killed children are reaped. SIGKILL needs microseconds.
 const REAPING: Duration = Duration::from_secs(2);
 
-/// The part that a child plays for the agent.
+/// A child's role for the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A shell that a tool call waits for.
@@ -62,7 +62,7 @@ impl State {
 impl ProcessGroups {
     /// Kills every child with its group, waits until they are gone, and refuses new ones. Returns their number.
     ///
-    /// A process that left the group for a session of its own survives, as with the real agent.
+    /// A process that moved to its own session survives, as with the real agent.
     pub fn kill_all(&self) -> usize {
         let mut state = self.state();
         state.closed = true;
@@ -84,14 +84,14 @@ impl ProcessGroups {
         self.state().count(Role::Background)
     }
 
-    /// True after `kill_all`.
+    /// Returns true after `kill_all`.
     pub(crate) fn is_closed(&self) -> bool {
         self.state().closed
     }
 
     /// Starts a program as the leader of a new group.
     pub(crate) fn start(&self, command: &mut Command, role: Role) -> io::Result<ProcessGroup> {
-        // Held across the start: a child must not appear behind the back of `kill_all`.
+        // Hold the lock during the start, so that `kill_all` does not miss the child.
         let mut state = self.state();
         if state.closed {
             return Err(io::Error::other("the agent is stopping"));
@@ -110,7 +110,7 @@ impl ProcessGroups {
         }
     }
 
-    /// Lets a shell run on without its tool call. Returns false if the shell has already ended.
+    /// Lets a shell continue without its tool call. Returns false if the shell has already ended.
     pub(crate) fn move_to_background(&self, leader: Pid) -> bool {
         self.state().live.get_mut(&leader).map(|role| *role = Role::Background).is_some()
     }
@@ -137,7 +137,7 @@ impl ProcessGroups {
 pub(crate) struct ProcessGroup {
     groups: ProcessGroups,
     leader: Pid,
-    /// Its pipes are for the caller to take.
+    /// The caller may take its pipes.
     pub(crate) child: Child,
     is_reaped: bool,
 }
@@ -147,10 +147,10 @@ impl ProcessGroup {
         self.leader
     }
 
-    /// Waits for the leader and kills what it left behind in its group. `farewell` runs before the end counts as
-    /// over, for example to read the last output.
+    /// Waits for the leader and kills the rest of its group. `farewell` runs before the leader is reaped, for example
+    /// to read the last output.
     pub(crate) fn wait(mut self, farewell: impl FnOnce()) -> io::Result<ExitStatus> {
-        // Not reaped yet: a zombie leader keeps the number of the group from being reused.
+        // Do not reap yet, because a zombie leader keeps its group's number from being reused.
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
         while waitid(Id::Pid(self.leader), flags) == Err(Errno::EINTR) {}
         killpg(self.leader, Signal::SIGKILL).ok();

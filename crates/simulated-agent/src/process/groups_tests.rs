@@ -91,7 +91,7 @@ fn background_shells_are_awaited_and_the_slow_ones_aborted() {
 #[test]
 fn children_inherit_no_blocked_and_no_ignored_signal() {
     let groups = ProcessGroups::default();
-    // The agent listens to signals in this way.
+    // The agent listens for signals in this way.
     signals::listen(Arc::new(Output::to_stdout()), groups.clone()).unwrap();
     let mut group =
         start(&groups, Role::Foreground, "grep -E 'SigBlk|SigIgn' /proc/self/status").unwrap();

@@ -24,7 +24,7 @@ pub struct Reentry {
 }
 
 impl Reentry {
-    /// Starts a helper and waits until it has a session of its own.
+    /// Starts a helper and waits until it has its own session.
     fn start(&self, arguments: &[OsString], output: fn() -> Stdio) -> io::Result<()> {
         let (near, far) = UnixStream::pair()?;
         let child = Command::new(&self.program)
@@ -34,7 +34,7 @@ impl Reentry {
             .stdout(output())
             .stderr(output())
             .spawn()?;
-        // Never waited for: an orphan is the point.
+        // Never wait for the child, because it should become an orphan.
         drop(child);
         (&near).read_exact(&mut [0])
     }
@@ -50,7 +50,7 @@ pub fn start_deaf_child(reentry: &Reentry, log: &Path) -> io::Result<()> {
     reentry.start(&["deaf-child".into(), log.into()], Stdio::inherit)
 }
 
-/// The whole life of a `worker-server`.
+/// Runs as a `worker-server` until its time is up.
 pub fn serve_as_worker(socket: &Path) -> io::Result<()> {
     setsid()?;
     write_log(&socket.with_extension("log"), "worker-server")?;
@@ -66,7 +66,7 @@ pub fn serve_as_worker(socket: &Path) -> io::Result<()> {
     fs::remove_file(socket)
 }
 
-/// The whole life of a child that ignores signals.
+/// Runs as a child that ignores signals until its time is up.
 pub fn live_deaf(log: &Path) -> io::Result<()> {
     setsid()?;
     SigSet::all().thread_block()?;
@@ -76,7 +76,7 @@ pub fn live_deaf(log: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the process id down, so that a test can clean up.
+/// Logs the process id, so that a test can clean up.
 fn write_log(path: &Path, name: &str) -> io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)?;
     let mut log = fs::OpenOptions::new().append(true).create(true).open(path)?;

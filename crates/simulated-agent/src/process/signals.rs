@@ -12,7 +12,7 @@ use signal_hook::iterator::Signals;
 use super::groups::ProcessGroups;
 use super::stdout::Output;
 
-/// How long the last line may take. A reader that stopped reading must not keep the process alive.
+/// The last line may take at most this long. A reader that stopped reading must not keep the process alive.
 const LAST_LINE: Duration = Duration::from_millis(250);
 
 /// Switches the reaction to signals off.
@@ -22,7 +22,7 @@ pub struct Ears {
 }
 
 impl Ears {
-    /// From now on SIGINT and SIGTERM do nothing.
+    /// Makes SIGINT and SIGTERM do nothing from now on.
     pub fn close(&self) {
         self.deaf.store(true, Ordering::SeqCst);
     }
@@ -44,7 +44,7 @@ pub fn listen(output: Arc<Output>, processes: ProcessGroups) -> io::Result<Ears>
 }
 
 fn end(signal: i32, output: &Output, processes: &ProcessGroups) -> ! {
-    // stdout stops first. Otherwise the deaths of the tools would be printed as their results.
+    // Stop stdout first. Otherwise the agent would print the deaths of the tools as their results.
     output.stop(LAST_LINE);
     processes.kill_all();
     if signal == SIGINT {

@@ -1,4 +1,4 @@
-//! stdout: one whole line at a time, unless a misbehaviour spoils it.
+//! Writes stdout one whole line at a time, unless a misbehaviour breaks it.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard};
@@ -28,14 +28,14 @@ impl OutputFormat {
     }
 }
 
-/// Ways to spoil the stream without a change of its content.
+/// Ways to break the stream without changing its content.
 #[derive(Clone, Debug, Default)]
 pub struct BadHabits {
     /// Every line begins with `stdout: `.
     pub prefix: bool,
     /// A line that is not JSON follows every line.
     pub noise: bool,
-    /// Every character of several bytes is written in two halves.
+    /// Every multi-byte character is written in two halves.
     pub split_characters: bool,
     /// After this many whole lines, half a line follows, and then SIGKILL.
     pub dies_mid_line_after: Option<u64>,
@@ -122,8 +122,8 @@ impl Output {
         state.habits.dies_mid_line_after = Some(state.n_lines + n_lines);
     }
 
-    /// Lets the current line end and no other begin. The limit is for a reader that does not read: it must not keep
-    /// the process alive after a signal.
+    /// Finishes the current line and starts no other. The limit exists because a reader that does not read must not
+    /// keep the process alive after a signal.
     pub fn stop(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         while Instant::now() < deadline {

@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// Keeps every write apart.
+/// Keeps every write separate.
 #[derive(Clone, Default)]
 struct Writes(Arc<Mutex<Vec<Vec<u8>>>>);
 
@@ -95,7 +95,7 @@ fn after_the_stop_no_line_begins() {
         late.line("after").unwrap();
     });
     receiver.recv().unwrap();
-    // A second stop finds the first still holding.
+    // The first stop still holds the lock during the second.
     output.stop(Duration::from_millis(50));
     assert_eq!(writes.text(), "before\n");
 }

@@ -17,7 +17,7 @@ pub(super) const ORDERS: [&str; 14] = [
 /// The timeout of captured shell calls.
 const SHELL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Returns the call that a line asks for; none if the line is another kind of order.
+/// Returns the call that a line asks for, or `None` if the line is another kind of order.
 pub(super) fn request(line: &Line) -> Result<Option<ToolRequest>, Problem> {
     let Some(order) = ORDERS.into_iter().find(|order| *order == line.word) else {
         return Ok(None);

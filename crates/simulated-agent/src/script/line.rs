@@ -14,7 +14,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The text on the line, or else the text below it.
+    /// Returns the text on the line, or else the text below it.
     pub(super) fn text(&self, what: &str) -> Result<String, Problem> {
         match &self.body {
             Some(body) if self.rest.is_empty() => Ok(body.clone()),
@@ -22,7 +22,7 @@ impl Line {
         }
     }
 
-    /// The text on the line. No other text may be below it.
+    /// Returns the text on the line. No other text may be below it.
     pub(super) fn argument(&self, what: &str) -> Result<String, Problem> {
         match (self.rest.as_str(), &self.body) {
             ("", _) => Err(self.needs(what)),
@@ -70,7 +70,7 @@ impl<'a> Lines<'a> {
         Self { lines: text.lines().enumerate() }
     }
 
-    /// The next line that is neither empty nor a comment.
+    /// Returns the next line that is neither empty nor a comment.
     pub(super) fn next_order(&mut self) -> Result<Option<Line>, ScriptError> {
         let is_order = |text: &str| !text.is_empty() && !text.starts_with('#');
         let Some((index, text)) = self.lines.find(|(_, text)| is_order(text.trim())) else {

@@ -1,4 +1,4 @@
-//! The language in which a person says what the simulated agent does: one order per line.
+//! The language for scripts of the simulated agent: one order per line.
 #![doc = ""]
 #![doc = include_str!("language.md")]
 
@@ -20,11 +20,11 @@ pub(crate) use suggestion::did_you_mean;
 /// The page about the language, for `--help-script`.
 pub const LANGUAGE: &str = include_str!("language.md");
 
-/// A whole script, ready to be played.
+/// A whole script, ready to play.
 #[derive(Debug, Default, PartialEq)]
 pub struct Script {
     pub orders: Vec<Order>,
-    /// Holds from the first line of output on, wherever the script says it.
+    /// Applies from the first line of output, wherever the script sets it.
     pub generation: Option<Generation>,
 }
 
@@ -42,7 +42,7 @@ pub enum Order {
         request: ToolRequest,
     },
     Recall,
-    /// Says the MCP servers and their tools, as JSON.
+    /// Prints the MCP servers and their tools as JSON.
     Servers,
     Wait(Duration),
     Compact(Duration),
@@ -104,7 +104,7 @@ impl Script {
         Ok(script)
     }
 
-    /// The misbehaviours of the whole script. Some of them act before the first line of output.
+    /// Returns the misbehaviours of the whole script. Some of them act before the first line of output.
     pub fn misbehaviours(&self) -> impl Iterator<Item = &Armed> {
         self.orders.iter().filter_map(|order| match order {
             Order::Misbehave(armed) => Some(armed),
@@ -184,7 +184,7 @@ fn generation(line: &Line) -> Result<Generation, Problem> {
     }
 }
 
-/// Reads a time in which the agent does nothing.
+/// Parses the length of a pause.
 fn pause(text: &str) -> Result<Duration, Problem> {
     match time(text)? {
         time if time > LONGEST_LIFE => {

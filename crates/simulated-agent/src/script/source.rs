@@ -40,7 +40,7 @@ fn read(path: &Path) -> Result<Script, FindScriptError> {
     Script::parse(&text).map_err(|source| FindScriptError::InFile { path: path.to_owned(), source })
 }
 
-/// The first block that opens with ```` ```agent ````. Line numbers in errors count from its first line.
+/// Returns the first block that opens with ```` ```agent ````. Line numbers in errors count from its first line.
 fn fenced_block(prompt: &str) -> Option<String> {
     let mut lines = prompt.lines();
     let fence = lines.find_map(|line| {

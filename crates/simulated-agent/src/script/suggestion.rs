@@ -1,6 +1,6 @@
 //! Guesses what a misspelt word meant.
 
-/// Beyond this distance, two words have nothing to do with each other.
+/// Two words that differ more than this are unrelated.
 const FARTHEST: usize = 3;
 
 /// Asks about the known word that is nearest to `word`; empty if none is near.

@@ -1,4 +1,4 @@
-//! Our stores beside real ones: the same words give the same bytes, and the same conversation the same rows.
+//! Compares our stores with real ones: the same words give the same bytes, and the same conversation the same rows.
 //!
 //! The real stores are not part of the project; `CARETAKER_CAPTURES` says where they are.
 
@@ -28,7 +28,7 @@ fn real_store() -> Option<BTreeMap<usize, (String, Vec<u8>)>> {
     let stores = captures.join("stores");
     let manifest = std::fs::read(stores.join("feb2026-dir-changer.manifest.json")).unwrap();
     let manifest: Value = serde_json::from_slice(&manifest).unwrap();
-    // A copy, because opening a database in WAL mode writes beside it.
+    // Use a copy, because opening a database in WAL mode writes files next to it.
     let directory = tempfile::tempdir().unwrap();
     let copy = directory.path().join("store.db");
     std::fs::copy(stores.join("feb2026-dir-changer.store.db"), &copy).unwrap();
@@ -136,7 +136,7 @@ fn the_same_conversation_gives_rows_of_the_same_shape_in_the_same_order() {
     }
 }
 
-/// The outline of a blob: JSON keys in their order, or protobuf field numbers, with blob ids marked.
+/// Returns the outline of a blob: JSON keys in their order, or protobuf field numbers, with blob ids marked.
 fn outline(data: &[u8]) -> Value {
     match serde_json::from_slice(data) {
         Ok(message) => json_outline(&message),
@@ -173,7 +173,7 @@ fn message_outline(data: &[u8]) -> Value {
     found.collect()
 }
 
-/// True if the bytes of a turn or a step are a message and not a prompt.
+/// Returns true if the bytes of a turn or a step are a message and not a prompt.
 fn is_message(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0x0a)
 }

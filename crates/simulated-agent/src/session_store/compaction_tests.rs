@@ -17,7 +17,7 @@ fn compaction_leaves_the_summary_in_the_prompt_and_the_rest_in_an_archive() {
     play_turn(&mut store, 2);
     store.compact("they said hello again").unwrap();
     play_turn(&mut store, 3);
-    // Nothing of the conversation is lost to a transcript, and no summary is in it.
+    // The transcript has the whole conversation, and no summary.
     let said: Vec<_> =
         store.transcript_messages().iter().filter_map(messages::remembered).collect();
     let prompts: Vec<_> = said.iter().filter(|message| message.role == Role::User).collect();

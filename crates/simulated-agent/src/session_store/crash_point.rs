@@ -1,10 +1,11 @@
-//! The moments between two statements of the writer at which a process may die.
+//! The moments between two of the writer's statements where a process may die.
 
 use clap::ValueEnum;
 
 /// A moment between two autocommitted statements. The writer announces each one as it passes.
 ///
-/// The variants stand in the order in which a session passes them. `-->` in a description is what a reader finds when the process is killed there.
+/// The variants are in the order in which a session passes them. After `-->`, a description says what a reader finds if
+/// the process is killed there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 pub enum CrashPoint {
     /// Tables and the meta row exist --> no blob, empty root.
@@ -19,7 +20,7 @@ pub enum CrashPoint {
     BetweenRootAndMeta,
     /// Tools are about to run --> a root with the assistant's message pending.
     MidTool,
-    /// Tools have run and nothing says so --> the same, though the side effects happened.
+    /// Tools have run, but nothing records it --> the same, although the side effects happened.
     AfterToolBeforeResult,
     /// Results and steps are written --> still the pending root.
     AfterResultBeforeCommit,
@@ -32,7 +33,7 @@ pub enum CrashPoint {
 }
 
 impl CrashPoint {
-    /// Every name by which scripts ask for a point.
+    /// Returns every name by which scripts ask for a point.
     pub fn names() -> impl Iterator<Item = String> {
         let values = Self::value_variants().iter().filter_map(ValueEnum::to_possible_value);
         values.map(|value| value.get_name().to_owned())

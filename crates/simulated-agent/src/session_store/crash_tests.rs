@@ -19,7 +19,7 @@ fn play_session(store: &mut SessionStore) {
     play_turn(store, 1);
 }
 
-/// Plays the session up to the n-th time it passes a point that `is_meant`, and returns what is then on disk.
+/// Plays the session until it passes a point that `is_meant` for the n-th time, and returns the files on disk.
 fn kill_at(
     generation: Generation,
     occurrence: usize,
@@ -30,12 +30,12 @@ fn kill_at(
     let passed = AtomicUsize::new(0);
     store.on_crash_point(move |point| {
         if is_meant(point) && passed.fetch_add(1, Ordering::Relaxed) == occurrence {
-            // Unwinds without the message of a panic.
+            // Unwind without a panic message.
             resume_unwind(Box::new(point));
         }
     });
     let death = catch_unwind(AssertUnwindSafe(|| play_session(&mut store))).err()?;
-    // The connection is still open, so nothing was folded in or tidied up.
+    // The connection is still open, so SQLite has neither checkpointed the log nor cleaned up.
     Some((*death.downcast().unwrap(), bench.killed_now()))
 }
 
@@ -55,7 +55,7 @@ fn pending_tool_names(check: &StoreCheck) -> Vec<&str> {
     latest.pending.tool_calls.iter().map(|call| call.tool_name.as_str()).collect()
 }
 
-/// Every call in the prompt is answered, exactly once and at once, as providers demand.
+/// Checks that every call in the prompt is answered exactly once and immediately, as providers require.
 fn assert_calls_are_answered(prompt: &[Value]) {
     let mut open: Vec<&Value> = Vec::new();
     for message in prompt {
@@ -157,7 +157,7 @@ fn killed_after_the_blobs_of_an_answer_the_root_is_the_one_before() {
     let bench = killed_at(CrashPoint::AfterBlobsBeforeRoot, 0);
     assert_eq!(bench.dump().latest_root(), "");
     assert!(bench.dump().rows.len() > 5);
-    // The second answer is the last word of the first turn: the results before it are committed.
+    // The second answer ends the first turn: the results before it are committed.
     let bench = killed_at(CrashPoint::AfterBlobsBeforeRoot, 1);
     assert_eq!(bench.dump().pending(), Vec::<Value>::new());
     assert_eq!(bench.open().history().last().unwrap().role, Role::Tool);

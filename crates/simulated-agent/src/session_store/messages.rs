@@ -43,7 +43,7 @@ pub(super) struct AssistantIdentity<'a> {
     pub(super) model: &'a str,
 }
 
-/// The assistant's message in the root's field 4: `id` comes first.
+/// Returns the assistant's message in the root's field 4: `id` comes first.
 pub(super) fn pending_assistant(
     identity: &AssistantIdentity<'_>,
     thinking: Option<&str>,
@@ -87,7 +87,7 @@ fn tool_call_part(call: &ToolCallRecord) -> Value {
     })
 }
 
-/// The same message as a part of the prompt: `id` comes after the content, and nothing is pending.
+/// Turns a pending message into a part of the prompt: `id` comes after the content, and nothing is pending.
 pub(super) fn committed(pending: &Value) -> Value {
     let Some(pending) = pending.as_object() else { return pending.clone() };
     let mut message = pending.clone();
@@ -127,7 +127,7 @@ pub(super) fn tool_result(tool_name: &str, record: &ToolResultRecord) -> Value {
     })
 }
 
-/// The result that the model reads for an interrupted call.
+/// Returns the result that the model reads for an interrupted call.
 pub(super) fn interrupted_result(tool_name: &str, call_id: &str, after_ms: u64) -> Value {
     let what = if tool_name == "Shell" { "Shell command" } else { "Tool call" };
     let text = format!(
@@ -186,7 +186,7 @@ pub(super) fn is_summary(message: &Value) -> bool {
     message.pointer("/providerOptions/cursor/isSummary") == Some(&Value::Bool(true))
 }
 
-/// The tool calls of a pending message.
+/// Returns the tool calls of a pending message.
 pub(super) fn pending_calls(pending: &Value) -> Vec<PendingCall> {
     let started_ms =
         pending.pointer(&format!("/providerOptions/cursor/{STARTED_AT}")).and_then(Value::as_u64);

@@ -1,7 +1,7 @@
-//! A session on disk, written and read as cursor-agent does: `store.db`, and `meta.json` beside it.
+//! A session on disk, written and read like cursor-agent's: `store.db`, and `meta.json` next to it.
 //!
-//! **Invariant:** every statement commits on its own, in the order of a real store. Between two statements after which a
-//! killed process leaves different files behind, the writer announces a [`CrashPoint`].
+//! **Invariant:** every statement commits separately, in the order of a real store. The writer announces a
+//! [`CrashPoint`] wherever a killed process would leave different files behind.
 
 mod compaction;
 mod crash_point;
@@ -52,7 +52,7 @@ pub struct SessionStore {
     crash_hook: Box<dyn Fn(CrashPoint) + Send>,
 }
 
-/// The reason why a session could not be opened, written or closed.
+/// Why a session could not be opened, written or closed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
@@ -118,7 +118,7 @@ impl SessionStore {
         Ok(store)
     }
 
-    /// True if this workspace has a session of that id.
+    /// Returns true if this workspace has a session with that id.
     #[must_use]
     pub fn exists(roots: &CursorRoots, workspace: &WorkspacePath, session_id: Uuid) -> bool {
         roots.session_dir(workspace, session_id).path().exists()
@@ -236,7 +236,7 @@ fn failed(directory: &SessionDir, source: io::Error) -> SessionError {
 fn new_meta(session_id: Uuid, facts: &SessionFacts) -> ChatMeta {
     let mut meta = ChatMeta::new(&session_id.to_string(), signed(facts.started_ms));
     if facts.generation == Generation::V2026_09 {
-        // Never used: the blobs of every known store are in the clear.
+        // This key is never used: no known store encrypts its blobs.
         let random = [Uuid::new_v4(), Uuid::new_v4(), Uuid::new_v4()].map(|uuid| *uuid.as_bytes());
         meta.set_encryption_key(BlobEncryptionKey::new(hex::encode(Sha256::digest(
             random.as_flattened(),
@@ -258,7 +258,7 @@ fn as_read_by_an_early_build(meta: &ChatMeta) -> ChatMeta {
     kept
 }
 
-/// The messages of field 4 that are JSON. Cursor writes no others.
+/// Returns the messages of field 4 that are JSON. Cursor writes no others.
 fn pending_messages(conversation: &Conversation) -> Vec<Value> {
     let texts = conversation.root.pending_tool_calls.iter();
     texts.filter_map(|text| serde_json::from_str(text).ok()).collect()

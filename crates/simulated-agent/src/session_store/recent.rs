@@ -1,4 +1,4 @@
-//! The sessions that `--continue` and `--resume=-N` can mean.
+//! The sessions that `--continue` and `--resume=-N` can select.
 
 use std::cmp::Reverse;
 use std::fs;
@@ -25,7 +25,7 @@ pub fn recent_sessions(roots: &CursorRoots, workspace: &WorkspacePath) -> Vec<Uu
     sessions.into_iter().map(|(_, id)| id).collect()
 }
 
-/// When the session was created; `None` if Cursor skips it.
+/// Returns when the session was created, or `None` if Cursor skips it.
 fn created_at_ms(directory: &SessionDir) -> Option<i64> {
     let meta = ChatStore::open_read_only(&directory.store_db()).ok()?.meta().ok()??;
     let is_listed = meta.latest_root() != LatestRoot::Absent && meta.subagent_origin().is_none();

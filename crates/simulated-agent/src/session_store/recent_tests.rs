@@ -27,7 +27,7 @@ fn sessions_with_a_root_are_listed_from_the_latest_created_on() {
     let second = create(3_000, true);
     let third = create(2_000, true);
     create(4_000, false);
-    // Use does not count, only creation.
+    // Only the creation time counts, not the last use.
     bench.session_id = first;
     play_turn(&mut bench.open(), 1);
     fs::create_dir(bench.roots.chats_of(&bench.workspace).join("not a session")).unwrap();

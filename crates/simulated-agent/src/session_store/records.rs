@@ -1,4 +1,4 @@
-//! The values that turn and store exchange.
+//! The values that the turn and the store exchange.
 
 use cursor_stores::chat::schema::AgentMode;
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub enum SessionMode {
 }
 
 impl SessionMode {
-    /// The word of the meta row.
+    /// Returns the word for the meta row.
     pub(super) fn in_meta(self) -> &'static str {
         match self {
             Self::Agent => "default",
@@ -36,7 +36,7 @@ impl SessionMode {
         }
     }
 
-    /// The number of roots and user messages.
+    /// Returns the number for roots and user messages.
     pub(super) fn in_root(self) -> AgentMode {
         match self {
             Self::Agent => AgentMode::Agent,
@@ -97,8 +97,8 @@ pub enum Role {
 /// How the process closes the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
-    /// Folds the write-ahead log in and removes it, and deletes a session without a conversation.
+    /// Checkpoints the write-ahead log and removes it, and deletes a session without a conversation.
     Clean,
-    /// Exits without closing, as builds of early 2026 did: `-wal` and `-shm` stay, and an empty session, too.
+    /// Exits without closing, as builds of early 2026 did: `-wal` and `-shm` stay, and so does an empty session.
     LeaveWal,
 }

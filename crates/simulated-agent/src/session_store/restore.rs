@@ -1,4 +1,4 @@
-//! Reads a conversation back, as forgivingly as Cursor does: an unreadable conversation counts as an empty one.
+//! Reads a conversation back, as tolerantly as Cursor: an unreadable conversation counts as empty.
 
 use cursor_stores::chat::schema::{ConversationStateStructure, ConversationSummaryArchive};
 use cursor_stores::chat::{BlobId, ChatMeta, LatestRoot, WritableStore};

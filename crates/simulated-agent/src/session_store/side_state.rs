@@ -1,4 +1,4 @@
-//! The marks of a tool in the root, beside its messages: files read and changed, and the list of todos.
+//! A tool's traces in the root besides messages: files read and changed, and the todo list.
 
 use cursor_stores::chat::WritableStore;
 use cursor_stores::chat::schema::{ConversationStateStructure, TodoItem, TodoStatus};

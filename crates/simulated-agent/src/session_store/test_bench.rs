@@ -1,4 +1,4 @@
-//! Shared parts of the store's tests: a home of their own, a scripted turn, and a view of the bytes that is independent
+//! Shared parts of the store's tests: a separate home, a scripted turn, and a reader of the bytes that is independent
 //! of the code under test.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ impl Bench {
         Self { home, roots, workspace, session_id, generation }
     }
 
-    /// Plays turns, each in a process of its own: opened, played, closed.
+    /// Plays turns, each as if in its own process: opened, played, closed.
     pub(super) fn after_turns(n_turns: usize, generation: Generation) -> Self {
         let bench = Self::new(generation);
         for n in 0..n_turns {
@@ -186,7 +186,7 @@ impl Dump {
         data
     }
 
-    /// The ids of the prompt's messages, in order.
+    /// Returns the ids of the prompt's messages, in order.
     pub(super) fn prompt_ids(&self) -> Vec<String> {
         ids_in(&fields(self.blob(self.latest_root())), 1)
     }
@@ -195,7 +195,7 @@ impl Dump {
         self.prompt_ids().iter().map(|id| serde_json::from_slice(self.blob(id)).unwrap()).collect()
     }
 
-    /// The texts of the latest root's field 4.
+    /// Returns the texts of the latest root's field 4.
     pub(super) fn pending(&self) -> Vec<Value> {
         let root = fields(self.blob(self.latest_root()));
         let pending = root.iter().filter(|(number, _)| *number == 4);
@@ -219,7 +219,7 @@ impl Dump {
     }
 }
 
-/// The blob ids in a blob, by what refers to them.
+/// Returns the blob ids in a blob, each with its kind.
 fn references(kind: &str, data: &[u8]) -> Vec<(String, &'static str)> {
     let tagged = |found: &[(u32, Field)], number: u32, kind: &'static str| {
         ids_in(found, number).into_iter().map(move |id| (id, kind)).collect::<Vec<_>>()

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::records::ToolCallRecord;
 
-/// The step of a finished call. A tool without a known shape keeps only its number and its outcome.
+/// Returns the step of a finished call. A tool without a known shape keeps only its number and its outcome.
 pub(super) fn tool_call(call: &ToolCallRecord, result: &Value) -> ToolCall {
     let args = Json(&call.args);
     let result = Json(result);
@@ -148,7 +148,7 @@ fn task(args: Json<'_>, result: Json<'_>) -> TaskToolCall {
     }
 }
 
-/// The texts of the subagent, without its calls.
+/// Returns the texts of the subagent, without its calls.
 fn spoken_steps(outcome: Json<'_>) -> Vec<ConversationStep> {
     let steps = outcome.0.get("conversationSteps").and_then(Value::as_array).into_iter().flatten();
     let spoken = steps.filter_map(|step| {
@@ -188,7 +188,7 @@ fn outline(result: Json<'_>) -> Vec<u8> {
 struct Json<'a>(&'a Value);
 
 impl<'a> Json<'a> {
-    /// The value of a field, by its name in snake case. A value of another type counts as missing.
+    /// Returns the value of a field, by its name in snake case. A value of another type counts as missing.
     fn get<F: Field>(self, name: &str) -> F {
         let mut words = name.split('_');
         let mut key = words.next().unwrap_or_default().to_owned();
@@ -204,7 +204,7 @@ impl<'a> Json<'a> {
         OnlyText { text: self.get(name) }.encode_to_vec()
     }
 
-    /// The member of the union. The other keys of a result are plain fields beside it.
+    /// Returns the member of the union. The other keys of a result are plain fields next to it.
     fn outcome(self) -> Option<(&'a str, Self)> {
         let members = self.0.as_object()?.iter();
         let siblings = ["isBackground", "sandboxPolicy", "terminalsFolder", "pid"];

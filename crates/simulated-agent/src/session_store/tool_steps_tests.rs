@@ -8,7 +8,7 @@ fn call(key: &str, args: Value) -> ToolCallRecord {
     ToolCallRecord { key: key.to_owned(), args, ..shell_call("call_1\nfc_1", "") }
 }
 
-/// Through the bytes, as a reader sees it.
+/// Encodes and decodes the step, as a reader sees it.
 fn step(call: &ToolCallRecord, result: &Value) -> ToolCall {
     let step = ToolCall::decode(tool_call(call, result).encode_to_vec().as_slice()).unwrap();
     assert_eq!(step.tool_call_id.as_deref(), Some("call_1\nfc_1"));

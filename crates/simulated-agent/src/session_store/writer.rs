@@ -31,7 +31,7 @@ pub(super) struct OpenTurn {
     /// The answer that waits for its tools.
     answer: Option<Answer>,
     started_ms: u64,
-    /// When the model was last given something to answer.
+    /// When the model last got something to answer.
     asked_ms: u64,
 }
 
@@ -267,7 +267,7 @@ impl SessionStore {
         });
     }
 
-    /// True for later builds, which write times and the provider's message ids.
+    /// Returns true for later builds, which write times and the provider's message ids.
     pub(super) fn is_dated(&self) -> bool {
         self.facts.generation == Generation::V2026_09
     }

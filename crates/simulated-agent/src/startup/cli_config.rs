@@ -29,7 +29,7 @@ impl Settings {
         }
     }
 
-    /// The model that an earlier run chose.
+    /// Returns the model that an earlier run chose.
     pub fn model(&self) -> Option<Model> {
         models::find(self.value["model"]["modelId"].as_str()?)
     }
@@ -58,7 +58,7 @@ impl Settings {
     }
 }
 
-/// The end of a run whose temporary file another run renamed.
+/// Returns the failure of a run whose temporary file another run renamed.
 pub fn lost_race(path: &Path) -> Ending {
     rename_failure(path, &io::Error::from(Errno::ENOENT))
 }
@@ -73,7 +73,7 @@ fn rename_failure(path: &Path, err: &io::Error) -> Ending {
     ))
 }
 
-/// An error in the words of node.
+/// Describes an error in node's words.
 fn in_words(err: &io::Error) -> String {
     let errno = Errno::from_raw(err.raw_os_error().unwrap_or_default());
     let words = match errno {

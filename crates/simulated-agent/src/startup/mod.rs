@@ -45,7 +45,7 @@ pub struct Plan {
     pub login: &'static str,
     pub format: OutputFormat,
     pub streams_partial_output: bool,
-    /// True if every tool may run that is not denied.
+    /// True if every tool that is not denied may run.
     pub is_forced: bool,
     pub server_approval: ServerApproval,
     /// True if the result of `--output-format json` includes the thoughts.
@@ -62,7 +62,7 @@ pub struct Plan {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Prompt {
     pub text: String,
-    /// True if the prompt stood on the command line. The process then stays until stdin is closed.
+    /// True if the prompt was on the command line. The process then stays until stdin is closed.
     pub is_from_words: bool,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Startup<'a> {
         }
     }
 
-    /// The workspace without symlinks: `--workspace`, else the current directory.
+    /// Returns the workspace without symlinks: `--workspace`, else the current directory.
     pub fn workspace(&self) -> Result<WorkspacePath, Ending> {
         let named = self.options.workspace.as_deref().unwrap_or(".");
         let path = self.environment.current_directory.join(named);
@@ -109,7 +109,7 @@ impl<'a> Startup<'a> {
             .ok_or_else(|| Ending::error(format!("Workspace not found: {named}")))
     }
 
-    /// Makes every check and returns the turn that may begin.
+    /// Makes every check and returns the turn to start.
     pub fn check(&self, stdin: &mut dyn Read, words: &[String]) -> Result<Plan, Ending> {
         let options = self.options;
         let armed = self.armed()?;
@@ -210,7 +210,7 @@ impl<'a> Startup<'a> {
         Ok(Some(Script { orders: vec![Order::Refused(complaint)], ..Script::default() }))
     }
 
-    /// The model of `--model`, which later runs keep; else the model of an earlier run; else the default.
+    /// Returns the model of `--model`, which later runs keep; else the model of an earlier run; else the default.
     fn model(&self, settings: &mut Settings) -> Result<Model, Ending> {
         let known = |id| models::find(id).ok_or_else(|| Ending::failure(models::refusal(id)));
         match (self.options.model.as_deref(), settings.model()) {
@@ -288,7 +288,7 @@ impl<'a> Startup<'a> {
     }
 }
 
-/// The top of the git tree around the workspace, else the workspace. Trust and approvals belong to it.
+/// Returns the root of the git tree around the workspace, or else the workspace. Trust and approvals belong to it.
 pub fn project_root(workspace: &WorkspacePath) -> WorkspacePath {
     let mut ancestors = workspace.as_path().ancestors();
     let top = ancestors.find(|directory| directory.join(".git").exists());

@@ -38,7 +38,7 @@ const VARIANTS: [(&str, &str); 6] = [
     ("-thinking-1m", " 1M Thinking"),
 ];
 
-/// `auto`, then every family in all its variants. The real list is about ten kilobytes long, too.
+/// Returns `auto`, then every family in all its variants. The real list is also about ten kilobytes long.
 pub fn all() -> impl Iterator<Item = Model> {
     let auto = Model { id: DEFAULT.to_owned(), display_name: "Auto".to_owned() };
     let families = FAMILIES.iter().flat_map(|(id, name)| {
@@ -57,7 +57,7 @@ pub fn find(id: &str) -> Option<Model> {
     all().find(|model| model.id == id)
 }
 
-/// The text on stderr for an unknown model: one long line.
+/// Returns the text on stderr for an unknown model: one long line.
 pub fn refusal(id: &str) -> String {
     let ids: Vec<String> = all().map(|model| model.id).collect();
     format!("Cannot use this model: {id}. Available models: {}", ids.join(", "))

@@ -85,7 +85,7 @@ fn answer(startup: &Startup<'_>, words: &[String]) -> Result<(), Ending> {
     processes.kill_all();
     outcome?;
     if waits_for_stdin {
-        // The real agent expects nothing, but stays as long as stdin is open.
+        // The real agent needs no more input, but stays as long as stdin is open.
         io::copy(&mut io::stdin().lock(), &mut io::sink())?;
     }
     Ok(())

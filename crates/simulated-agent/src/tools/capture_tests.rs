@@ -1,4 +1,4 @@
-//! The calls of real captures, prepared again: the same keys in the same order.
+//! Prepares the calls of real captures again, with the same keys in the same order.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::test_environment::TestEnvironment;
 use super::{Background, Generation, ShellRequest, ToolRequest};
 
-/// Every completed call of the captures, with the generation that printed it.
+/// Returns every completed call of the captures, with the generation that printed it.
 fn completed_calls() -> Vec<(Generation, String, Value)> {
     #[expect(
         clippy::disallowed_methods,
@@ -42,7 +42,7 @@ fn completed_calls() -> Vec<(Generation, String, Value)> {
     calls
 }
 
-/// The keys of a value and of all values in it, in order; what the values are does not matter.
+/// Returns the keys of a value and of all values in it, in order. Ignores the values themselves.
 fn shape(value: &Value) -> String {
     match value {
         Value::Object(map) => {
@@ -65,7 +65,8 @@ fn shells_have_the_shape_of_the_captures() {
         let mut environment = TestEnvironment::new();
         environment.generation = generation;
         let args = &captured["args"];
-        // The commands of the captures sleep or use the network; their arguments are prepared, another command runs.
+        // The captured commands sleep or use the network, so the test prepares their arguments but runs another
+        // command.
         let request = |command: &str| {
             ToolRequest::Shell(ShellRequest {
                 command: command.to_owned(),

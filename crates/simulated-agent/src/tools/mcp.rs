@@ -1,4 +1,4 @@
-//! Calls of MCP tools, in the shape that Cursor prints.
+//! MCP tool calls, in the form that Cursor prints.
 
 use serde_json::{Map, Value, json};
 
@@ -69,7 +69,7 @@ fn success(answer: &Value, environment: &ToolEnvironment) -> ToolRun {
             for_model.push("[image]".to_owned());
             continue;
         }
-        // Resources and unknown kinds are shown as JSON.
+        // Show resources and unknown kinds as JSON.
         let text = block["text"].as_str().map_or_else(|| block.to_string(), str::to_owned);
         content.push(json!({"text": text_block(&text, environment)}));
         for_model.push(text);

@@ -39,7 +39,7 @@ pub enum Generation {
     V2026_09,
 }
 
-/// The state that the tools of one run share. Calls use it from several threads at once.
+/// The state that a run's tools share. Calls use it from several threads at once.
 #[derive(Debug)]
 pub struct ToolEnvironment {
     /// The physical path of the workspace.
@@ -64,7 +64,7 @@ impl ToolEnvironment {
         without_dots(&self.workspace.join(path))
     }
 
-    /// The absolute path as text. Node, too, has no names that are not UTF-8.
+    /// Returns the absolute path as text. Node also cannot handle names that are not UTF-8.
     fn shown(&self, path: &Path) -> String {
         self.absolute(path).to_string_lossy().into_owned()
     }
@@ -137,7 +137,7 @@ pub struct PreparedCall {
     pub args: Value,
     /// The model's arguments, for the store's messages.
     pub model_args: Value,
-    /// Printed beside the arguments.
+    /// Printed next to the arguments.
     pub description: Option<String>,
     /// A question between `started` and `completed`.
     pub query: Option<InteractionQuery>,
@@ -154,7 +154,7 @@ impl PreparedCall {
     }
 }
 
-/// A question of the agent. The command line answers it itself, in the same millisecond.
+/// A question from the agent. The command line answers it itself, in the same millisecond.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InteractionQuery {
     /// Such as `webFetchRequestQuery`.
@@ -165,7 +165,7 @@ pub struct InteractionQuery {
     pub response: Value,
 }
 
-/// The fate of the arguments and of the description in `completed`.
+/// Whether `completed` keeps the arguments and the description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgsKept {
     Kept,
@@ -203,7 +203,7 @@ impl ToolRun {
     }
 }
 
-/// Prepares a call: everything that can be said before it runs.
+/// Prepares a call: everything that the agent prints before it runs.
 pub fn prepare(
     request: &ToolRequest,
     call_id: &str,

@@ -31,7 +31,7 @@ fn accepted() -> Value {
     json!({"success": {}, "planUri": ""})
 }
 
-/// The first line, without the marks of a heading.
+/// Returns the first line, without heading marks.
 fn name_of(plan: &str) -> &str {
     let first = plan.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     first.trim_start_matches(['#', ' ']).trim_end()

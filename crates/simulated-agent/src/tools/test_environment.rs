@@ -20,7 +20,7 @@ pub(crate) struct TestEnvironment {
 }
 
 impl TestEnvironment {
-    /// The newer generation with `--force`.
+    /// Makes an environment of the newer generation with `--force`.
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let workspace = directory.path().canonicalize().unwrap().join("workspace");
@@ -52,7 +52,7 @@ impl TestEnvironment {
             Permissions::new(policy, allow, deny, &workspace, self.directory.path());
     }
 
-    /// Writes a file of the workspace and returns its path.
+    /// Writes a workspace file and returns its path.
     pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.workspace.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -28,7 +28,7 @@ fn model_name(status: TodoStatus) -> &'static str {
     STATUSES.iter().find(|(known, _)| *known == status).map_or("pending", |(_, name)| name)
 }
 
-/// The status with this name in the stream.
+/// Returns the status with this name in the stream.
 pub(crate) fn status_of(stream_name: &str) -> TodoStatus {
     let is_it = |(_, name): &&(TodoStatus, &str)| as_in_stream(name) == stream_name;
     STATUSES.iter().find(is_it).map_or(TodoStatus::Unspecified, |(status, _)| *status)
@@ -38,7 +38,7 @@ fn as_in_stream(model_name: &str) -> String {
     format!("TODO_STATUS_{}", model_name.to_ascii_uppercase())
 }
 
-/// The fate of items that an update does not name.
+/// What happens to items that an update does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TodoUpdate {
     Replace,
@@ -52,7 +52,7 @@ pub struct TodoList {
 }
 
 impl TodoList {
-    /// Begins with the items of an earlier run.
+    /// Starts with the items of an earlier run.
     pub fn new(items: Vec<TodoItem>) -> Self {
         Self { items: Arc::new(Mutex::new(items)) }
     }

@@ -7,7 +7,7 @@ use crate::process::ending::Ending;
 
 const ENDPOINT: &str = "https://agentn.global.api5.cursor.sh";
 
-/// The real agent fails after this many.
+/// The real agent fails after this many attempts.
 const MOST_ATTEMPTS: u32 = 3;
 
 impl Turn {

@@ -1,4 +1,4 @@
-//! The demonstration, played without a script: a short round through the workspace that leaves a file behind.
+//! The demonstration, which the agent plays without a script: a short tour of the workspace that leaves a file behind.
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +53,8 @@ END
 end
 ";
 
-/// The script for this workspace. Nothing in it needs `--force`. In plan mode the agent plans its note and does not write it.
+/// Returns the script for this workspace. Nothing in it needs `--force`. In plan mode the agent plans its note but does
+/// not write it.
 pub(super) fn script(
     workspace: &Path,
     history: &[RememberedMessage],
@@ -90,7 +91,7 @@ fn greeting(history: &[RememberedMessage]) -> String {
     }
 }
 
-/// The names in the workspace, directories with a slash, without the demonstration's own file.
+/// Returns the names in the workspace, directories with a slash, without the demonstration's own file.
 fn entries(workspace: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(workspace)
         .into_iter()

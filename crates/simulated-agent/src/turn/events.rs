@@ -14,7 +14,7 @@ pub struct EventWriter {
     pub generation: Generation,
 }
 
-/// The moment at which a segment of text is flushed. It decides the form of the event.
+/// When a segment of text is flushed. This decides the form of the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush<'a> {
     /// A piece of a segment, with `--stream-partial-output` only.

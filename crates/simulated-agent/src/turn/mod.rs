@@ -108,7 +108,7 @@ impl Turn {
         }
     }
 
-    /// Plays the whole turn, misbehaviours after the result included.
+    /// Plays the whole turn, including misbehaviours after the result.
     pub fn perform(mut self) -> Result<(), Ending> {
         let outcome = self.perform_script();
         if let (Err(ending), Some(transcript)) = (&outcome, self.transcript.take()) {
@@ -315,7 +315,7 @@ impl Turn {
         self.tools.workspace.join(name).display().to_string()
     }
 
-    /// The user's prompts of earlier turns, word for word.
+    /// Returns the user's prompts of earlier turns, word for word.
     fn memories(&mut self) -> Result<String, Ending> {
         let said = self.store()?.history().iter().filter(|message| message.role == Role::User);
         let lines: Vec<String> =
@@ -352,7 +352,7 @@ fn given(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The service refuses a prompt with a hole. Every other error comes from this machine, such as a full disk.
+/// The service refuses a prompt with a missing message. Every other error comes from this machine, such as a full disk.
 fn refused(err: SessionError) -> Ending {
     match err {
         SessionError::BlobNotFound { .. } => {

@@ -1,4 +1,4 @@
-//! The transcript beside the store: one line per message, for people and for tools that do not read SQLite.
+//! The transcript next to the store: one line per message, for people and for tools that do not read SQLite.
 //!
 //! It lacks the results of tools, the reasoning and all times.
 
@@ -66,13 +66,13 @@ impl Transcript {
         })
     }
 
-    /// One write per line, so that a reader never sees half a line.
+    /// Writes each line at once, so that a reader never sees half a line.
     fn write(&mut self, line: &Value) -> io::Result<()> {
         self.file.write_all(format!("{line}\n").as_bytes())
     }
 }
 
-/// Returns the line of a message of the prompt. Results of tools have none.
+/// Returns the line for a prompt message. Tool results have none.
 fn line_of(message: &Value) -> Option<Value> {
     let role = message
         .get("role")

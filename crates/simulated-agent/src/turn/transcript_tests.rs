@@ -82,7 +82,7 @@ fn a_turn_appends_its_lines_and_says_how_it_ended() {
     transcript.assistant(Some("looking"), &[call]).unwrap();
     transcript.assistant(None, &[]).unwrap();
     assert_eq!(lines(&path).len(), 2);
-    // The same line as one rewritten from the store.
+    // The live line equals the line rewritten from the store.
     let live = lines(&path)[1].clone();
     assert_eq!(Some(live), line_of(&messages()[1]));
     transcript.end(&TurnEnding::Aborted { error: "stopped".to_owned() }).unwrap();

@@ -21,7 +21,7 @@ fn misbehave(what: &str) -> Finished {
     Sandbox::new().play(FORCED, &format!("say Before.\nmisbehave {what}\nls\nsay After."))
 }
 
-/// Asks for it from outside.
+/// Plays a script with this misbehaviour in the environment.
 fn misbehave_from_outside(what: &str) -> Finished {
     let sandbox = Sandbox::new();
     let mut command = sandbox.agent(FORCED);
@@ -89,7 +89,7 @@ fn a_deaf_agent_goes_on() {
     assert!(finished.stdout.contains("Still here."));
 }
 
-/// Finds the process that wrote itself down, and ends it.
+/// Finds the process that logged its pid, and ends it.
 fn pid_in_the_log(sandbox: &Sandbox) -> Pid {
     let log = fs::read_to_string(sandbox.project().join("worker.log")).unwrap();
     Pid::from_raw(log.trim().rsplit(' ').next().unwrap().parse().unwrap())
@@ -234,7 +234,7 @@ fn a_lost_connection_is_tried_three_times() {
         .iter()
         .map(|event| (name(event), event["attempt"].clone(), event["is_resume"].clone()))
         .collect();
-    // As captured: each attempt finds the connection again, and none of them resumes anything.
+    // As in captures, each attempt reconnects, and none of them resumes anything.
     let expected = [1, 2, 3].into_iter().flat_map(|attempt| {
         [
             ("connection/reconnecting".to_owned(), json!(attempt), Value::Null),

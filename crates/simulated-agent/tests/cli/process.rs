@@ -1,4 +1,4 @@
-//! Life and death of the process: stdin, signals, background shells.
+//! The lifetime of the process: stdin, signals, background shells.
 
 use std::fs::File;
 use std::io::Read;
@@ -41,7 +41,7 @@ fn a_prompt_larger_than_a_pipe_is_echoed_whole() {
     assert_eq!(finished.answer(), "done");
 }
 
-/// A turn that hangs in a shell, and a pipe whose end says that the shell is gone.
+/// Starts a turn that hangs in a shell. Returns it with a pipe that ends when the shell is gone.
 fn stuck_in_a_shell(sandbox: &Sandbox) -> (Running, File) {
     let pipe = fifo(&sandbox.workspace());
     let running = Running::script(sandbox, FORCED, "say Hold on.\nshell sleep 300 > fifo\nsay no");

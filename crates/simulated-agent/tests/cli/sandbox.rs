@@ -1,4 +1,4 @@
-//! A home and a workspace of its own for each test, and the agent in them.
+//! Each test's own home and workspace, and the agent in them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -37,20 +37,20 @@ impl Sandbox {
         fs::canonicalize(self.root.path().join("workspace")).unwrap()
     }
 
-    /// The directory below `projects/` that belongs to the workspace.
+    /// Returns the workspace's directory below `projects/`.
     pub(crate) fn project(&self) -> PathBuf {
         let workspace = cursor_home::WorkspacePath::new(&self.workspace()).unwrap();
         self.home().join(".cursor/projects").join(workspace.slug())
     }
 
-    /// The agent with a clean environment, logged in by a key.
+    /// Returns the agent's command with a clean environment, logged in with a key.
     pub(crate) fn agent(&self, arguments: &[&str]) -> Command {
         let mut command = self.stranger(arguments);
         command.env("CURSOR_API_KEY", "key_simulated");
         command
     }
 
-    /// The agent without a login.
+    /// Returns the agent's command without a login.
     pub(crate) fn stranger(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(AGENT);
         command
@@ -63,25 +63,25 @@ impl Sandbox {
         command
     }
 
-    /// Plays a script to its end.
+    /// Plays a script until it ends.
     pub(crate) fn play(&self, arguments: &[&str], script: &str) -> Finished {
         finish(self.agent(arguments), &prompt(script))
     }
 }
 
-/// A prompt that carries a script.
+/// Returns a prompt that contains a script.
 pub(crate) fn prompt(script: &str) -> String {
     format!("````agent\n{script}\n````")
 }
 
-/// The output and the exit of a process.
+/// The output and the exit status of a process.
 pub(crate) struct Finished {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// Runs to the end with this on stdin.
+/// Runs a command with this text on stdin until it ends.
 pub(crate) fn finish(mut command: Command, stdin: &str) -> Finished {
     let mut child = command
         .stdin(Stdio::piped())
@@ -108,12 +108,12 @@ impl Finished {
         self.status.signal()
     }
 
-    /// All lines, each of which must be JSON.
+    /// Returns all lines, each of which must be JSON.
     pub(crate) fn events(&self) -> Vec<Value> {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The answer of a run that ended well.
+    /// Returns the answer of a successful run.
     pub(crate) fn answer(&self) -> String {
         assert_eq!(self.code(), Some(0), "{}", self.stderr);
         let events = self.events();
@@ -126,7 +126,7 @@ impl Finished {
         self.events()[0]["session_id"].as_str().unwrap().to_owned()
     }
 
-    /// `type/subtype` of each event.
+    /// Returns `type/subtype` of each event.
     pub(crate) fn names(&self) -> Vec<String> {
         self.events().iter().map(name).collect()
     }
@@ -171,7 +171,7 @@ impl Running {
         Self { child, stdout }
     }
 
-    /// Reads up to the first event of this name.
+    /// Reads up to the first event with this name.
     pub(crate) fn wait_for(&mut self, wanted: &str) -> Value {
         let mut line = String::new();
         loop {
@@ -184,7 +184,7 @@ impl Running {
         }
     }
 
-    /// Takes the stream away; what is left in its place is at its end.
+    /// Takes the stream, and leaves an empty stream in its place.
     pub(crate) fn take_stdout(&mut self) -> BufReader<ChildStdout> {
         let mut silent = Command::new("true").stdout(Stdio::piped()).spawn().unwrap();
         let ended = BufReader::new(silent.stdout.take().unwrap());
@@ -196,7 +196,7 @@ impl Running {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
     }
 
-    /// Waits for the end; returns the status and what was still printed.
+    /// Waits for the end. Returns the status and the remaining output.
     pub(crate) fn end(&mut self) -> Finished {
         let (mut stdout, mut stderr) = (String::new(), String::new());
         self.stdout.read_to_string(&mut stdout).unwrap();
@@ -212,7 +212,7 @@ impl Drop for Running {
     }
 }
 
-/// A pipe in the file system: opening it waits for the other end, and its end says that all writers are gone.
+/// Makes a named pipe: opening it waits for the other end, and it ends when all writers are gone.
 pub(crate) fn fifo(directory: &Path) -> PathBuf {
     let path = directory.join("fifo");
     nix::unistd::mkfifo(&path, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();

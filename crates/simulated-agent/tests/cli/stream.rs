@@ -1,4 +1,4 @@
-//! The stream itself: forms of text, calls side by side, formats, generations.
+//! The stream itself: forms of text, parallel calls, formats, generations.
 
 use std::fs;
 

@@ -111,7 +111,7 @@ fn a_command_that_is_not_simulated_says_so() {
     }
 }
 
-/// A server of one tool, in the shell.
+/// A server with one tool, as a shell script.
 const SERVER: &str = r#"#!/bin/sh
 while read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')

@@ -1,4 +1,4 @@
-//! Many chats, and a huge one, for measuring.
+//! Many chats, and a huge one, for benchmarks.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ pub fn many_chats(chats: &Path, n_chats: usize, meta_files: MetaFiles) {
     std::fs::remove_dir_all(template).unwrap();
 }
 
-/// Writes one chat of `n_steps`, with a root after each step as Cursor writes them: its size grows with the square.
+/// Writes one chat of `n_steps`, with a root after each step, like Cursor. Its size grows with the square of `n_steps`.
 /// Returns its directory. `word` is in one message near the beginning.
 pub fn large_chat(chats: &Path, id: &str, n_steps: usize, word: &str) -> PathBuf {
     let directory = chats.join(bucket_of("/home/u/large")).join(id);
@@ -85,8 +85,8 @@ pub fn large_chat(chats: &Path, id: &str, n_steps: usize, word: &str) -> PathBuf
     directory
 }
 
-/// Writes one chat with `n_messages` of `n_bytes` each. Every `prompt_every`-th message is in the prompt, the others are
-/// left over. Returns its directory.
+/// Writes one chat with `n_messages` of `n_bytes` each. Every `prompt_every`-th message is in the prompt, the others
+/// are unreferenced. Returns its directory.
 pub fn wide_chat(
     chats: &Path,
     workspace: &Path,

@@ -59,7 +59,7 @@ pub(super) fn assistant(chat: &Chat, steps: &[Step], number: usize) -> Json {
     json!({ "role": "assistant", "content": content, "id": id })
 }
 
-/// The same message before it is committed: its id comes first.
+/// Like [`assistant`], but before the message is committed: its id comes first.
 pub(super) fn pending(chat: &Chat, steps: &[Step], number: usize, started_ms: i64) -> Json {
     let committed = assistant(chat, steps, number);
     let mut message =

@@ -29,7 +29,7 @@ pub enum Generation {
     Feb2026,
     /// With `meta.json`, the models of thoughts, and an encryption key in the meta row.
     Jul2026,
-    /// With times on everything, and ids of the provider on messages.
+    /// With times on everything, and the provider's ids on messages.
     Sep2026,
 }
 
@@ -65,7 +65,7 @@ pub enum Roots {
     Last,
 }
 
-/// From one prompt to the next.
+/// A turn, from one prompt to the next.
 #[derive(Debug, Clone)]
 pub enum Turn {
     Agent {
@@ -152,7 +152,7 @@ impl Chat {
         }
     }
 
-    /// With these turns.
+    /// Returns the chat with these turns.
     #[must_use]
     pub fn with_turns(mut self, turns: Vec<Turn>) -> Self {
         self.turns = turns;
@@ -164,7 +164,7 @@ impl Chat {
         self.write_into(&chats.join(bucket_of(&self.workspace)).join(&self.id), closing)
     }
 
-    /// Writes it below an `acp-sessions` directory, with the shorter `meta.json` of those.
+    /// Writes it below an `acp-sessions` directory, with the shorter `meta.json` of ACP sessions.
     pub fn write_acp(&self, sessions: &Path, closing: Closing) -> PathBuf {
         let directory = self.write_into(&sessions.join(&self.id), closing);
         let meta =
@@ -173,14 +173,14 @@ impl Chat {
         directory
     }
 
-    /// When its last turn ended, as `meta.json` has it.
+    /// Returns when its last turn ended, as `meta.json` has it.
     #[must_use]
     pub fn updated_ms(&self) -> i64 {
         self.created_ms + 3_600_000
     }
 }
 
-/// The directory of a workspace's chats: the MD5 of its path.
+/// Returns the directory of a workspace's chats: the MD5 of its path.
 #[must_use]
 pub fn bucket_of(workspace: &str) -> String {
     use md5::{Digest, Md5};

@@ -1,4 +1,4 @@
-//! A chat that has a word of its own in every field.
+//! A chat with a unique word in every field.
 
 use std::path::Path;
 

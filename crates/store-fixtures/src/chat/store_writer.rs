@@ -79,7 +79,7 @@ impl StoreWriter {
         self.store.put_meta(row).unwrap();
     }
 
-    /// The database itself, for everything else.
+    /// Returns the database itself, for everything else.
     #[must_use]
     pub fn connection(&self) -> &Connection {
         &self.store

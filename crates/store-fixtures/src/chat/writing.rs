@@ -308,7 +308,7 @@ impl<'a> Writing<'a> {
     }
 }
 
-/// Groups steps into answers: calls end one.
+/// Groups steps into answers. Calls end an answer.
 fn answers(steps: &[Step]) -> impl Iterator<Item = &[Step]> {
     let is_call = |step: &Step| matches!(step, Step::Call(_));
     steps.chunk_by(move |one, next| !is_call(one) || is_call(next))

@@ -1,4 +1,4 @@
-//! A database of the size that users complain about, for the bench.
+//! A database of the size that users complain about, for the benchmark.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub fn generate_large(
     connection.execute_batch(super::HEADERS_SQL).unwrap();
     connection.execute_batch("BEGIN").unwrap();
     let n_rows = n_bubbles + n_blobs;
-    // Pages are never quite full, and every row has a frame.
+    // Pages are never quite full, and every row has some overhead.
     let n_text = usize::try_from(n_bytes).unwrap() / n_rows.max(1) * 94 / 100;
     let mut words = Words::new(n_text);
     for number in 0..n_composers {
@@ -146,7 +146,7 @@ fn uuid(number: u64) -> String {
     )
 }
 
-/// Texts of all lengths, cut from one long text, so that they cost nothing.
+/// Texts of all lengths, cut from one long text, so that they need no allocation.
 struct Words {
     text: String,
     at: usize,

@@ -26,18 +26,18 @@ pub struct IdeHome {
     global: Connection,
 }
 
-/// The columns of the table of headers.
+/// The columns of the header table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderColumns {
     /// Builds from 3.9 on.
     Usual,
     /// The newest builds: with the type of a subagent.
     Newest,
-    /// Some builds: without the columns of an index.
+    /// Some builds: without index columns.
     Few,
 }
 
-/// One row of the table of headers.
+/// One row of the header table.
 #[derive(Debug, Clone, Default)]
 pub struct HeaderRow {
     pub composer_id: String,
@@ -59,7 +59,7 @@ impl IdeHome {
         Self { user_dir: user_dir.to_owned(), global }
     }
 
-    /// The global database.
+    /// Returns the path of the global database.
     pub fn path(&self) -> PathBuf {
         self.user_dir.join("globalStorage").join("state.vscdb")
     }
@@ -114,7 +114,7 @@ impl IdeHome {
         id
     }
 
-    /// Makes the table of headers.
+    /// Makes the header table.
     pub fn create_headers(&self, columns: HeaderColumns) {
         let sql = match columns {
             HeaderColumns::Few => {
@@ -129,7 +129,7 @@ impl IdeHome {
         self.global.execute_batch(sql).unwrap();
     }
 
-    /// Writes a row of the table of headers into the columns that exist.
+    /// Writes a row of the header table into the columns that exist.
     pub fn put_header(&self, row: &HeaderRow, columns: HeaderColumns) {
         let value = row.value.to_string();
         match columns {
@@ -177,18 +177,18 @@ impl IdeHome {
         }
     }
 
-    /// The connection, for everything without a method.
+    /// Returns the connection, for everything without a method.
     pub fn connection(&self) -> &Connection {
         &self.global
     }
 
-    /// Ends the writing.
+    /// Closes the database.
     pub fn close(self, closing: Closing) {
         let path = self.path();
         close(self.global, &path, closing);
     }
 
-    /// Ends the writing as Cursor does: with a copy of the database beside it.
+    /// Closes the database like Cursor, with a copy of it next to it.
     pub fn close_with_backup(self) {
         let path = self.path();
         close(self.global, &path, Closing::Clean);

@@ -1,4 +1,4 @@
-//! A home with a word of its own in every text field.
+//! A home with a unique word in every text field.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub struct Planted {
     pub key: String,
 }
 
-/// The conversation with nearly all words, and one of the oldest build.
+/// The ids of the conversation with nearly all words, and of one from the oldest build.
 const ID: &str = "7a1d0000-0000-4000-8000-000000000001";
 const OLD_ID: &str = "7a1d0000-0000-4000-8000-000000000002";
 
@@ -44,7 +44,7 @@ pub fn plant(user_dir: &Path, prefix: &str) -> Vec<Planted> {
         ("codeBlockData", json!({"file:///srv/a.rs": [{"codeblockId": "1", "content": "%"}]})),
         ("fieldOfTomorrow", json!({"deep": ["%"]})),
     ] {
-        // The name of a field is no text.
+        // A field name is not a text.
         if field != "usageData" {
             main[field] = garden.fill(&format!("composerData {field}"), ID, value);
         }
@@ -76,7 +76,7 @@ impl Garden<'_> {
         word
     }
 
-    /// Puts a new word in the place of `%`.
+    /// Replaces `%` with a new word.
     fn fill(&mut self, place: &str, key: &str, value: Json) -> Json {
         let word = self.word(place, key);
         serde_json::from_str(&value.to_string().replace('%', &word)).unwrap()

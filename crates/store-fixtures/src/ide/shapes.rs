@@ -1,4 +1,4 @@
-//! The JSON that the IDE writes, empty fields included.
+//! The JSON that the IDE writes, including empty fields.
 
 use serde_json::{Value as Json, json};
 
@@ -27,7 +27,7 @@ pub fn inline_composer(id: &str, bubbles: &[Json]) -> Json {
     })
 }
 
-/// The entry of a bubble in the list of a composer.
+/// A bubble's entry in its composer's list.
 pub fn header(bubble: &Json) -> Json {
     json!({"bubbleId": bubble["bubbleId"], "type": bubble["type"], "createdAt": bubble["createdAt"],
            "grouping": {"isRenderable": true, "hasText": true}})

@@ -24,7 +24,7 @@ pub enum Generation {
     July2026,
     /// 1.0.22 and newer: with `usage_json`, and an encryption key in the meta row of each agent.
     September2026,
-    /// The same, but begun by 1.0.9: the newer columns were added at the end.
+    /// Like [`Self::September2026`], but started by 1.0.9, so that the newer columns come last.
     Upgraded,
     /// A future generation, with unknown columns and an unknown table.
     Future,
@@ -156,13 +156,13 @@ impl Event {
         }
     }
 
-    /// An event whose payload is in another place.
+    /// An event whose payload is stored elsewhere.
     pub fn elsewhere(reference: &str) -> Self {
         Self { payload: None, payload_ref: Some(reference.to_owned()), ..Self::payload(Json::Null) }
     }
 }
 
-/// The SDK's store of a workspace, below `projects`.
+/// Returns the SDK's store of a workspace, below `projects`.
 pub fn state_root(projects: &Path, workspace: &str) -> PathBuf {
     let hash = hex::encode(Md5::digest(workspace));
     let words: Vec<&str> = workspace

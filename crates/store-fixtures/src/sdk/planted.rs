@@ -1,4 +1,4 @@
-//! An agent that has a word of its own in every field.
+//! An agent with a unique word in every field.
 
 use serde_json::json;
 

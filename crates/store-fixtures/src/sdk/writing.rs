@@ -15,7 +15,7 @@ use super::{Agent, Event, Generation, Run};
 use crate::chat::{MetaForm, StoreWriter};
 use crate::{Closing, close, iso, open_writer};
 
-/// The database of an agent, below the store.
+/// Returns the database of an agent, below the store.
 pub fn chat_path(store: &Path, agent_id: &str) -> PathBuf {
     let name = format!("agent-{}", hex::encode(Sha256::digest(agent_id)));
     store.join("agents").join(name).join("store.db")
@@ -195,7 +195,8 @@ fn write_chat(
     roots
 }
 
-/// All blobs of an agent, and its root after each run. A run without a checkpoint keeps the root of the run before.
+/// Returns all blobs of an agent, and its root after each run. A run without a checkpoint keeps the root of the run
+/// before.
 fn checkpoints(agent: &Agent) -> (BTreeMap<BlobId, Vec<u8>>, Vec<BlobId>) {
     let mut blobs = BTreeMap::new();
     let mut put = |data: Vec<u8>| {
@@ -217,7 +218,7 @@ fn checkpoints(agent: &Agent) -> (BTreeMap<BlobId, Vec<u8>>, Vec<BlobId>) {
     (blobs, roots)
 }
 
-/// The roots at the start and at the end of each run.
+/// Returns the roots at the start and at the end of each run.
 fn steps(roots: &[BlobId]) -> impl Iterator<Item = (Option<&BlobId>, Option<&BlobId>)> {
     let mut before = None;
     roots.iter().map(Some).chain(std::iter::repeat(None)).map(move |root| {

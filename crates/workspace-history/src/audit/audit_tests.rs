@@ -25,7 +25,7 @@ fn said(audited: &Audit) -> Vec<String> {
     audited.findings.iter().map(line).collect()
 }
 
-/// Everything that is a finding, and as much that is none.
+/// Makes everything that counts as a finding, and as many things that do not.
 const DEEDS: &str = "
     echo '#!/bin/sh' > new-script; chmod +x new-script plain; chmod -x was-executable; echo y > was-changed
     cp /bin/true setid; chmod 4755 setid; mkfifo pipe
@@ -92,7 +92,7 @@ fn the_audit_lists_the_gravest_findings_first() {
     assert_eq!(audited.findings[3].target, Some("/etc/passwd".into()));
 }
 
-/// The audit of everything since `before`.
+/// Runs the audit for everything since `before`.
 fn audited_since(tree: &TestTree, deeds: &str) -> Vec<String> {
     let run = run();
     let mut before = tree.save(&SnapshotName::before(run)).snapshot;
@@ -206,7 +206,7 @@ fn the_audit_needs_no_contents() {
     assert_eq!((counts.added, counts.changed, counts.removed), (15, 3, 2));
 }
 
-/// Changes a file until its time of change moves, and returns that time.
+/// Changes a file until its ctime moves, and returns that time.
 fn now_ns_after_a_tick(tree: &TestTree) -> i64 {
     use std::os::unix::fs::MetadataExt;
     let probe = tree.workspace().with_extension("probe");

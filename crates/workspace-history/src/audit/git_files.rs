@@ -1,5 +1,5 @@
-//! Finds what a run changed among the files that git obeys: hooks, configuration, and the files that say where those
-//! are. Relies on times that only the kernel sets.
+//! Finds a run's changes to files that git obeys: hooks, configuration, and the files that say where those are. Relies
+//! on times that only the kernel sets.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +17,7 @@ use crate::tree_path::TreePath;
 const DEEPEST: usize = 6;
 const MOST_TEXT: u64 = 8 * 1024;
 
-/// Checks the repository of the workspace, also if its git directory is elsewhere.
+/// Checks the workspace's repository, even if its git directory is elsewhere.
 pub(crate) fn look_at_workspace(tree: &FileTree, since_ns: i64, found: &mut Vec<Finding>) {
     let git = TreePath::from(".git");
     if tree.directory(&git).is_ok() {
@@ -39,11 +39,11 @@ pub(crate) fn look_at_workspace(tree: &FileTree, since_ns: i64, found: &mut Vec<
     }
 }
 
-/// The path in one of git's small files.
+/// Returns the path in one of git's small files.
 fn named_in(tree: &FileTree, name: &[u8], start: &str) -> Option<PathBuf> {
     let text = tree.directory(&TreePath::default()).ok()?.small_text(name, MOST_TEXT)?;
     let named = tree.path().join(text.strip_prefix(start)?.trim_end_matches(['\n', '\r']));
-    // `commondir` is mostly `../..`.
+    // `commondir` usually contains `../..`.
     std::fs::canonicalize(named).ok()
 }
 
@@ -56,8 +56,8 @@ pub(crate) fn look_at_git(
     look_at_level(tree, git_dir, since_ns, found, DEEPEST);
 }
 
-/// Checks a git directory that the run made, for programs that it would start. A new repository always has a
-/// configuration, so that is no finding.
+/// Checks a git directory that the run made for programs that git would start. A new repository always has a
+/// configuration, so that does not count as a finding.
 pub(crate) fn look_at_new(
     tree: &FileTree,
     git_dir: &TreePath,
@@ -136,15 +136,15 @@ pub(crate) fn look_for_bare(tree: &FileTree, changes: &[Change<'_>], found: &mut
         let at = change.path.parent().unwrap_or_default();
         let Ok(directory) = tree.directory(&at) else { continue };
         if of_git.iter().all(|name| directory.look(name).is_ok()) {
-            // The workspace itself has no name.
+            // The workspace itself has an empty path.
             let shown = if at.as_bytes().is_empty() { &TreePath::from("HEAD") } else { &at };
             found.push(finding(FindingKind::Repository, shown));
         }
     }
 }
 
-/// True if the file was created since that moment. Commits change the times of a repository's directory, but not its
-/// creation time. Where the file system keeps no creation time, any change counts.
+/// Returns true if the file was created after that time. Commits change the times of a repository's directory, but not
+/// its creation time. If the file system keeps no creation time, any change counts.
 pub(crate) fn is_born_since(directory: &OpenDirectory, name: &[u8], since_ns: i64) -> bool {
     let flags = StatxFlags::BTIME | StatxFlags::CTIME;
     let name = Path::new(OsStr::from_bytes(name));

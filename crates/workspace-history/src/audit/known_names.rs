@@ -4,7 +4,7 @@ use run_protocol::FindingKind;
 
 use crate::tree_path::TreePath;
 
-/// The kind of program that obeys a file of this name.
+/// Returns the kind of program that obeys a file with this name.
 pub(crate) fn known_name(path: &TreePath) -> Option<FindingKind> {
     let text = String::from_utf8_lossy(path.as_bytes()).to_lowercase();
     let names: Vec<&str> = text.split('/').collect();

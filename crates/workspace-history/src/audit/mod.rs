@@ -1,4 +1,4 @@
-//! Compares a workspace after a run with what it was before, and lists everything that a careful user wants to know.
+//! Compares a workspace before and after a run, and lists everything that a careful user wants to know.
 
 pub(crate) mod git_files;
 pub(crate) mod known_names;
@@ -27,18 +27,18 @@ const MOST_BYTES: usize = 16 * 1024;
 /// A long list of scripts must not hide the other findings.
 const MOST_OF_A_KIND: usize = 20;
 
-/// All findings, before [`Self::audit`] cuts them to what an event may hold.
+/// All findings, before [`Self::audit`] cuts them to the size of an event.
 #[derive(Debug, Default)]
 pub struct Looked {
     changes: Option<ChangeCounts>,
     pub(crate) found: Vec<Finding>,
-    /// Every `.git` of the workspace, also those in ignored directories.
+    /// Every `.git` in the workspace, including those in ignored directories.
     pub(crate) gits: Vec<TreePath>,
     pub(crate) incomplete: Option<String>,
 }
 
 impl Looked {
-    /// Says why the audit is incomplete, unless an earlier step said so already.
+    /// Records why the audit is incomplete, unless an earlier step already did.
     #[must_use]
     pub fn or_incomplete(mut self, why: String) -> Self {
         self.incomplete.get_or_insert(why);
@@ -92,7 +92,8 @@ pub fn look_over(
     Looked { changes: Some(count(&changes)), found, gits, incomplete }
 }
 
-/// Repositories that only the later snapshot has, each by its `.git`. Ignored directories do not count.
+/// Returns the repositories that only the later snapshot has, each as its `.git` path. Ignored directories do not
+/// count.
 pub fn repositories_made(before: &Snapshot, after: &Snapshot) -> Vec<TreePath> {
     let is_new = |path: &&TreePath| is_git(path.name()) && !before.left_out.contains(path);
     let own = (after.has_git && !before.has_git).then(|| TreePath::from(".git"));
@@ -160,7 +161,7 @@ fn is_file(entry: &Entry) -> bool {
     matches!(entry.kind, EntryKind::File { .. })
 }
 
-/// True if a link leads out of the workspace. Only the text of the link counts: nothing is followed.
+/// Returns true if a link leads out of the workspace. Only reads the link's text, and follows nothing.
 fn leaves(workspace: &Path, link: &TreePath, target: &Path) -> bool {
     let from = link.parent().unwrap_or_default();
     let mut at: PathBuf = workspace.join(from.as_path());
@@ -181,13 +182,13 @@ fn leaves(workspace: &Path, link: &TreePath, target: &Path) -> bool {
     !at.starts_with(workspace)
 }
 
-/// Searches ignored directories for new things that are never harmless, that other programs obey, or that are
+/// Searches ignored directories for new files that are never harmless, for files that other programs obey, and for
 /// repositories.
 struct PassedOver<'a> {
     tree: &'a FileTree,
     since_ns: i64,
     deadline: Instant,
-    /// Every `.git` that the search passes.
+    /// Every `.git` that the search finds.
     gits: &'a mut Vec<TreePath>,
 }
 
@@ -205,7 +206,7 @@ impl PassedOver<'_> {
             if Instant::now() > self.deadline {
                 return Err(io::Error::other("there was no time to look at all of it"));
             }
-            // If we cannot enter it, other programs of the user cannot either.
+            // If this process cannot enter it, the user's other programs cannot either.
             let Ok(directory) = self.tree.directory(&at) else { continue };
             let names = directory.names()?;
             let of_git = [&b"HEAD"[..], b"objects", b"refs"];
@@ -264,7 +265,7 @@ impl PassedOver<'_> {
             FileType::Socket => found.push(finding(FindingKind::Socket, path)),
             _ => found.push(finding(FindingKind::Device, path)),
         }
-        // Packages bring such names along, and no program obeys them there.
+        // Packages contain such names, and no program obeys them there.
         if !path.names().any(|name| OF_PACKAGES.contains(&name))
             && let Some(what) = known_name(path)
         {

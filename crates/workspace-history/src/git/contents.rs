@@ -9,12 +9,12 @@ use std::thread;
 use crate::git::import::PIPE_BYTES;
 use crate::git::{Git, GitError};
 
-/// Reads contents in the order in which they were asked for.
+/// Reads contents in the order of the requests.
 #[derive(Debug)]
 pub struct ContentReader {
     child: Child,
     output: BufReader<ChildStdout>,
-    /// Requests are written ahead, so that git never waits for us.
+    /// A thread writes requests ahead, so that git never waits for the reader.
     questions: Option<mpsc::Sender<Vec<u8>>>,
 }
 
@@ -53,7 +53,7 @@ impl ContentReader {
         })
     }
 
-    /// Asks for these contents, in this order.
+    /// Requests these contents in this order.
     pub(crate) fn ask_for<'a>(&mut self, ids: impl IntoIterator<Item = &'a str>) {
         if let Some(questions) = self.questions.take() {
             let ids: String = ids.into_iter().flat_map(|id| [id, "\n"]).collect();

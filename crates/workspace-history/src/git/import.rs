@@ -11,7 +11,7 @@ use crate::git::{Git, GitError};
 use crate::tree_path::TreePath;
 use crate::walk::coverage::is_git;
 
-/// The size of the pipe between git and us.
+/// The size of the pipe to git.
 pub(crate) const PIPE_BYTES: usize = 1 << 20;
 /// The size of one read.
 const PIECE: u64 = 1 << 20;
@@ -28,7 +28,7 @@ pub(crate) struct Import {
     buffer: Vec<u8>,
 }
 
-/// A content that was sent. Its id is known when the import is finished.
+/// A content that was sent. The import knows its id when it is finished.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark(usize);
 
@@ -53,7 +53,7 @@ impl Imported {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadThrough {
     Whole,
-    /// The length differs from a moment ago, so another process is writing the file.
+    /// The length has just changed, so another process is writing the file.
     InFlux,
 }
 
@@ -101,7 +101,7 @@ impl Import {
         Ok(mark)
     }
 
-    /// Sends a file of a known length. A file that has become shorter is padded, because git was promised this length.
+    /// Sends a file of a known length. Pads a file that has become shorter, because git already expects this length.
     pub(crate) fn file(&mut self, mut file: File, length: u64) -> io::Result<(Mark, ReadThrough)> {
         if length <= PIECE {
             // Reads one byte more than expected, so that a single read shows whether the file has grown.
@@ -200,7 +200,7 @@ fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Git refuses `.git` in its trees. Only the contents matter here, so another name will do.
+/// Git refuses `.git` in its trees. Only the contents matter here, so this uses another name.
 fn without_git_names(path: &TreePath) -> Cow<'_, [u8]> {
     const INSTEAD: &[u8] = b"git directory of the workspace";
     if !path.names().any(is_git) {
@@ -211,7 +211,7 @@ fn without_git_names(path: &TreePath) -> Cow<'_, [u8]> {
     Cow::Owned(names.join(&b'/'))
 }
 
-/// A path in the quoting of fast-import.
+/// Writes a path with fast-import's quoting.
 fn write_quoted(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     let mut quoted = Vec::with_capacity(bytes.len() + 2);
     quoted.push(b'"');

@@ -1,5 +1,5 @@
-//! Runs git with limits on time and output. No configuration of a user or a repository can make it start a program, and
-//! it runs in a repository that an agent could write only after a check.
+//! Runs git with limits on time and output. No user or repository configuration can make it start a program, and it
+//! runs in a repository that an agent could write only after a check.
 
 pub(crate) mod contents;
 pub(crate) mod import;
@@ -17,7 +17,7 @@ use crate::repository::{Repository, RepositoryError, resolve};
 use crate::snapshot::Head;
 use crate::tree_path::TreePath;
 
-/// Longer than listing names takes in any repository.
+/// Listing names takes less time than this in any repository.
 const QUESTION: Duration = Duration::from_secs(10);
 const BRANCHES: &str = "refs/heads/";
 
@@ -30,9 +30,9 @@ pub const SAFE_SETTINGS: &[&str] = &[
     "gc.auto=0",
     "maintenance.auto=false",
     "submodule.recurse=false",
-    // We write no reflogs: the agent could have chosen where they go.
+    // Caretaker writes no reflogs, because the agent could have chosen where they go.
     "core.logAllRefUpdates=false",
-    // A mailmap is a file of the workspace.
+    // A mailmap is a workspace file, which the agent could write.
     "log.mailmap=false",
     "log.showSignature=false",
     // Do not use a directory that only looks like a repository.
@@ -72,7 +72,7 @@ pub struct GitAnswer {
 }
 
 impl GitAnswer {
-    /// The output, if git succeeded.
+    /// Returns the output, if git succeeded.
     pub fn checked(self) -> Result<Vec<u8>, GitError> {
         if self.status.success() {
             return Ok(self.stdout);
@@ -83,13 +83,13 @@ impl GitAnswer {
 }
 
 impl Git {
-    /// `home` has the user's own settings. We read only their ignore rules.
+    /// `home` has the user's own settings. Caretaker reads only their ignore rules.
     pub fn new(program: PathBuf, home: Option<PathBuf>) -> Self {
         Self { program, home }
     }
 
-    /// A command in a repository that is not ours, where an agent may have put anything. Fails if git would find links
-    /// or special files there.
+    /// Returns a command for a repository that is not ours, where an agent may have put anything. Fails if git would
+    /// find links or special files there.
     pub fn command_in(&self, directory: &Path) -> Result<Command, GitError> {
         if let Some(repository) = Repository::around(directory)? {
             repository.check()?;
@@ -102,8 +102,8 @@ impl Git {
         Ok(command)
     }
 
-    /// A command that checks files out as the user's own git would: with the user's settings, but without any program
-    /// that the repository names.
+    /// Returns a command that checks files out like the user's own git: with the user's settings, but without any
+    /// program that the repository names.
     pub fn command_as_user(&self, directory: &Path) -> Result<Command, GitError> {
         // Reads only the repository's own settings. Git lists each as name, line feed, value, NUL.
         let question = ["config", "-z", "--get-regexp", r"^filter\."];
@@ -114,7 +114,8 @@ impl Git {
             command.env("HOME", home);
         }
         let mut n_settings = 0;
-        // Passed as variables, because a name may contain characters at which a command line would be split.
+        // The settings are passed as variables, because a name may contain characters that would break a command-line
+        // argument.
         let mut set = |name: &str, value: &str| {
             command.env(format!("GIT_CONFIG_KEY_{n_settings}"), name);
             command.env(format!("GIT_CONFIG_VALUE_{n_settings}"), value);
@@ -133,7 +134,7 @@ impl Git {
         Ok(command)
     }
 
-    /// A command in our own repository.
+    /// Returns a command for our own repository.
     pub(crate) fn command_for_store(&self, store: &Path) -> Command {
         let mut command = self.command();
         let mut git_dir = OsString::from("--git-dir=");
@@ -154,10 +155,10 @@ impl Git {
             .env("GIT_ATTR_NOSYSTEM", "1")
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_TERMINAL_PROMPT", "0")
-            // A partial clone would fetch what is missing.
+            // A partial clone would fetch missing objects.
             .env("GIT_NO_LAZY_FETCH", "1")
-            // Allow no transport. A repository's own `protocol.NAME.allow` would win over `protocol.allow`, but not
-            // over this variable.
+            // Allow no transport. A repository's own `protocol.NAME.allow` would override `protocol.allow`, but not
+            // this variable.
             .env("GIT_ALLOW_PROTOCOL", "")
             .current_dir("/");
         command
@@ -176,14 +177,14 @@ impl Git {
         run_git(&mut command, input, within).map_err(|error| explained(error, directory))
     }
 
-    /// The files below the workspace that the repository tracks. Empty if there is no repository, or a broken one.
+    /// Returns the tracked files below the workspace. Empty if there is no repository, or a broken one.
     pub(crate) fn tracked(&self, workspace: &Path) -> Result<BTreeSet<TreePath>, GitError> {
         let answer = self.run_in(workspace, ["ls-files", "-z", "--cached"], None, QUESTION)?;
         let listed = answer.checked().unwrap_or_default();
         Ok(listed.split(|byte| *byte == 0).filter_map(TreePath::checked).collect())
     }
 
-    /// The HEAD of the repository around the workspace, or `None` if there is no readable repository.
+    /// Returns the HEAD of the repository that contains the workspace, or `None` if there is no readable repository.
     pub fn head(&self, workspace: &Path) -> Option<Head> {
         let repository = Repository::around(workspace).ok()??;
         let refs = repository.refs(self).ok()?;
@@ -194,7 +195,7 @@ impl Git {
         Some(Head { commit, branch })
     }
 
-    /// The user's own ignore rules for all repositories.
+    /// Returns the user's own ignore rules for all repositories.
     pub(crate) fn ignored_everywhere(&self) -> Option<String> {
         let home = self.home.as_deref()?;
         let files = [home.join(".gitconfig"), home.join(".config/git/config")];
@@ -222,7 +223,7 @@ impl Git {
     }
 }
 
-/// The content of a regular file that is not too long.
+/// Returns the content of a regular file that is not too long.
 fn small_text(path: &Path) -> Option<String> {
     let metadata = std::fs::metadata(path).ok()?;
     if !metadata.is_file() || metadata.len() > crate::walk::ignore_rules::MOST_RULES {
@@ -237,7 +238,7 @@ fn one_line(bytes: Vec<u8>) -> Option<String> {
     (!line.is_empty()).then(|| line.to_owned())
 }
 
-/// Runs a command to its end, with any amount of output.
+/// Runs a command until it ends, with any amount of output.
 pub fn run_git(
     command: &mut Command,
     input: Option<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! Words for the conflicts that a merge leaves to the user.
+//! Describes the conflicts that a merge leaves to the user.
 
 use crate::tree_path::TreePath;
 
@@ -9,14 +9,14 @@ pub struct Conflict {
     pub why: String,
 }
 
-/// The states that a merge brings together. Decides how to compare modes, and the words for a conflict.
+/// The states that a merge combines. They decide how to compare modes and how to describe a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Setting {
     /// A worktree into a checkout. Modes differ between checkouts, so only the executable bit counts.
     Checkouts,
-    /// One workspace at three moments; every bit of a mode counts. The text names what is taken back: "the run".
+    /// One workspace at three moments; every bit of a mode counts. The text names the operation to revert: "the run".
     Since(&'static str),
-    /// The same, to finish an interrupted restore. A missing file was being replaced.
+    /// Like [`Self::Since`], but finishes an interrupted restore, which may have removed a file before replacing it.
     Finishing,
 }
 

@@ -10,11 +10,11 @@ use crate::git::run_git;
 use crate::history::History;
 use crate::tree_path::TreePath;
 
-/// Longer than any file takes.
+/// The merge of any file takes less time than this.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How many files may be on disk at the same time during a merge.
+/// A merge puts at most this many files on disk at a time.
 const AT_ONCE: usize = 256;
-/// Git's names for the present file, the common ancestor and the incoming file.
+/// Git's names for the current file, the common ancestor and the incoming file.
 const NAMES: [&str; 3] = ["ours", "base", "theirs"];
 
 /// A file whose lines need merging.
@@ -25,7 +25,7 @@ pub(super) struct LineMerge {
     pub(super) mode: u32,
 }
 
-/// The id and length of the merged content. `None` if both sides changed the same lines, or the file is no text.
+/// The id and length of the merged content. `None` if both sides changed the same lines, or the file is not text.
 pub(super) type MergedLines = Option<(String, u64)>;
 
 /// The histories that have the contents. Results go into `own`.
@@ -94,7 +94,7 @@ impl Stores<'_> {
         command.args(["merge-file", "--quiet", "-p"]);
         command.args(NAMES.map(|name| format!("{number}.{name}"))).current_dir(place);
         let answer = run_git(&mut command, None, PATIENCE)?;
-        // The exit status is the number of conflicts, or says that the file is no text.
+        // The exit status is the number of conflicts, or says that the file is not text.
         if !answer.status.success() {
             return Ok(None);
         }

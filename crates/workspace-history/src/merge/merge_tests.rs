@@ -7,7 +7,7 @@ use super::*;
 use crate::test_tree::{AMPLE, TestTree, run};
 use crate::{Scope, SnapshotName, restore_with};
 
-/// A worktree and a checkout with the same beginning, each changed by a script.
+/// A worktree and a checkout that start out the same, each changed by a script.
 struct Two {
     worktree: TestTree,
     checkout: TestTree,
@@ -25,7 +25,7 @@ impl Two {
             tree.write("binary", [0, 1, 2, 0, 255]);
             tree.link("plain", "link");
         }
-        // The umask differs there.
+        // The checkout was made with another umask.
         checkout.shell("chmod 664 plain lines run.sh");
         let base = worktree.save(&SnapshotName::base()).snapshot;
         Self { worktree, checkout, base }

@@ -1,5 +1,5 @@
-//! Brings the changes between two states of a workspace into a third: file by file, and line by line where both sides
-//! changed. Decides everything before it touches anything.
+//! Applies the changes between two states of a workspace to a third: file by file, and line by line where both sides
+//! changed. Decides everything before it changes anything.
 //!
 //! ```text
 //!             base      ──what changed──►  theirs            ours ──gets that too──►  target
@@ -56,7 +56,7 @@ pub(crate) struct Sides<'a> {
     pub(crate) ours: &'a Snapshot,
 }
 
-/// Brings the changes of a worktree, from `base` to `theirs`, into a checkout, `ours`.
+/// Applies a worktree's changes, from `base` to `theirs`, to a checkout, `ours`.
 pub fn merge(
     worktree: &History,
     checkout: &History,
@@ -97,7 +97,7 @@ fn plan(
     };
     let mut changes = compare(sides.base, sides.theirs);
     changes.retain(|change| !is_in(left_alone, change.path));
-    // Directories that go come last, the innermost first: something of the user's may stay in them.
+    // Removed directories come last, the innermost first, because some of the user's files may stay in them.
     for change in changes.iter().filter(|change| !removes_directory(change)) {
         work.decide(change);
     }
@@ -140,7 +140,7 @@ impl Work<'_> {
             return;
         }
         if change.to.is_none() && is_in(&self.sides.theirs.left_out, path) {
-            // The other side could not read this path, so it may well have existed. It stays.
+            // The other side could not read this path, so it may have existed. It stays.
             return;
         }
         if ours.is_none() && is_in(&self.sides.ours.left_out, path) {
@@ -167,8 +167,8 @@ impl Work<'_> {
         }
     }
 
-    /// True if the file is older than the base. The base could not read it, but the kernel's time shows that nothing
-    /// has changed it since.
+    /// Returns true if the file is older than the base. The base could not read it, but the kernel's time shows that
+    /// nothing has changed it since.
     fn was_not_touched_since(&self, change: &Change<'_>, ours: Option<&Entry>) -> bool {
         let base = self.sides.base;
         change.from.is_none()
@@ -230,7 +230,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Takes the other side's entry, and the directories that it is in.
+    /// Takes the other side's entry, and the directories that contain it.
     fn take(&mut self, path: &TreePath, to: &Entry, ours: Option<&Entry>) {
         let mode = self.setting.taken_mode(ours, to);
         self.target.insert(path.clone(), Entry { mode, ..to.clone() });
@@ -260,7 +260,7 @@ impl Work<'_> {
         }
     }
 
-    /// A file cannot contain other files. Where decisions contradict each other or the present state, the path stays
+    /// A file cannot contain other files. If decisions contradict each other or the current state, the path stays
     /// unchanged.
     fn take_back_nonsense(&mut self) {
         let decided = std::mem::take(&mut self.decided);
@@ -293,7 +293,7 @@ impl Work<'_> {
     }
 }
 
-/// True if a directory that should become a file contains something that would stay.
+/// Returns true if a directory that should become a file contains something that would stay.
 fn holds_what_was_there(work: &Work<'_>, directory: &TreePath) -> bool {
     let is_here = |path: &TreePath| path.is_within(directory);
     let within = work.target.range(directory.join(b"")..).take_while(|(path, _)| is_here(path));
@@ -336,7 +336,7 @@ impl Setting {
         }
     }
 
-    /// The mode of an entry from the other side.
+    /// Returns the mode for an entry from the other side.
     fn taken_mode(self, ours: Option<&Entry>, to: &Entry) -> u32 {
         match ours {
             Some(ours) if self == Self::Checkouts && ours.is_directory() == to.is_directory() => {
@@ -346,7 +346,7 @@ impl Setting {
         }
     }
 
-    /// `None` if both sides changed the mode in different ways.
+    /// Returns `None` if both sides changed the mode in different ways.
     fn merged_mode(self, from: &Entry, ours: &Entry, to: &Entry) -> Option<u32> {
         if self == Self::Checkouts {
             let is_turned = (from.mode ^ to.mode) & EXECUTABLE != 0;

@@ -43,13 +43,13 @@ pub(crate) enum IrregularKind {
 pub(crate) struct LookedThrough {
     /// All irregular files, each with the time of its last change.
     pub(crate) found: Vec<(Irregular, i64)>,
-    /// Directories that were closed and that the search opened up.
+    /// Unreadable directories that the search made readable.
     pub(crate) opened: Vec<TreePath>,
     /// Why the search is incomplete.
     pub(crate) problem: Option<RepositoryError>,
 }
 
-/// All irregular files of a git directory. Fails if a directory cannot be read.
+/// Returns all irregular files of a git directory. Fails if it cannot read a directory.
 pub(crate) fn irregular_in(
     git_dir: &Path,
     until: Instant,
@@ -58,7 +58,7 @@ pub(crate) fn irregular_in(
     collect(git_dir, until, Closed::Refuse, &mut found).map(|()| found)
 }
 
-/// All irregular files of a git directory. Opens up directories that cannot be read.
+/// Returns all irregular files of a git directory. Makes unreadable directories readable.
 pub(crate) fn irregular_opened_up(git_dir: &Path, until: Instant) -> LookedThrough {
     let (mut found, mut opened) = (Vec::new(), OpenedUp::default());
     let outcome = collect(git_dir, until, Closed::OpenUp(&mut opened), &mut found);
@@ -96,8 +96,8 @@ fn collect(
         found.push((Irregular { path: path.clone(), kind, target }, changed_ns));
         Visit::GoOn
     });
-    // If the walk ended early, a name inside the git directory may count as outside. Then the file is only copied,
-    // which does no harm.
+    // If the walk ended early, a name inside the git directory may count as outside. Then the file is copied
+    // needlessly, which does no harm.
     for (inode, (n_names, here)) in linked {
         if (here.len() as u64) < n_names {
             let kind = IrregularKind::HardLink { inode };
@@ -108,7 +108,7 @@ fn collect(
     outcome
 }
 
-/// Removes an irregular file. A file with a hard link outside is replaced by a copy.
+/// Removes an irregular file. Replaces a file with a hard link outside by a copy.
 pub(crate) fn remove(git_dir: &Path, irregular: &Irregular) -> io::Result<()> {
     let tree = FileTree::open(git_dir)?;
     let (parent, name) = (irregular.path.parent().unwrap_or_default(), irregular.path.name());

@@ -20,7 +20,7 @@ const MOST_CONFIG: u64 = 1 << 20;
 pub struct Repository {
     /// The checkout: the directory that contains `.git`.
     pub root: PathBuf,
-    /// The directory of this checkout alone: HEAD and index.
+    /// This checkout's own directory: HEAD and index.
     pub git_dir: PathBuf,
     /// The directory that all checkouts share: objects, branches, configuration.
     pub common_dir: PathBuf,
@@ -48,7 +48,7 @@ pub enum RepositoryError {
 }
 
 impl Repository {
-    /// The repository around a directory, or `None`.
+    /// Finds the repository that contains a directory.
     pub fn around(directory: &Path) -> Result<Option<Self>, RepositoryError> {
         let read = |source| RepositoryError::Read { path: directory.to_owned(), source };
         let directory = std::fs::canonicalize(directory).map_err(read)?;
@@ -60,7 +60,7 @@ impl Repository {
         Ok(None)
     }
 
-    /// The repository whose checkout is this very directory.
+    /// Finds the repository whose checkout is exactly this directory.
     pub fn at(root: &Path) -> Result<Option<Self>, RepositoryError> {
         let dot_git = root.join(".git");
         let found = match dot_git.symlink_metadata() {
@@ -115,7 +115,7 @@ impl Repository {
     }
 
     /// Checks that the repository itself names this checkout. A `.git` file is part of the workspace: an agent may have
-    /// written it, and it may name any repository of the user's.
+    /// written it, and it may name any of the user's repositories.
     pub fn check_is_own(&self) -> Result<(), RepositoryError> {
         if self.git_dir.starts_with(&self.root) {
             return Ok(());
@@ -136,8 +136,8 @@ impl Repository {
         Err(RepositoryError::Foreign { file: dot_git, named: self.git_dir.clone() })
     }
 
-    /// Removes the repository's record of one worktree. Git would also remove the directory of all worktrees with the
-    /// last of them, but a run in the checkout has that directory protected.
+    /// Removes the repository's record of one worktree. Git would also remove the parent directory together with the
+    /// last worktree, but a run in the checkout protects that directory.
     pub fn forget_worktree(&self, path: &Path) -> io::Result<()> {
         let worktrees = self.common_dir.join("worktrees");
         let names = match FileTree::open(&worktrees) {
@@ -155,7 +155,7 @@ impl Repository {
         Ok(())
     }
 
-    /// The directories of the repository, none within another.
+    /// Returns the repository's directories. None is inside another.
     pub(crate) fn directories(&self) -> Vec<&Path> {
         match self.git_dir.starts_with(&self.common_dir) {
             true => vec![&self.common_dir],
@@ -169,14 +169,14 @@ fn text_of(directory: &Path, name: &str, most: u64) -> Option<String> {
     tree.directory(&TreePath::default()).ok()?.small_text(name.as_bytes(), most)
 }
 
-/// The rest of one of git's small files after `start`.
+/// Returns the text after `start` in one of git's small files.
 fn line_of(directory: &Path, name: &str, start: &str) -> Option<String> {
     let text = text_of(directory, name, MOST_TEXT)?;
     let line = text.strip_prefix(start)?.trim_end_matches(['\n', '\r']);
     (!line.is_empty()).then(|| line.to_owned())
 }
 
-/// `core.worktree` of a configuration that git itself wrote.
+/// Returns `core.worktree` from a configuration that git itself wrote.
 fn core_worktree(config: &str) -> Option<String> {
     let mut is_core = false;
     let mut found = None;
@@ -193,7 +193,7 @@ fn core_worktree(config: &str) -> Option<String> {
     found
 }
 
-/// The name of a file type that git must not find.
+/// Returns the name of a file type that git must not find.
 pub(super) fn in_words(file_type: FileType) -> &'static str {
     match file_type {
         FileType::Symlink => "a link",

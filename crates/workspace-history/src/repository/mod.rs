@@ -1,4 +1,5 @@
-//! A repository on the host that an agent could write. We find it as git does, and check it before git runs there.
+//! A repository on the host that an agent could write. Caretaker finds it like git, and checks it before git runs
+//! there.
 //!
 //! ```text
 //!   finding    root, git directory, common directory; a `.git` file is believed only if the other side agrees

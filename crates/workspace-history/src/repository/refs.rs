@@ -35,12 +35,12 @@ pub enum RefProblem {
 }
 
 impl Repository {
-    /// True if the refs are in tables, which only git can read.
+    /// Returns true if the refs are in tables, which only git can read.
     fn has_tables(&self) -> bool {
         self.common_dir.join("reftable").is_dir()
     }
 
-    /// All refs, and this checkout's HEAD. Skips files that git does not take for refs.
+    /// Returns all refs, and this checkout's HEAD. Skips files that git does not treat as refs.
     pub fn refs(&self, git: &Git) -> io::Result<Refs> {
         if self.has_tables() {
             return self.refs_in_tables(git).map_err(io::Error::other);
@@ -117,7 +117,7 @@ impl Repository {
         }
         let failed = |source| RefProblem::Write { name: path.clone(), source };
         let refs = self.refs(git).map_err(failed)?;
-        // Git would take one ref for the directory of the other.
+        // Git would treat one ref as the directory of the other.
         if refs.keys().any(|other| other.is_within(&path) || path.is_within(other)) {
             return Err(exists());
         }
@@ -149,8 +149,8 @@ impl Repository {
         }
     }
 
-    /// Writes a ref as git does, with its lock file, but through descriptors: a link on the way is refused, even one
-    /// that appears at this moment. Writes no reflog.
+    /// Writes a ref with git's lock file, but through descriptors that refuse a link on the way, even one that has just
+    /// appeared. Writes no reflog.
     fn write_file(&self, name: &TreePath, value: &str) -> io::Result<()> {
         let within = if name.as_bytes() == HEAD { &self.git_dir } else { &self.common_dir };
         let tree = FileTree::open(within)?;
@@ -163,7 +163,7 @@ impl Repository {
             rustix::fs::openat(directory.fd(), lock.as_slice(), flags | OFlags::CLOEXEC, mode)?;
         let mut file = std::fs::File::from(file);
         let written = file.write_all(format!("{value}\n").as_bytes()).and_then(|()| {
-            // Git leaves an empty directory of that name behind when refs are deleted.
+            // When git deletes refs, it may leave an empty directory with that name.
             let unlinked = rustix::fs::unlinkat(directory.fd(), name.name(), AtFlags::REMOVEDIR);
             match unlinked {
                 Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => {}
@@ -212,10 +212,10 @@ fn packed(directory: &OpenDirectory) -> Refs {
     text.split(|byte| *byte == b'\n').filter_map(of_line).collect()
 }
 
-/// The commit that a ref leads to.
+/// Returns the commit that a ref leads to.
 pub(crate) fn resolve<'a>(refs: &'a Refs, name: &TreePath) -> Option<&'a str> {
     let mut value = refs.get(name)?;
-    // Git follows no more links than this.
+    // Git follows at most this many links.
     for _ in 0..5 {
         match value.strip_prefix("ref: ") {
             None => return Some(value),

@@ -1,5 +1,5 @@
 //! The repositories of a workspace before and after a run: their refs and their irregular files. An undo restores refs
-//! that the run moved or deleted, unless they moved again since.
+//! that the run moved or deleted, unless they have moved again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use crate::tree_path::TreePath;
 
 /// Enough for all repositories of a workspace, unless an agent slows them down on purpose.
 const LONGEST: Duration = Duration::from_secs(20);
-/// Git recognises no repository without these directories.
+/// Git does not recognise a repository without these directories.
 const NEEDED: [&str; 2] = ["refs", "objects"];
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -30,7 +30,7 @@ pub struct RefsKept {
     pub(crate) began_ns: i64,
     #[serde(default)]
     pub(crate) repositories: Vec<KeptRepository>,
-    /// Git directories, none within another, each with its irregular files.
+    /// Git directories, none inside another, each with its irregular files.
     #[serde(default)]
     pub(crate) directories: Vec<KeptDirectory>,
     /// Every `.git` that was a link or a special file.
@@ -46,7 +46,7 @@ pub(crate) struct KeptRepository {
     pub(crate) root: BytesPath,
     pub(crate) git_dir: BytesPath,
     pub(crate) common_dir: BytesPath,
-    /// Sorted lists, because a name need not be text.
+    /// A sorted list, because a name may not be valid text.
     pub(crate) before: Vec<(TreePath, String)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) after: Option<Vec<(TreePath, String)>>,
@@ -58,7 +58,7 @@ pub(crate) struct KeptDirectory {
     pub(crate) irregular: BTreeSet<Irregular>,
 }
 
-/// The repositories whose `.git` is at these places, if the repository itself agrees.
+/// Returns the repositories whose `.git` is at these paths, if the repository itself confirms it.
 pub(crate) fn repositories_at(workspace: &Path, gits: &[TreePath]) -> Vec<Repository> {
     let root_of = |git: &TreePath| match git.parent() {
         Some(parent) if !parent.as_bytes().is_empty() => workspace.join(parent.as_path()),
@@ -68,7 +68,7 @@ pub(crate) fn repositories_at(workspace: &Path, gits: &[TreePath]) -> Vec<Reposi
     found.filter(|repository| repository.check_is_own().is_ok()).collect()
 }
 
-/// The git directories of these repositories, none within another.
+/// Returns the git directories of these repositories. None is inside another.
 pub(crate) fn directories_of(repositories: &[Repository]) -> Vec<PathBuf> {
     let mut all: Vec<&Path> = repositories.iter().flat_map(Repository::directories).collect();
     // A directory sorts before everything in it.
@@ -83,7 +83,7 @@ pub(crate) fn directories_of(repositories: &[Repository]) -> Vec<PathBuf> {
 }
 
 impl RefsKept {
-    /// Records the repositories whose `.git` is at these places.
+    /// Records the repositories whose `.git` is at these paths.
     pub(crate) fn look(git: &Git, workspace: &Path, gits: &[TreePath], began_ns: i64) -> Self {
         let mut kept = Self { v: 1, began_ns, ..Self::default() };
         let until = Instant::now() + LONGEST;
@@ -121,7 +121,7 @@ impl RefsKept {
     }
 }
 
-/// True if nothing exists there. A path that cannot be checked is not gone.
+/// Returns true if nothing exists there. A path that cannot be checked does not count as gone.
 pub(crate) fn is_gone(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
@@ -151,7 +151,7 @@ impl KeptRepository {
         }
     }
 
-    /// Refs that the run moved or deleted, with their values before and after.
+    /// Returns the refs that the run moved or deleted, with their values before and after.
     pub(crate) fn touched(&self) -> impl Iterator<Item = (&TreePath, &str, Option<&str>)> {
         let after = self.after.as_ref();
         let value_of = move |name: &TreePath| {
@@ -184,11 +184,11 @@ pub struct RefChange {
     pub to: Option<String>,
 }
 
-/// The changes to refs that an undo or redo needs.
+/// The ref changes that an undo or redo needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefPlan {
     pub changes: Vec<RefChange>,
-    /// Refs that moved again since. They stay.
+    /// Refs that have moved again. They stay.
     pub conflicts: Vec<RefChange>,
     /// Repositories that cannot be used, and why.
     pub unusable: Vec<String>,
@@ -198,7 +198,7 @@ pub struct RefPlan {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefsRestored {
     pub failed: Vec<(RefChange, String)>,
-    /// Checkouts whose index stays unchanged, because it holds something that is in no commit.
+    /// Checkouts whose index stays unchanged, because it has staged changes that are in no commit.
     pub index_left: Vec<PathBuf>,
 }
 
@@ -243,7 +243,8 @@ enum Verdict {
     Conflict,
 }
 
-/// The value that a ref should get, and whether it may: a ref changes only from its value on the other side.
+/// Returns the value that a ref should get, and whether it may change. A ref changes only from its value on the other
+/// side.
 fn decide<'a>(
     side: RefsSide,
     before: &'a str,
@@ -331,7 +332,7 @@ fn apply_in(
     Ok(())
 }
 
-/// The wanted commits that the repository no longer has.
+/// Returns the wanted commits that the repository no longer has.
 fn missing_commits(
     git: &Git,
     repository: &Repository,

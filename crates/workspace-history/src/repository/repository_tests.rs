@@ -122,7 +122,7 @@ fn no_ref_is_written_through_a_link() {
     assert!(!tree.path(".git/logs/refs/heads/deep").exists(), "there is no reflog");
 }
 
-/// The refs of a tree, from git.
+/// Returns a tree's refs from git.
 fn refs_of(tree: &TestTree) -> String {
     tree.shell("git for-each-ref --format='%(refname) %(objectname)' > ../refs && git symbolic-ref HEAD >> ../refs");
     fs::read_to_string(tree.workspace().parent().unwrap().join("refs")).unwrap()
@@ -132,7 +132,7 @@ fn refs_of(tree: &TestTree) -> String {
 fn refs_go_back_and_forth_in_files_and_in_tables() {
     let probe = TestTree::new();
     probe.shell("git init -q --ref-format=reftable 2> /dev/null || touch too-old");
-    // A git without support for tables cannot be asked.
+    // A git version without reftables cannot create such a repository.
     let kinds: &[&str] =
         if probe.path("too-old").exists() { &[""] } else { &["", "--ref-format=reftable"] };
     for init in kinds {
@@ -216,7 +216,7 @@ proptest! {
         prop_assert_ne!(to, from);
         match verdict {
             Verdict::AsItShould => prop_assert_eq!(now, to),
-            // And a redo leads back.
+            // A redo then restores the other side.
             Verdict::Change => {
                 prop_assert_eq!(now, from);
                 prop_assert_eq!(decide(other, before, after, to), (now, Verdict::Change));
@@ -226,7 +226,7 @@ proptest! {
     }
 }
 
-/// Runs `deed` in a thread without root's capabilities, so that file modes hold for it even if root runs the test.
+/// Runs `deed` in a thread without root's capabilities, so that file modes apply even if root runs the test.
 fn as_an_ordinary_user<T: Send>(deed: impl FnOnce() -> T + Send) -> T {
     let without_rights = || {
         let mut sets = rustix::thread::capabilities(None).unwrap();
@@ -313,7 +313,7 @@ fn links_that_a_run_hides_in_closed_directories_are_removed_and_the_directories_
     assert_eq!(refs_of(&tree), before);
 }
 
-/// Makes nested directories, deeper than any path leads.
+/// Makes nested directories, deeper than the longest path.
 fn nest(directory: &Path, depth: usize) {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;

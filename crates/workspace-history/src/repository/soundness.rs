@@ -13,15 +13,15 @@ use super::finding::{Repository, RepositoryError, in_words};
 use crate::file_tree::{FileTree, OpenDirectory};
 use crate::tree_path::TreePath;
 
-/// Longer than any repository takes, unless an agent slows it down on purpose.
+/// No repository takes this long, unless an agent slows the check down on purpose.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// The directories of a repository that git reads or writes when we run it, and the one of Git LFS. The others hold
-/// sockets and links of other tools (`annex`, `svn`), hooks, which we switch off, and the repositories of submodules,
-/// which git must not enter.
+/// The directories of a repository that git reads or writes when Caretaker runs it, and Git LFS's directory. The others
+/// hold sockets and links of other tools (`annex`, `svn`), hooks, which Caretaker switches off, and submodule
+/// repositories, which git must not enter.
 const USED: [&[u8]; 7] = [b"refs", b"logs", b"objects", b"info", b"worktrees", b"reftable", b"lfs"];
 
-/// Places where links are usual and git does not follow them. The name of a ref never begins with a dot.
+/// Returns true for names where links are usual and git does not follow them. A ref's name never starts with a dot.
 fn is_outside_git(name: &[u8]) -> bool {
     name.starts_with(b".") || matches!(name, b"hooks" | b"description" | b"fsmonitor--daemon.ipc")
 }
@@ -65,22 +65,22 @@ pub(super) enum Visit {
 /// The treatment of a directory that cannot be listed or entered. Git can still open names in it that it knows.
 pub(super) enum Closed<'a> {
     Refuse,
-    /// Open it up, if the caller owns it, and go on.
+    /// Make it readable, if the caller owns it, and continue.
     OpenUp(&'a mut OpenedUp),
 }
 
 #[derive(Debug, Default)]
 pub(super) struct OpenedUp {
     pub(super) directories: Vec<TreePath>,
-    /// Why a directory is still closed.
+    /// Why a directory is still unreadable.
     pub(super) problem: Option<RepositoryError>,
 }
 
-/// The kernel accepts no longer path, so git cannot open anything below this one.
+/// The kernel does not accept a longer path, so git cannot open anything below this.
 const LONGEST_PATH: usize = 4096;
 
-/// The rank of a place; low ranks are checked first. An agent can fill one place with so many files that no time is
-/// left for the others.
+/// Returns the rank of a directory; low ranks are checked first. An agent can fill one directory with so many files
+/// that no time is left for the others.
 fn rank(path: &TreePath) -> usize {
     match path.names().next().unwrap_or_default() {
         b"refs" | b"logs" | b"info" | b"worktrees" | b"reftable" => 0,
@@ -89,8 +89,8 @@ fn rank(path: &TreePath) -> usize {
     }
 }
 
-/// Walks a whole git directory without following links. Starts with the places that git uses most, and in each with the
-/// shallowest directories.
+/// Walks a whole git directory without following links. Starts with the directories that git uses most, and within each
+/// with the shallowest subdirectories.
 pub(super) fn walk(
     git_dir: &Path,
     until: Instant,
@@ -126,7 +126,7 @@ pub(super) fn walk(
     Ok(())
 }
 
-/// Opens a directory for listing. `None` if it is gone, or if it stays closed and the walk may go on.
+/// Opens a directory for listing. Returns `None` if it is gone, or if it stays unreadable and the walk may continue.
 fn enter(
     tree: &FileTree,
     at: &TreePath,

@@ -36,7 +36,7 @@ pub struct Restored {
 }
 
 impl Restored {
-    /// True if no change was made.
+    /// Returns true if no change was made.
     pub fn has_changed_nothing(&self, planned: &[Change<'_>]) -> bool {
         let stayed = |path: &TreePath| {
             self.left.contains(path) || self.failed.iter().any(|(failed, _)| failed == path)
@@ -54,7 +54,7 @@ pub enum RestoreError {
     History(#[from] HistoryError),
 }
 
-/// The changes that a restore would make. A path that the target left out, because it could not be read, may have
+/// Returns the changes that a restore would make. A path that the target left out because it was unreadable may have
 /// existed: it belongs to the user and stays.
 pub fn changes_to<'a>(present: &'a Snapshot, target: &'a Snapshot) -> Vec<Change<'a>> {
     let mut changes = compare(present, target);
@@ -73,7 +73,7 @@ pub fn restore(
     restore_from(history, &|| history.contents(), present, target)
 }
 
-/// The same, with some contents from the history of another workspace.
+/// Like [`restore`], but with some contents from another workspace's history.
 pub fn restore_with(
     history: &History,
     other: &History,
@@ -136,8 +136,8 @@ fn shares_of<'a>(
     shares.collect()
 }
 
-/// Creates everything but directories, which exist by now, and returns what failed. Creating files takes the kernel
-/// longest, so several threads do it at once.
+/// Creates everything except directories, which already exist, and returns the failures. Creating files takes the
+/// kernel longest, so several threads do it at once.
 fn make_side_by_side(shares: Vec<Share<'_>>) -> Vec<(TreePath, String)> {
     let n_helpers = shares.len().saturating_sub(1);
     let shares = Mutex::new(shares);
@@ -167,7 +167,7 @@ impl Share<'_> {
     }
 }
 
-/// The id of the content that has to be written for a file.
+/// Returns the id of the content to write for a file.
 fn needed_content<'a>(change: &Change<'a>) -> Option<&'a str> {
     let EntryKind::File { id, .. } = &change.to?.kind else { return None };
     let has_it = change
@@ -195,7 +195,7 @@ impl<'a> Work<'a> {
         self.outcome.failed.push((path.clone(), error.to_string()));
     }
 
-    /// The directory of a path, opened up if we may not enter it.
+    /// Opens the directory of a path, and makes it readable if necessary.
     fn parent_of(&mut self, path: &TreePath) -> io::Result<&OpenDirectory> {
         let parent = path.parent().unwrap_or_default();
         if self.at.as_ref().is_none_or(|(at, _)| *at != parent) {
@@ -218,7 +218,7 @@ impl<'a> Work<'a> {
         outer.set_mode(path.name(), mode | 0o700)
     }
 
-    /// Runs `act` in the directory of a path. Opens up a directory that is not writable; it gets its final mode at the
+    /// Runs `act` in the directory of a path. Makes the directory writable if necessary; it gets its final mode at the
     /// end.
     fn within<T>(
         &mut self,
@@ -236,11 +236,11 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Removes what should not exist, and what should become something else.
+    /// Removes an entry that should not exist, or that should become something else.
     fn remove(&mut self, change: &Change<'_>) {
         let Some(from) = change.from else { return };
         let stays = change.to.is_some_and(|to| match (&from.kind, &to.kind) {
-            // A file is written beside the old one and then replaces it.
+            // The new file is written next to the old one and then replaces it.
             (EntryKind::File { .. }, EntryKind::File { .. }) => true,
             (from, to) => from == to,
         });
@@ -278,7 +278,7 @@ impl<'a> Work<'a> {
                     directory.set_mode(change.path.name(), to.mode)
                 })
             }
-            // Exists already, because it contains other entries.
+            // The directory already exists, because it contains other entries.
             (EntryKind::Directory, _) => Ok(()),
             (EntryKind::Symlink { target }, _) => {
                 let name = OsStr::from_bytes(change.path.name());
@@ -316,7 +316,7 @@ impl<'a> Work<'a> {
                 rustix::fs::openat(directory.fd(), &*unfinished, flags, Mode::from_raw_mode(0o600))
             };
             match open() {
-                // Left by a process that died while it wrote.
+                // A process that died while writing left this file.
                 Err(Errno::EXIST) => {
                     rustix::fs::unlinkat(directory.fd(), &*unfinished, AtFlags::empty())?;
                     Ok(open()?)
@@ -327,7 +327,7 @@ impl<'a> Work<'a> {
         let mut file = match opened {
             Ok(fd) => File::from(fd),
             Err(error) => {
-                // Contents arrive in order, so this one must be read even if it has no place to go.
+                // Contents arrive in order, so this one must be read even if it cannot be written.
                 contents.next(id, &mut io::sink())?;
                 return Err(error);
             }
@@ -338,8 +338,9 @@ impl<'a> Work<'a> {
             .and_then(|()| Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(to.mode))?))
             .and_then(|()| {
                 self.within(path, |directory| {
-                    // No rename over the old file: many file systems would then write each file out at once. If we die
-                    // in between, the snapshot still has the content, and the next attempt restores it.
+                    // Do not rename over the old file, because many file systems would then flush each file
+                    // immediately. If the process dies in between, the snapshot still has the content, and the next
+                    // attempt restores it.
                     match rustix::fs::unlinkat(directory.fd(), name, AtFlags::empty()) {
                         Ok(()) | Err(Errno::NOENT) => {}
                         Err(errno) => return Err(errno.into()),
@@ -382,8 +383,8 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Modes come last, because a read-only directory cannot be filled. The innermost come first, because a closed
-    /// directory hides those within.
+    /// Modes come last, because a read-only directory cannot be filled. The innermost come first, because an unreadable
+    /// directory hides those inside.
     fn set_directory_modes(&mut self, entries: &BTreeMap<TreePath, Entry>) {
         self.at = None;
         for (path, entry) in entries.iter().rev().filter(|(_, entry)| entry.is_directory()) {

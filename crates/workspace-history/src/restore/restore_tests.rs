@@ -47,7 +47,7 @@ fn everything_is_restored_and_the_restore_can_be_undone() {
     assert_eq!(tree.seen(), seen_after);
 }
 
-/// Enough for several workers: in one directory, in directories within it, and some that cannot be created.
+/// Enough files for several workers: in one directory, in its subdirectories, and some that cannot be created.
 #[test]
 fn files_that_several_workers_make_are_exact_and_each_failure_is_named_once() {
     let tree = TestTree::new();
@@ -193,8 +193,8 @@ fn a_repository_that_a_run_made_goes_with_it_and_comes_back_with_it() {
     let run = run();
     let before = tree.save(&SnapshotName::before(run)).snapshot;
     let seen = tree.seen();
-    // A spelling that git takes for `.git` where case does not matter; a file that names another directory; a bare
-    // repository.
+    // A spelling that git treats as `.git` on case-insensitive file systems; a file that names another directory; a
+    // bare repository.
     tree.shell(
         "git init -q new && echo .git > new/.gitignore && cd new \
          && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one && cd .. \
@@ -239,7 +239,7 @@ fn an_undo_never_removes_files_that_could_not_be_read_before_the_run() {
     tree.write("plain", "x");
     let run = run();
     let mut before = tree.save(&SnapshotName::before(run)).snapshot;
-    // The view of an ordinary user if `none` and `locked` have no mode. Root reads everything.
+    // This is the view of an ordinary user if `none` and `locked` have mode 0. Root reads everything.
     before.left_out = vec!["locked".into(), "none".into()];
     before.entries.retain(|path, _| {
         *path == "locked".into() || !before.left_out.iter().any(|out| path.is_within(out))

@@ -52,7 +52,7 @@ pub fn count(changes: &[Change<'_>]) -> ChangeCounts {
     counted
 }
 
-/// The changes that lead from one snapshot to the other, sorted by path.
+/// Returns the changes from one snapshot to the other, sorted by path.
 pub fn compare<'a>(from: &'a Snapshot, to: &'a Snapshot) -> Vec<Change<'a>> {
     let mut changes = Vec::new();
     let (mut olds, mut news) = (from.entries.iter().peekable(), to.entries.iter().peekable());

@@ -23,8 +23,8 @@ const VERSION: u32 = 1;
 pub struct Snapshot {
     /// The commit in our repository that has the contents. `None` if the contents were not saved.
     pub commit: Option<String>,
-    /// When the walk began, in nanoseconds since 1970. A file that changed shortly before or later may have changed
-    /// again unnoticed.
+    /// When the walk began, in nanoseconds since 1970. A file that changed shortly before this time, or later, may have
+    /// changed again unnoticed.
     pub began_ns: i64,
     /// The HEAD of the user's repository.
     pub head: Option<Head>,
@@ -36,7 +36,7 @@ pub struct Snapshot {
     pub(crate) rules_above: Vec<DirectoryRules>,
     /// The covered files and directories.
     pub entries: BTreeMap<TreePath, Entry>,
-    /// Paths that could not be read, and repositories within the workspace, which are always left alone.
+    /// Unreadable paths, and repositories within the workspace, which Caretaker never touches.
     pub left_out: Vec<TreePath>,
 }
 
@@ -52,7 +52,7 @@ pub struct Head {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub kind: EntryKind,
-    /// All twelve bits.
+    /// All twelve mode bits.
     pub mode: u32,
     pub stamp: Stamp,
 }
@@ -83,7 +83,7 @@ pub struct Stamp {
 }
 
 impl Entry {
-    /// True if content, kind and mode are equal.
+    /// Returns true if content, kind and mode are equal.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let same_kind = match (&self.kind, &other.kind) {
             (EntryKind::File { id: one, .. }, EntryKind::File { id: two, .. }) => one == two,
@@ -101,7 +101,7 @@ impl Entry {
 }
 
 impl Snapshot {
-    /// True if all entries are equal.
+    /// Returns true if all entries are equal.
     pub fn has_same_entries_as(&self, other: &Self) -> bool {
         self.entries.len() == other.entries.len()
             && self.entries.iter().zip(&other.entries).all(
@@ -111,7 +111,7 @@ impl Snapshot {
             )
     }
 
-    /// The number of files and links, without directories.
+    /// Returns the number of files and links, without directories.
     pub fn n_files(&self) -> u64 {
         self.entries.values().filter(|entry| !entry.is_directory()).count() as u64
     }

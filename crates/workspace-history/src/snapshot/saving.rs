@@ -1,4 +1,4 @@
-//! Takes a snapshot: walks the workspace, reads new contents, and writes everything down.
+//! Takes a snapshot: walks the workspace, reads new contents, and saves everything.
 
 use std::cell::{Cell, LazyCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::tree_path::TreePath;
 use crate::walk::coverage::Coverage;
 use crate::walk::{Bounds, Locked, Walk, WalkError, Walked};
 
-/// File system clocks tick slowly: a file that changed shortly before we read it may have changed again with the same
+/// File system clocks tick slowly: a file that changed shortly before it was read may have changed again with the same
 /// time.
 const TOO_FRESH_NS: i64 = 1_000_000_000;
 
@@ -33,12 +33,13 @@ pub struct Limits {
 pub enum Scope<'a> {
     /// Everything that git does not ignore now.
     AsGitWould,
-    /// Everything that this snapshot covered or would have covered. A restore follows, so closed files are opened up.
+    /// Everything that this snapshot covered or would have covered. A restore follows, so this makes unreadable files
+    /// readable.
     As(&'a Snapshot),
-    /// The same, but only to look.
+    /// Like [`Self::As`], but read-only.
     LookAs(&'a Snapshot),
-    /// One of the two, and everything in these repositories, each named by its `.git`. For repositories that a run
-    /// made, see [`crate::repositories_made`].
+    /// Like one of these two, and also everything in these repositories, each named by its `.git`. For repositories
+    /// that a run made, see [`crate::repositories_made`].
     With { earlier: &'a Snapshot, repositories: &'a [TreePath], is_only_a_look: bool },
 }
 
@@ -47,7 +48,7 @@ pub struct Saved {
     pub snapshot: Snapshot,
     /// Ignored directories, and ignored files that an audit wants to see.
     pub passed_over: Vec<TreePath>,
-    /// Files whose content was read. The others were known.
+    /// The number of files whose content was read. The contents of the others were known.
     pub files_read: u64,
     pub bytes_read: u64,
     pub took: Duration,
@@ -113,7 +114,7 @@ impl History {
         let tree = FileTree::open(&self.workspace)
             .map_err(|source| SaveError::Workspace { path: self.workspace.clone(), source })?;
         let head = self.git.head(&self.workspace);
-        // Needed in the middle of the walk. Without an answer, some tracked files would be missing.
+        // The walk needs git's answer. Without it, some tracked files would be missing.
         let unanswered = Cell::new(None);
         let coverage = match scope {
             Scope::AsGitWould => Coverage::AsGitWould {
@@ -177,8 +178,7 @@ impl History {
         Ok(Saved { snapshot, passed_over, files_read, bytes_read: bytes, took })
     }
 
-    /// Looks at the workspace without keeping contents. This is enough to see later what changed, but not to restore
-    /// it.
+    /// Records the workspace without contents. This is enough to find changes later, but not to restore them.
     pub fn look(
         &self,
         name: &SnapshotName,
@@ -212,8 +212,8 @@ impl History {
         Ok(Saved { snapshot, passed_over, files_read: 0, bytes_read: 0, took })
     }
 
-    /// Reads the contents and makes the commit. Returns true if that was done in time. If not, it keeps what it has
-    /// read, so that the next attempt has less to do.
+    /// Reads the contents and makes the commit. Returns true if there was enough time. If not, it keeps the contents
+    /// that it has read, so that the next attempt has less to do.
     fn import(
         &self,
         name: &SnapshotName,
@@ -243,7 +243,7 @@ impl History {
                         entry.stamp = Stamp::default();
                     }
                 }
-                // Gone by now, or not readable for us.
+                // The file is already gone, or unreadable.
                 Ok(None) => {
                     snapshot.entries.remove(path);
                     snapshot.left_out.push(path.clone());
@@ -315,7 +315,7 @@ impl History {
     }
 }
 
-/// The directory of a path, opened once for all files in it.
+/// Opens the directory of a path, once for all files in it.
 fn parent_of<'a>(
     tree: &FileTree,
     path: &TreePath,

@@ -125,7 +125,7 @@ fn unchanged_files_are_not_read_again() {
     let first = tree.save(&SnapshotName::before(run()));
     assert_eq!((first.files_read, first.bytes_read), (2, 6));
 
-    // The kernel's time of change cannot be set back, so the snapshot pretends to have begun later.
+    // A test cannot set a ctime back, so the snapshot pretends to have begun later.
     let history = tree.history();
     let mut snapshot = first.snapshot;
     snapshot.began_ns += 2 * TOO_FRESH_NS;
@@ -136,7 +136,7 @@ fn unchanged_files_are_not_read_again() {
 
     history.keep(&name, &snapshot).unwrap();
     tree.write("a", "ONE");
-    // A time that was set back shows.
+    // A modification time that was set back is noticed.
     std::fs::File::options().write(true).open(tree.path("a")).unwrap().set_modified(old).unwrap();
     let third = tree.save(&SnapshotName::before(run()));
     assert_eq!(third.files_read, 1);

@@ -1,5 +1,5 @@
-//! Takes back what one run did to its workspace, and nothing else. Plans every path before anything changes. It takes
-//! back the difference of two snapshots, so that later work stays.
+//! Reverts the changes of one run to its workspace, and nothing else. Plans every path before it changes anything. It
+//! reverts the difference between two snapshots, so that later work stays.
 
 mod repositories;
 
@@ -27,19 +27,19 @@ pub struct Undo<'a> {
     pub goal: &'a Snapshot,
     /// The end of the run, if it was saved.
     pub end: Option<&'a Snapshot>,
-    /// The states before and after each redo of this run. A repository that a redo brought back is as the run left it,
+    /// The states before and after each redo of this run. A repository that a redo restored counts as the run left it,
     /// although its files are new.
     pub redone: &'a [(Snapshot, Snapshot)],
 }
 
 impl Undo<'_> {
-    /// Repositories that the run made, each by its `.git`. They go if they are unchanged since the run. A repository
-    /// that came later belongs to the user.
+    /// Returns the repositories that the run made, each as its `.git` path. The undo removes those that have not
+    /// changed since the run. A later repository belongs to the user.
     pub fn repositories(&self) -> Vec<TreePath> {
         self.end.map(|end| repositories_made(self.goal, end)).unwrap_or_default()
     }
 
-    /// `present` is the workspace now, covered by the rules of the goal, with these repositories.
+    /// `present` is the current workspace, covered by the goal's rules, with these repositories.
     pub fn plan(&self, history: &History, present: &Snapshot) -> Result<MergePlan, MergeError> {
         // There may be many entries, and usually no repository.
         let mut base = Cow::Borrowed(self.base);
@@ -67,7 +67,7 @@ impl Undo<'_> {
     }
 }
 
-/// Takes back an earlier undo or apply.
+/// Reverts an earlier undo or apply.
 #[derive(Debug)]
 pub struct Reversal<'a> {
     /// The state before it.
@@ -79,7 +79,7 @@ pub struct Reversal<'a> {
 }
 
 impl Reversal<'_> {
-    /// A snapshot that covers everything in either state.
+    /// Returns a snapshot that covers everything in either state.
     pub fn cover(&self) -> Snapshot {
         cover(self.restored, self.replaced)
     }
@@ -88,7 +88,7 @@ impl Reversal<'_> {
         repositories_in([self.restored, self.replaced])
     }
 
-    /// `other` is the workspace that has the remaining contents, if some came from elsewhere.
+    /// `other` is the history that has the remaining contents, if some came from another workspace.
     pub fn plan(
         &self,
         history: &History,
@@ -134,8 +134,8 @@ struct Way<'a> {
     present: &'a Snapshot,
 }
 
-/// Brings the changes from one state to another into the present. A repository counts as one thing: it changes as a
-/// whole or not at all.
+/// Applies the changes from one state to another to the current workspace. A repository changes as a whole or not at
+/// all.
 fn reach(
     history: &History,
     other: Option<&History>,
@@ -178,7 +178,7 @@ fn cover(one: &Snapshot, other: &Snapshot) -> Snapshot {
     cover
 }
 
-/// Repositories whose contents the snapshots have, each by its `.git`.
+/// Returns the repositories whose contents the snapshots have, each as its `.git` path.
 fn repositories_in(snapshots: [&Snapshot; 2]) -> Vec<TreePath> {
     let is_root = |path: &&TreePath| {
         is_git(path.name()) && !path.parent().is_some_and(|parent| parent.names().any(is_git))
@@ -188,7 +188,7 @@ fn repositories_in(snapshots: [&Snapshot; 2]) -> Vec<TreePath> {
     found.into_iter().cloned().collect()
 }
 
-/// The undo whose result stands after all undos and redos; `None` if the run stands as it ended.
+/// Returns the undo that is in effect after all undos and redos, or `None` if the run's changes are in effect.
 pub fn standing(operations: &[Operation], run: RunId) -> Option<&Operation> {
     let (mut now, mut other) = (None, None);
     for operation in operations.iter().filter(|operation| operation.run == run) {
@@ -201,8 +201,8 @@ pub fn standing(operations: &[Operation], run: RunId) -> Option<&Operation> {
     now
 }
 
-/// The part of a run's changes that is left after an undo to `goal`: the goal, and every path that the undo did not
-/// touch.
+/// Returns the part of a run's changes that is left after an undo to `goal`: the goal, and every path that the undo did
+/// not touch.
 pub fn base_after_undo(
     end: &Snapshot,
     goal: &Snapshot,

@@ -1,4 +1,4 @@
-//! A repository that a run made goes as a whole or stays as a whole.
+//! An undo removes a repository that a run made as a whole, or not at all.
 
 use crate::merge::{Conflict, ConflictKind, Setting};
 use crate::snapshot::{Entry, Snapshot};
@@ -14,8 +14,8 @@ fn entries<'a>(
     own.into_iter().chain(within.take_while(|(path, _)| path.is_within(repository)))
 }
 
-/// The entries that show a real change. Git rewrites its index and the times of directories even when the user only
-/// looks.
+/// Returns the entries that show a real change. Git rewrites its index and directory times even for a read such as `git
+/// status`.
 fn telling<'a>(
     snapshot: &'a Snapshot,
     repository: &'a TreePath,
@@ -28,7 +28,7 @@ pub(super) fn is_absent(snapshot: &Snapshot, repository: &TreePath) -> bool {
     entries(snapshot, repository).next().is_none()
 }
 
-/// True if both snapshots have the same repository, or neither has one.
+/// Returns true if both snapshots have the same repository, or neither has one.
 pub(super) fn is_same(one: &Snapshot, other: &Snapshot, repository: &TreePath) -> bool {
     is_absent(one, repository) == is_absent(other, repository)
         && telling(one, repository)
@@ -39,7 +39,7 @@ pub(super) fn is_same(one: &Snapshot, other: &Snapshot, repository: &TreePath) -
             .all(|((_, one), (_, other))| one.is_same_as(other))
 }
 
-/// True if nothing in it changed since that time. Only the kernel sets these times.
+/// Returns true if nothing in the repository has changed since that time. Only the kernel sets these times.
 pub(super) fn is_older_than(snapshot: &Snapshot, repository: &TreePath, time_ns: i64) -> bool {
     telling(snapshot, repository).all(|(_, entry)| entry.stamp.changed_ns <= time_ns)
 }

@@ -12,7 +12,7 @@ use crate::test_deeds::{act, deed};
 use crate::test_tree::{AMPLE, Seen, TestTree, run};
 use crate::{Conflict, Scope};
 
-/// A workspace in which a run did something.
+/// A workspace that a run changed.
 struct Stage {
     tree: TestTree,
     run: RunId,
@@ -234,7 +234,7 @@ fn a_repository_that_a_redo_brought_back_is_undone_again() {
 fn a_file_that_the_end_of_the_run_could_not_read_is_undone_if_it_is_unchanged() {
     for is_changed_later in [false, true] {
         let mut stage = Stage::scripts("mkdir d; echo 1 > d/f", "echo 2 > d/f");
-        // The view of an ordinary user if the run removed all modes of `d`. Root reads everything.
+        // This is the view of an ordinary user if the run set the mode of `d` to 0. Root reads everything.
         stage.after.entries.remove(&"d/f".into());
         stage.after.left_out = vec!["d".into()];
         if is_changed_later {
@@ -255,7 +255,7 @@ fn an_undo_that_died_is_finished_and_leaves_nothing_behind() {
     let undo = Undo { base: &stage.after, goal: &stage.before, end: None, redone: &[] };
     let replaced = stage.present(&stage.before, &[]);
     let plan = undo.plan(&stage.tree.history(), &replaced).unwrap();
-    // It died between removing `a` and restoring it, and the user went on.
+    // The undo died after it removed `a` and before it restored `a`, and the user continued to work.
     stage.tree.shell("rm a d; echo half > .caretaker-restoring-99; echo mine > mine");
     let unfinished = Unfinished { replaced: &replaced, restored: &plan.target };
     let present = stage.present(&unfinished.cover(), &[]);
@@ -288,7 +288,7 @@ fn the_standing_undo_follows_from_all_undos_and_redos() {
     assert_eq!(stands(&[undo(&before), redo()], run), None);
     assert_eq!(stands(&[undo(&before), redo(), redo()], run), Some(before.clone()));
     assert_eq!(stands(&[undo(&before)], other), None);
-    // The form of older versions.
+    // Older versions write this form.
     let old = Operation { restored: before.clone(), goal: None, ..undo(&before) };
     assert_eq!(stands(&[old], run), Some(before));
 }
@@ -308,7 +308,7 @@ fn paths_that_an_undo_to_a_checkpoint_left_alone_stay_in_the_base() {
     let plan = undo.plan(&history, &present).unwrap();
     let done = stage.carry_out(present, plan);
     assert_eq!((done.conflicts.len(), done.merged.len()), (1, 1));
-    // The user reverts, and the rest of the run is undone.
+    // The user reverts their change, and an undo then reverts the rest of the run.
     stage.tree.shell("sed -i s/IX/nine/ left");
     let base = base_after_undo(&stage.after, &mark, &done.replaced, &done.restored);
     let undo = Undo { base: &base, goal: &stage.before, end, redone: &[] };
@@ -350,7 +350,7 @@ fn check(
         let holds_something =
             || result.keys().any(|other| other != path && other.starts_with(path));
         let is_fine = if conflicts.contains(path) || from == to {
-            // Unchanged, or a directory that contains something restored.
+            // The path is unchanged, or a directory that contains something restored.
             became == is
                 || (is.is_none() && is_directory(became) && became == to && holds_something())
         } else if is == to {

@@ -10,14 +10,14 @@ use crate::snapshot::Snapshot;
 use crate::tree_path::TreePath;
 use crate::walk::ignore_rules::{DirectoryRules, MOST_RULES, RuleChain};
 
-/// How many directories above the workspace may hold rules.
+/// At most this many directories above the workspace may have rules.
 const MOST_ABOVE: usize = 32;
 
 /// The files that a snapshot covers.
 pub(crate) enum Coverage<'a> {
     /// Everything that git does not ignore now, and everything that it tracks.
     AsGitWould {
-        /// Loaded when the rules ignore something for the first time. In many workspaces they never do.
+        /// Loaded when the rules first ignore something. In many workspaces they never do.
         tracked: LazyCell<BTreeSet<TreePath>, Box<dyn FnOnce() -> BTreeSet<TreePath> + 'a>>,
         /// The user's own rules for all repositories.
         everywhere: Option<String>,
@@ -30,13 +30,13 @@ pub(crate) enum Coverage<'a> {
     },
 }
 
-/// True if git would take this name for `.git`.
+/// Returns true if git would treat this name as `.git`.
 pub(crate) fn is_git(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b".git")
 }
 
 impl Coverage<'_> {
-    /// The rules from above the workspace.
+    /// Returns the rules from above the workspace.
     pub(crate) fn above(&self, workspace: &Path) -> Vec<DirectoryRules> {
         match self {
             Self::As { .. } => Vec::new(),
@@ -55,7 +55,7 @@ impl Coverage<'_> {
         }
     }
 
-    /// The rules that a directory adds.
+    /// Returns the rules that a directory adds.
     pub(crate) fn rules_in(
         &self,
         path: &TreePath,
@@ -78,16 +78,16 @@ impl Coverage<'_> {
         }
     }
 
-    /// True if this path is covered, whatever the rules say.
+    /// Returns true if this path is covered regardless of the rules.
     pub(crate) fn is_listed(&self, path: &TreePath) -> bool {
         match self {
             Self::AsGitWould { tracked, .. } => tracked.contains(path),
-            // Something now stands where the earlier snapshot has a file. It is in the way of that file.
+            // Something else now exists where the earlier snapshot has a file, and blocks that file.
             Self::As { earlier, .. } => earlier.entries.contains_key(path),
         }
     }
 
-    /// True if this file is covered although it belongs to git.
+    /// Returns true if this file is covered although it belongs to git.
     pub(crate) fn covers_git(&self, path: &TreePath) -> bool {
         match self {
             Self::AsGitWould { .. } => false,
@@ -97,8 +97,8 @@ impl Coverage<'_> {
         }
     }
 
-    /// True if an ignored directory is covered with everything in it, because it stands where the earlier snapshot has
-    /// a file.
+    /// Returns true if an ignored directory is covered with everything in it, because the earlier snapshot has a file
+    /// at its path.
     pub(crate) fn is_in_the_way(&self, path: &TreePath) -> bool {
         match self {
             Self::AsGitWould { .. } => false,
@@ -108,7 +108,7 @@ impl Coverage<'_> {
         }
     }
 
-    /// True if an ignored directory contains something that is covered.
+    /// Returns true if an ignored directory contains something that is covered.
     pub(crate) fn lists_something_in(&self, directory: &TreePath) -> bool {
         let from = directory.join(b"");
         let is_within = |path: &TreePath| path.is_within(directory) && path != directory;
@@ -136,7 +136,7 @@ pub(crate) fn chain(
     chain
 }
 
-/// `.git/info/exclude` of a repository whose `.git` is a directory.
+/// Reads `.git/info/exclude` of a repository whose `.git` is a directory.
 fn exclude_file(directory: &OpenDirectory) -> Option<String> {
     use rustix::fs::{Mode, OFlags, ResolveFlags};
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -152,8 +152,8 @@ fn exclude_file(directory: &OpenDirectory) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The rules of the directories between the workspace and the root of the repository around it, the outermost first.
-/// Empty if the workspace is a root itself, or in no repository.
+/// Returns the rules of the directories between the workspace and the root of the repository around it, the outermost
+/// first. Empty if the workspace is itself a root, or not in a repository.
 fn rules_above(workspace: &Path) -> Vec<DirectoryRules> {
     let is_root = |directory: &Path| directory.join(".git").symlink_metadata().is_ok();
     let mut between: Vec<PathBuf> = Vec::new();

@@ -1,7 +1,7 @@
 //! Decides which files git would ignore, by git's rules but without git.
 //!
-//! We read the rules ourselves: following no symlink, and without blocking on a FIFO. A snapshot keeps them, so that a
-//! restore covers the same files.
+//! This module reads the rules itself, without following a symlink or blocking on a FIFO. A snapshot keeps them, so
+//! that a restore covers the same files.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -10,13 +10,13 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use serde::{Deserialize, Serialize};
 
-/// The largest file of rules that is read.
+/// The largest rule file that this module reads.
 pub(crate) const MOST_RULES: u64 = 256 * 1024;
 
 /// The rules that one directory adds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub(crate) struct DirectoryRules {
-    /// A repository of its own: the rules around it do not apply.
+    /// True if the directory is its own repository: the rules around it do not apply.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_repository: bool,
     /// The texts of the rules, the weakest first.
@@ -32,7 +32,7 @@ impl DirectoryRules {
     }
 }
 
-/// The rules that apply at some place: the nearest first, then those around it.
+/// The rules that apply in a directory: the nearest first, then those around it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RuleChain(Option<Rc<Link>>);
 
@@ -47,7 +47,7 @@ impl RuleChain {
     pub(crate) fn within(&self, directory: &Path, text: &str) -> Self {
         let mut builder = GitignoreBuilder::new(directory);
         for line in text.lines() {
-            // A line that we cannot parse covers too much rather than too little.
+            // Skipping an invalid line covers too much rather than too little.
             builder.add_line(None, line).ok();
         }
         match builder.build() {
@@ -58,7 +58,7 @@ impl RuleChain {
         }
     }
 
-    /// True if the rules ignore this name in a directory that is covered itself.
+    /// Returns true if the rules ignore this name in a directory that is covered itself.
     pub(crate) fn passes_over(&self, path: &Path, is_directory: bool) -> bool {
         let mut chain = self;
         while let Some(link) = &chain.0 {

@@ -47,12 +47,12 @@ pub(crate) struct Walked {
     pub(crate) passed_over: Vec<TreePath>,
 }
 
-/// The treatment of files that we may not read.
+/// How to treat unreadable files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locked {
     /// Leave them out.
     LeaveOut,
-    /// Open them up for as long as necessary: they belong to the user, and a restore is about to change them.
+    /// Make them readable as long as necessary: they belong to the user, and a restore is about to change them.
     OpenUp,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Walk<'a, 'c> {
 struct Pending {
     path: TreePath,
     rules: RuleChain,
-    /// Covers only names that the list has.
+    /// Covers only names in the list.
     is_passed_over: bool,
     /// Covers everything in the directory.
     is_all_covered: bool,
@@ -97,7 +97,7 @@ impl Walk<'_, '_> {
         Ok(walked)
     }
 
-    /// The rules for all repositories, and the rules at the workspace.
+    /// Returns the rules for all repositories, and the rules at the workspace.
     fn rules_around(&self, walked: &mut Walked) -> (RuleChain, RuleChain) {
         let workspace = self.tree.path();
         let above: Vec<DirectoryRules> = match self.coverage {
@@ -156,7 +156,7 @@ impl Walk<'_, '_> {
             }
             let found = match directory.look(&name) {
                 Ok(found) => found,
-                // Gone since we read its name.
+                // The entry disappeared after its name was read.
                 Err(Errno::NOENT) => continue,
                 Err(errno) => return Err(WalkError::Read { path, source: errno.into() }),
             };
@@ -182,7 +182,8 @@ impl Walk<'_, '_> {
                 pending.push(Pending {
                     path: path.clone(),
                     rules: rules.clone(),
-                    // The rules ignore this directory, but the list names it: it covers only what the list names in it.
+                    // The rules ignore this directory, but the list names it, so the walk covers only the names that
+                    // the list has in it.
                     is_passed_over: is_against_rules && !is_in_the_way,
                     is_all_covered: at.is_all_covered || is_in_the_way || is_of_git,
                 });
@@ -204,7 +205,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// True if this is only an empty mount point that Caretaker made.
+    /// Returns true if this is only an empty mount point that Caretaker made.
     fn is_placeholder(&self, directory: &OpenDirectory, name: &[u8], found: &Found) -> bool {
         match found.file_type {
             FileType::Directory => is_empty(directory, name),
@@ -213,7 +214,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A directory and its names; `None` if it is left out.
+    /// Returns a directory and its names, or `None` if it is left out.
     fn open(&self, path: &TreePath, walked: &mut Walked) -> Result<Option<Listed>, WalkError> {
         let read_error = |source: io::Error| WalkError::Read { path: path.clone(), source };
         let opened = match self.tree.directory(path) {
@@ -225,7 +226,7 @@ impl Walk<'_, '_> {
         let directory = match opened {
             Ok(directory) => directory,
             Err(error) => match Errno::from_io_error(&error) {
-                // Gone, or something else by now.
+                // The directory is gone, or something else has replaced it.
                 Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
                 Some(Errno::ACCESS | Errno::PERM | Errno::NAMETOOLONG)
                     if !path.as_bytes().is_empty() =>
@@ -248,7 +249,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// True if an audit should see it although git ignores it: other programs may obey it, or it is never harmless.
+/// Returns true if an audit should see an ignored file: other programs may obey it, or it is never harmless.
 fn is_worth_a_look(path: &TreePath, found: &Found) -> bool {
     found.file_type != FileType::RegularFile
         || found.mode & 0o6000 != 0

@@ -1,4 +1,4 @@
-//! A stream with the mix of the captured ones: kinds, their shares, their sizes and the order of their keys.
+//! A stream with the same mix as captured streams: kinds, their shares, their sizes and the order of their keys.
 //!
 //! Per 347 lines the captures have 294 thinking deltas, 9 tool calls (6 shell, the others read, edit and web fetch), 11
 //! assistant segments, 6 turns. Lines are 189 bytes long on average; thinking deltas are 60 % of the bytes, tool calls
@@ -17,7 +17,7 @@ pub(crate) struct Corpus {
     pub(crate) lines: u64,
 }
 
-/// Writes at least `size` bytes, always the same ones, ending with a whole turn.
+/// Writes at least `size` bytes, always the same, ending with a whole turn.
 pub(crate) fn write(path: &Path, size: usize) -> anyhow::Result<Corpus> {
     let file =
         File::create(path).with_context(|| format!("`{}` cannot be made", path.display()))?;
@@ -65,7 +65,7 @@ struct Writer {
     out: BufWriter<File>,
     bytes: u64,
     lines: u64,
-    /// The state of a small generator (xorshift): all the randomness that is needed.
+    /// The state of a small random generator (xorshift).
     random: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Many silent runs at once: what their shims take of memory and of the processors, and how long it takes to end them all.
+//! Many silent runs at once: the memory and processor time of their shims, and the time to end them all.
 
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -11,12 +11,12 @@ use super::figures::Figures;
 use super::runs::Runs;
 use super::stage::kib_in;
 
-/// A shim takes a run for silent after a minute, and looks after it less often from then on.
+/// A shim treats a run as silent after a minute, and then checks it less often.
 const UNTIL_SILENT: Duration = Duration::from_secs(65);
 const WATCHED: Duration = Duration::from_secs(30);
 
 impl Runs {
-    /// Crowds of growing size. Only the last waits for silence, which takes a while.
+    /// Measures crowds of growing size. Only the last waits for silence, which takes a while.
     pub(super) fn crowds(&self, figures: &mut Figures, largest: usize) -> anyhow::Result<()> {
         let sizes: Vec<usize> = [1, 50, 200, 500].into_iter().filter(|n| *n <= largest).collect();
         sizes.iter().try_for_each(|n| self.crowd(figures, *n, Some(n) == sizes.last()))
@@ -51,7 +51,7 @@ impl Runs {
         Ok(())
     }
 
-    /// The directory below `/proc` of the shim of a run.
+    /// Returns the `/proc` directory of a run's shim.
     fn shim_of(&self, run: &str) -> anyhow::Result<PathBuf> {
         let lock = std::fs::read_to_string(self.run_directory(run).join("run.lock"))?;
         let holder: Value = serde_json::from_str(&lock)?;
@@ -59,7 +59,7 @@ impl Runs {
     }
 }
 
-/// The share of one processor that these processes take together.
+/// Returns the share of one processor that these processes use together.
 fn idle_percent(processes: &[PathBuf]) -> anyhow::Result<f64> {
     sleep(UNTIL_SILENT);
     let begun = (Instant::now(), ran_ns(processes)?);
@@ -68,12 +68,12 @@ fn idle_percent(processes: &[PathBuf]) -> anyhow::Result<f64> {
     Ok(ran as f64 / 1e9 / begun.0.elapsed().as_secs_f64() * 100.0)
 }
 
-/// For how long all threads of these processes ran.
+/// Returns the total running time of all threads of these processes.
 fn ran_ns(processes: &[PathBuf]) -> anyhow::Result<u64> {
     let mut sum = 0;
     for process in processes {
         for thread in std::fs::read_dir(process.join("task"))? {
-            // A thread that has ended since counts no more.
+            // A thread that has ended meanwhile no longer counts.
             let Ok(text) = std::fs::read_to_string(thread?.path().join("schedstat")) else {
                 continue;
             };

@@ -1,4 +1,4 @@
-//! The daemon: what it costs to be there, to decide, to be read by many, and to have many runs.
+//! The daemon's costs: when idle, for decisions, with many readers, and with many runs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::figures::Figures;
 use super::stage::{Stage, kib_in, memory_kib};
 
-/// How long the bench watches an idle daemon.
+/// The benchmark watches an idle daemon for this long.
 const IDLE: Duration = Duration::from_secs(60);
 
 pub(super) fn measure(
@@ -26,7 +26,7 @@ pub(super) fn measure(
     Daemon::start(caretaker, args.concurrent)?.live(figures, args.concurrent)
 }
 
-/// A daemon on a stage of its own. It stops when this is dropped.
+/// A daemon on its own stage. Dropping this stops it.
 struct Daemon {
     stage: Stage,
     pid: u32,
@@ -97,7 +97,7 @@ impl Daemon {
         Ok(memory_kib(self.pid, "VmRSS:")? as f64 / 1024.0)
     }
 
-    /// The daemon's processor time, in seconds.
+    /// Returns the daemon's processor time, in seconds.
     fn cpu(&self) -> anyhow::Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
         let rest = stat.rsplit(')').next().context("no stat")?;
@@ -107,7 +107,7 @@ impl Daemon {
     }
 
     fn idle(&self, figures: &mut Figures) -> anyhow::Result<()> {
-        // Wait until the daemon has finished the work of its start.
+        // Wait until the daemon has finished its startup work.
         thread::sleep(Duration::from_secs(6));
         let before = self.wake_ups()?;
         thread::sleep(IDLE);
@@ -185,7 +185,7 @@ impl Daemon {
         for run in &runs {
             self.ask("POST", &format!("/v1/runs/{run}/stop"), "{\"now\":true}")?;
         }
-        // A stopped run ends with an exit code of its own.
+        // A stopped run has its own exit code.
         runs.iter().for_each(|run| drop(self.caretaker(&["wait", run])));
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The figures of a bench. The process that measures a part writes them to a file; the process that was asked prints them.
+//! The results of a benchmark. The process that measures a part writes them to a file; the main process prints them.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ pub(super) struct Section {
     rows: Vec<Row>,
 }
 
-/// One figure, and what users are promised about it.
+/// One result, and the value promised to users.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Row {
     name: String,

@@ -1,4 +1,4 @@
-//! The time that limits add to a launch, and the latency of a run beside a fork bomb or a memory bomb under limits.
+//! The time that limits add to a launch, and the latency of a run next to a limited fork bomb or memory bomb.
 
 use std::process::{Child, Command, Stdio};
 
@@ -84,12 +84,12 @@ impl Runs {
     }
 }
 
-/// A shell that starts runs with a bomb, one after the other, until this is dropped.
+/// A shell that starts runs with a bomb, one after another, until this is dropped.
 struct Bombs(Child);
 
 impl Drop for Bombs {
     fn drop(&mut self) {
-        // The present run ends by its own limit. The shell handles the signal after that.
+        // The current run ends at its own limit. The shell handles the signal after that.
         let pid = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
         self.0.wait().ok();

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: figures as ratios against named peers, measured in one run.
+//! `cargo xtask bench`: results as ratios against named peers, measured in one run.
 
 mod corpus;
 #[cfg(feature = "runs")]
@@ -82,9 +82,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// Builds the measured programs with optimisation, and measures each part in a process of its own. The part for
-/// parsing is built without the crates that the runs need: they would add features to serde_json, which would slow
-/// down the peer that uses it.
+/// Builds the measured programs with optimisation, and measures each part in its own process. The part for parsing is
+/// built without the crates that the runs need: they would add features to serde_json, which would slow down the peer
+/// that uses it.
 fn orchestrate(args: &Args) -> anyhow::Result<()> {
     system_packages::ensure(&[BUBBLEWRAP, C_COMPILER, JQ])?;
     let cargo = commands::cargo();
@@ -160,7 +160,8 @@ fn release_binary(name: &str) -> PathBuf {
     commands::target_dir().join("release").join(name)
 }
 
-/// A directory for gigabytes, which the bench removes at its end. An interrupted bench leaves it to the next one.
+/// A directory for gigabytes, which the benchmark removes at its end. After an interrupted benchmark, the next one
+/// removes it.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -17,8 +17,8 @@ use super::stage::{cpu_of, memory_kib};
 
 const BUFFER: usize = 256 * 1024;
 
-/// Every figure of time is processor time. No way of reading uses more than one processor, so on a quiet machine it equals
-/// the elapsed time, and on a busy machine it is the elapsed time that a quiet one would show.
+/// All times are processor times. No reader uses more than one processor, so on a quiet machine this equals the elapsed
+/// time, and on a busy machine it is the elapsed time that a quiet one would show.
 pub(super) fn measure(
     figures: &mut Figures,
     scratch: &Path,
@@ -59,8 +59,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// Returns the best time of each way, in seconds. The ways alternate, so that a busy moment of the machine affects all of
-/// them.
+/// Returns the best time of each reader, in seconds. The readers alternate, so that a busy moment affects all of them.
 fn best_of<const N: usize>(
     rounds: usize,
     mut ways: [&mut dyn FnMut() -> anyhow::Result<()>; N],
@@ -102,7 +101,7 @@ fn summarise(corpus: &Corpus) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The loop that anyone would write first.
+/// The simple loop over JSON values that anyone would write first.
 fn read_as_values(corpus: &Corpus) -> anyhow::Result<()> {
     let mut reader = BufReader::with_capacity(BUFFER, File::open(&corpus.path)?);
     let mut line = Vec::new();

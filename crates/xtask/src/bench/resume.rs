@@ -1,4 +1,4 @@
-//! How long it takes to decide on a resume, to fork and to verify, on a store as large as users have, against bare SQL.
+//! The time to decide on a resume, to fork and to verify, with a store as large as users have, compared with bare SQL.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,7 +15,7 @@ const SESSION: &str = "22222222-3333-4444-8555-666666666666";
 const N_BLOBS: usize = 20_000;
 /// Blobs of this size make a store of half a gigabyte.
 const BLOB_BYTES: usize = 25_000;
-/// One in this many blobs is a message of the prompt. The others are left from earlier checkpoints.
+/// One in this many blobs is a message of the prompt. The others remain from earlier checkpoints.
 const PROMPT_EVERY: usize = 4;
 /// Few, because each fork writes an eighth of a gigabyte.
 const MOST_FORKS: usize = 3;
@@ -72,7 +72,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// The seconds of the best of several runs of a command, and the most memory that any of them had, in MiB.
+/// Returns the best time of several runs of a command, in seconds, and the largest memory of any run, in MiB.
 fn best(
     stage: &Stage,
     rounds: usize,

@@ -1,4 +1,4 @@
-//! Whole runs: launch, flood, latency and memory, each against the nearest thing without a supervisor.
+//! Whole runs: launch, flood, latency and memory, each compared with the nearest equivalent without a supervisor.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, Write};
@@ -51,7 +51,7 @@ pub(super) fn measure(
 impl Runs {
     fn new(caretaker: &Path) -> anyhow::Result<Self> {
         let stage = Stage::new(&std::env::temp_dir(), caretaker)?;
-        // The path is that of an installed agent, because Caretaker reads the version from the path.
+        // The path looks like an installed agent's, because Caretaker reads the version from the path.
         let versions = ".local/share/cursor-agent/versions/2026.10.01-bench00";
         let agent = stage.workspace(versions)?.join("cursor-agent");
         std::fs::copy(std::env::current_exe()?, &agent)?;
@@ -303,7 +303,7 @@ fn elapsed_ms(start: u128, end: u128) -> f64 {
     end.saturating_sub(start) as f64 / 1e6
 }
 
-/// The time from `start` until the payload says that it began.
+/// Returns the time from `start` until the payload reports its start.
 fn began_after_ms(start: u128, output: &str) -> anyhow::Result<f64> {
     let (_, rest) = output.split_once("\"began_ns\":").context("the payload did not begin")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();

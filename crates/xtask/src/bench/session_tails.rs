@@ -27,7 +27,7 @@ type Write = Box<dyn FnMut(&str)>;
 /// Makes a store in a home.
 type Writer = fn(&Path) -> Write;
 
-/// Follows one conversation in each kind of store, and one of the chats of `many`. This process writes them.
+/// Follows one conversation in each kind of store, and one chat of `many`. This process writes them.
 pub(super) fn measure(figures: &mut Figures, many: &Stage, scratch: &Path) -> anyhow::Result<()> {
     figures
         .section("sessions tail -f: from the commit of another process to the line that shows it");
@@ -94,7 +94,7 @@ fn transcript_writer(home: &Path) -> Write {
     })
 }
 
-/// Writes words one after the other, and measures the time until each is shown.
+/// Writes words one after another, and measures the time until each appears.
 fn follow(
     figures: &mut Figures,
     name: &str,

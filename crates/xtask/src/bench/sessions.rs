@@ -1,5 +1,5 @@
-//! How fast conversations are listed, searched, shown and followed, on stores as large as users have, against bare SQL
-//! and against what is promised.
+//! The time to list, search, show and follow conversations, with stores as large as users have, compared with bare SQL
+//! and with the promised values.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -25,11 +25,11 @@ const N_CHATS: usize = 10_000;
 /// This many steps make about 500 MB: every step leaves a root that names all steps before it.
 const N_STEPS: usize = 3_800;
 const LARGE_CHAT: &str = "11111111-2222-4333-8444-555555555555";
-/// No command may need more memory than this, whatever it reads: 100 MB.
+/// No command may need more memory than this for any input: 100 MB.
 const PROMISED_MEMORY_MIB: f64 = 100e6 / 1_048_576.0;
 
-/// A command to measure: its name, the promised seconds, its words after `sessions`, and a text that must be in its answer,
-/// because a quick wrong answer is worth nothing.
+/// A command to measure: its name, the promised seconds, its arguments after `sessions`, and a text that its output
+/// must contain, because a quick wrong answer is worth nothing.
 type Question<'a> = (&'a str, Option<f64>, &'a [&'a str], &'a str);
 
 pub(super) fn measure(
@@ -40,7 +40,7 @@ pub(super) fn measure(
 ) -> anyhow::Result<()> {
     figures.section("conversations; warm, the best of all rounds");
     let mut bench = Bench { figures, scratch, caretaker, rounds: rounds.max(1) };
-    // The stores are made one after the other, so that only one of them is on the disk.
+    // Make the stores one after another, so that only one of them is on the disk.
     bench.ide()?;
     bench.large_chat()?;
     bench.many_chats()
@@ -110,7 +110,7 @@ impl Bench<'_> {
         session_tails::measure(self.figures, &many, self.scratch)
     }
 
-    /// Asks a question once per round.
+    /// Runs a command once per round.
     fn ask(&mut self, stage: &Stage, question: Question<'_>) -> anyhow::Result<()> {
         let (name, promised, words, answer) = question;
         let words = [&["sessions"], words].concat();
@@ -133,7 +133,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The time for the same question to the file in plain SQL, on one core.
+    /// Returns the time of the same query in plain SQL, on one core.
     #[expect(clippy::disallowed_methods, reason = "the peer: bare SQL over the same file")]
     fn sql(&mut self, path: &Path, sql: &str) -> anyhow::Result<()> {
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -143,7 +143,7 @@ impl Bench<'_> {
     }
 }
 
-/// Overwrites a few pages all over a database, so that SQLite meets damage wherever it reads.
+/// Overwrites a few pages all over a database, so that SQLite finds damage wherever it reads.
 fn ruin_some_pages(path: &Path) -> anyhow::Result<()> {
     const PAGE: u64 = 4096;
     let file = std::fs::File::options().write(true).open(path)?;

@@ -1,4 +1,4 @@
-//! A home directory for the bench, the commands that run there, and what the kernel says about them.
+//! A home directory for the benchmark, the commands that run there, and the kernel's measurements.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-/// Its directory goes away with it.
+/// Dropping it deletes its directory.
 pub(super) struct Stage {
     directory: tempfile::TempDir,
     pub(super) caretaker: PathBuf,
 }
 
-/// The end of a command, and what it took.
+/// A command's output, time and memory.
 pub(super) struct Timed {
     pub(super) took: Duration,
     pub(super) cpu: Duration,
@@ -43,7 +43,7 @@ impl Stage {
         Ok(workspace)
     }
 
-    /// A command of Caretaker in a directory of this home.
+    /// Returns a `caretaker` command in a directory of this home.
     pub(super) fn command(&self, directory: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(&self.caretaker);
         command
@@ -59,12 +59,12 @@ impl Stage {
         command
     }
 
-    /// Runs a command of Caretaker, and returns what it printed.
+    /// Runs a `caretaker` command, and returns its output.
     pub(super) fn output(&self, directory: &Path, args: &[&str]) -> anyhow::Result<String> {
         output_of(&mut self.command(directory, args))
     }
 
-    /// Runs a command of Caretaker, and measures it.
+    /// Runs a `caretaker` command, and measures it.
     pub(super) fn timed(&self, args: &[&str]) -> anyhow::Result<Timed> {
         let output = self.root().join("output");
         let cpu_before = children_cpu()?;
@@ -76,7 +76,7 @@ impl Stage {
             .spawn()?;
         let mut peak_memory_kib = 0;
         let status = loop {
-            // The process takes its high-water mark with it, so read the mark until it ends.
+            // The high-water mark disappears with the process, so read it repeatedly until the process ends.
             peak_memory_kib = memory_kib(child.id(), "VmHWM:").unwrap_or(peak_memory_kib);
             if let Some(status) = child.try_wait()? {
                 break status;
@@ -90,25 +90,25 @@ impl Stage {
     }
 }
 
-/// Runs a command that must succeed, and returns what it printed.
+/// Runs a command that must succeed, and returns its output.
 pub(super) fn output_of(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// A line of the memory in `/proc/<pid>/status`, in KiB.
+/// Reads a memory line of `/proc/<pid>/status`, in KiB.
 pub(super) fn memory_kib(pid: u32, line: &str) -> anyhow::Result<u64> {
     kib_in(&std::fs::read_to_string(format!("/proc/{pid}/status"))?, line)
 }
 
-/// A line such as `VmRSS:   1024 kB` of a file of the kernel.
+/// Parses a line such as `VmRSS: 1024 kB` of a kernel file.
 pub(super) fn kib_in(text: &str, name: &str) -> anyhow::Result<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name));
     Ok(value.with_context(|| format!("no {name}"))?.trim().trim_end_matches(" kB").parse()?)
 }
 
-/// The processor time of all children that have ended.
+/// Returns the processor time of all children that have ended.
 pub(super) fn children_cpu() -> anyhow::Result<Duration> {
     cpu_of(nix::sys::resource::UsageWho::RUSAGE_CHILDREN)
 }
@@ -120,7 +120,7 @@ pub(super) fn cpu_of(who: nix::sys::resource::UsageWho) -> anyhow::Result<Durati
     Ok(Duration::from_micros(micros.try_into()?))
 }
 
-/// The quickest of several rounds, in seconds.
+/// Returns the quickest of several rounds, in seconds.
 pub(super) fn best_seconds(
     rounds: usize,
     mut work: impl FnMut() -> anyhow::Result<()>,
@@ -134,7 +134,7 @@ pub(super) fn best_seconds(
     Ok(best)
 }
 
-/// The value below which this share of the values is.
+/// Returns the value below which this share of the values lies.
 pub(super) fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let last = values.len().saturating_sub(1);

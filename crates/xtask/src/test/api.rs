@@ -21,7 +21,7 @@ pub(super) fn probe(tools: &Tools) -> anyhow::Result<()> {
         .args(["run", &format!("http://{}/v1/openapi.json", daemon.address)])
         .arg(format!("--header=Authorization: Bearer {}", token.trim()))
         .args(["--seed=1", "--no-color"])
-        // It writes its results into the current directory.
+        // schemathesis writes its results into the current directory.
         .current_dir(scratch.path());
     commands::check(&mut schemathesis)?;
     daemon.is_well()

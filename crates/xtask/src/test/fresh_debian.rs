@@ -23,9 +23,9 @@ pub(super) fn demo(tools: &Tools) -> anyhow::Result<()> {
     let cargo_home = home_of("CARGO_HOME", ".cargo")?;
     let rustup_home = home_of("RUSTUP_HOME", ".rustup")?;
     let source = commands::workspace_root().to_string_lossy().into_owned();
-    // Bubblewrap, because in a chroot the kernel refuses the user namespaces of the sandbox. With this machine's own
-    // /proc, because bubblewrap would mount over parts of a new one, and then the kernel refuses another one to the
-    // sandbox inside.
+    // Use bubblewrap, because in a chroot the kernel refuses the sandbox's user namespaces. Use this machine's own
+    // /proc, because bubblewrap would mount over parts of a new one, and then the kernel would refuse another /proc to
+    // the sandbox inside.
     let mut words: Vec<&str> =
         vec!["--bind", &place, "/", "--dev", "/dev", "--bind", "/proc", "/proc"];
     words.extend(["--perms", "1777", "--tmpfs", "/tmp", "--die-with-parent"]);
@@ -42,7 +42,7 @@ pub(super) fn demo(tools: &Tools) -> anyhow::Result<()> {
     commands::run("bwrap", &words)
 }
 
-/// Copies the settings with which this machine reaches its package sources.
+/// Copies this machine's settings for its package sources.
 fn take_over_settings(root: &Path) -> anyhow::Result<()> {
     for directory in ["etc/apt/apt.conf.d", "usr/local/share/ca-certificates"] {
         let from = Path::new("/").join(directory);

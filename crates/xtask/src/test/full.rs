@@ -16,7 +16,7 @@ struct Storm {
     rounds: (&'static str, &'static str),
 }
 
-/// The everyday tests play a few rounds of each. These numbers find rare moments.
+/// The everyday tests play a few rounds of each. These numbers find rare cases.
 const STORMS: [Storm; 6] = [
     Storm { name: "random kills", test: "random_kills", rounds: ("KILL_ROUNDS", "300") },
     Storm {

@@ -11,7 +11,7 @@ use crate::commands;
 
 const SECONDS: u32 = 60;
 
-/// The names of the targets, from the manifest of the fuzz workspace.
+/// Returns the names of the targets, from the manifest of the fuzz workspace.
 pub(super) fn targets() -> anyhow::Result<Vec<String>> {
     let args = ["metadata", "--no-deps", "--format-version=1", "--manifest-path"];
     let output = commands::cargo_command(args).arg(fuzz_directory().join("Cargo.toml")).output()?;
@@ -38,7 +38,7 @@ pub(super) fn fuzz(tools: &Tools, target: &str) -> anyhow::Result<()> {
     if !seeds.exists() {
         fuzzer.args(["-len_control=0", "-max_len=1024"]);
     }
-    // The fuzzer needs flags of a nightly compiler; the first variable makes a stable one accept them. Each input of a
+    // The fuzzer needs nightly compiler flags; the first variable makes a stable compiler accept them. Each input of a
     // store target writes a home directory, so the second variable puts those into memory.
     fuzzer.env("RUSTC_BOOTSTRAP", "1").env("TMPDIR", "/dev/shm");
     commands::check(fuzzer.current_dir(commands::workspace_root()))

@@ -1,4 +1,4 @@
-//! Runs all tests, and reports which of them take the time.
+//! Runs all tests, and reports the slowest.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -39,7 +39,7 @@ pub(super) fn run_all_tests(timings: &mut Timings) -> anyhow::Result<()> {
     let (reader, writer) = std::io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer).stdin(Stdio::null());
     let mut child = command.spawn().context("cargo could not be started")?;
-    // The command holds the writing ends. The pipe ends with the child only if we drop it.
+    // The command holds the write ends of the pipe. Drop it, so that the pipe ends with the child.
     drop(command);
     let mut out = std::io::stdout().lock();
     for line in BufReader::new(reader).split(b'\n') {
@@ -75,7 +75,7 @@ impl Timings {
         }
     }
 
-    /// The duration of each test binary, and the slowest tests; `None` if no test ran.
+    /// Returns the duration of each test binary, and the slowest tests; `None` if no test ran.
     pub(super) fn table(mut self) -> Option<String> {
         if self.tests.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! Programs that only `--full` needs. They are installed below the build directory before any test starts.
+//! Programs that only `--full` needs. This installs them below the build directory before any test starts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::system_packages::{self, JQ, MMDEBSTRAP, NPM, PIPX};
 const CARGO_FUZZ: &str = "cargo-fuzz@0.13.2";
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
-/// The versions of Cursor's SDK whose stores we read. Each has its own layout.
+/// The versions of Cursor's SDK whose stores the tests read. Each has its own layout.
 pub(super) const SDK_VERSIONS: [&str; 2] = ["1.0.9", "1.0.18"];
 
 pub(super) struct Tools {
@@ -17,7 +17,7 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// Installs what is missing.
+    /// Installs the missing programs.
     pub(super) fn install() -> anyhow::Result<Self> {
         system_packages::ensure(&[JQ, PIPX, NPM, MMDEBSTRAP])?;
         let tools = Self { root: commands::target_dir().join("tools") };
@@ -51,12 +51,12 @@ impl Tools {
         self.root.join("bin/schemathesis")
     }
 
-    /// The directory whose `node_modules` has this version of the SDK.
+    /// Returns the directory whose `node_modules` has this version of the SDK.
     pub(super) fn sdk(&self, version: &str) -> PathBuf {
         self.root.join(format!("sdk-{version}"))
     }
 
-    /// The directory for results of the steps.
+    /// Returns the directory for the results of the steps.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }

@@ -1,8 +1,8 @@
 //! Proves that the attempts can succeed: removes each protection in turn, and then its attempt must escape.
 //!
-//! No option of the product weakens a sandbox for this. The test starts a real run and records what the shim passed to
-//! bubblewrap: the options, the files, the filters. Then it passes the same to a real bubblewrap, without exactly one
-//! protection and with the same gate and probe, in an outer namespace; see `replay`.
+//! The product has no option to weaken a sandbox for this. The test starts a real run and records what the shim passes
+//! to bubblewrap: the options, the files, the filters. Then it passes the same to a real bubblewrap in an outer
+//! namespace, with the same gate and probe but without exactly one protection; see `replay`.
 
 mod protections;
 mod recording;
@@ -21,15 +21,15 @@ use protections::{EXCLUDED, Off, PROTECTIONS, Protection, SEEN_INSIDE_ALONE};
 use recording::Recording;
 use replay::Replayed;
 
-/// How many replays run at a time.
+/// This many replays run at a time.
 const AT_ONCE: usize = 3;
 
 fn attempt(id: &str) -> &'static Attempt {
     let all = abuse::attempts();
-    all.into_iter().find(|attempt| attempt.id == id).unwrap_or_else(|| panic!("there is no {id}"))
+    all.into_iter().find(|attempt| attempt.id == id).unwrap_or_else(|| panic!("no attempt {id}"))
 }
 
-/// Checks on the outer host that an attempt had no effect. The error says what the host shows.
+/// Checks on the outer host that an attempt had no effect. The error describes the effect.
 fn look(recording: &Recording, replayed: &Replayed, evidence: Evidence) -> Result<(), String> {
     let Evidence::Intact(paths) = evidence else { return Ok(()) };
     let before = recording.snapshot.join("home");
@@ -55,13 +55,13 @@ fn check(
             let is_to_be_shown = matches!(attempt(id).evidence, Evidence::Intact(_))
                 && !SEEN_INSIDE_ALONE.contains(&id);
             match (is_to_be_shown, shown) {
-                (true, Ok(())) => Err("the host does not show it".to_owned()),
+                (true, Ok(())) => Err("the host shows no effect".to_owned()),
                 (_, Err(shown)) => Ok(format!("{what}; on the host {shown}")),
                 (false, Ok(())) => Ok(what.clone()),
             }
         }
         Some(other) => Err(format!("{other:?}")),
-        // Newer versions do not follow links, whatever the shim does.
+        // Newer bubblewrap versions never follow links.
         None if is_refused_by_bubblewrap(protection, &replayed) => {
             Ok("bubblewrap itself refuses it here".to_owned())
         }
@@ -75,7 +75,7 @@ fn is_refused_by_bubblewrap(protection: &Protection, replayed: &Replayed) -> boo
     protection.off.iter().any(is_of_supervisor) && replayed.complaint.contains("symlink")
 }
 
-/// Removes one protection after the other, and returns the results in the order of the list.
+/// Removes one protection after another, and returns the results in the order of the list.
 fn check_all(recording: &Recording) -> Vec<Vec<(&'static str, Result<String, String>)>> {
     let (next, results) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     std::thread::scope(|scope| {
@@ -98,7 +98,7 @@ fn each_attempt_escapes_when_its_protection_is_removed() {
     let Some(recording) = Recording::new() else { return };
     let ids: BTreeSet<&str> =
         PROTECTIONS.iter().flat_map(|protection| protection.attempts).copied().collect();
-    // If no protection is removed, everything holds here too.
+    // With all protections in place, no attempt succeeds in a replay either.
     let ids: Vec<&str> = ids.into_iter().collect();
     let whole = recording.replay("whole", &[], &ids);
     for id in &ids {
@@ -109,7 +109,7 @@ fn each_attempt_escapes_when_its_protection_is_removed() {
     }
 
     let results = check_all(&recording);
-    eprintln!("{:<40} {:<5} then the agent …", "taken away", "id");
+    eprintln!("{:<40} {:<5} then the agent …", "removed", "id");
     let mut useless = Vec::new();
     for (protection, attempts) in PROTECTIONS.iter().zip(&results) {
         for (id, result) in attempts {

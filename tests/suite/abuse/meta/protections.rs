@@ -11,13 +11,13 @@ pub(super) enum Off {
     ReadOnly(&'static str),
     /// A mount is missing.
     Mount(&'static str),
-    /// A mount does not become read-only in the end.
+    /// A mount is not made read-only at the end.
     Remount(&'static str),
     /// A memory file system has no size limit.
     Size(&'static str),
-    /// A private place becomes the host's, from the second place.
+    /// A private directory becomes the host's directory at the second path.
     Private(&'static str, &'static str),
-    /// A filter of system calls.
+    /// A system call filter.
     Filter(&'static str),
     /// One system call, in all filters.
     Call(i64),
@@ -32,25 +32,26 @@ pub(super) enum Off {
 
 pub(super) struct Protection {
     pub(super) name: &'static str,
-    /// All of these at once: where several protections stop the same attempt, each alone would stop it.
+    /// The replay removes all of these at once, because any one of them would stop the attempt.
     pub(super) off: &'static [Off],
     pub(super) attempts: &'static [&'static str],
 }
 
-/// Attempts that are never made without their protection, because their success would affect the machine itself, or
-/// because nothing can remove the protection.
+/// The test never makes these attempts without their protection: success would affect the machine itself, or nothing
+/// can remove the protection.
 pub(super) const EXCLUDED: &[(&str, &str)] = &[
-    ("P4a", "core_pattern is the machine's; root's code would run on the next crash"),
-    ("P4b", "the emergency key is the machine's"),
-    ("P4f", "settings of the kernel are the machine's"),
-    ("L1a", "a fork bomb that nothing holds takes the machine"),
-    ("L1b", "a memory bomb that nothing holds takes the machine"),
-    ("S2d", "a program in the kernel is the machine's"),
-    ("S2o", "the kernel's log is the machine's"),
-    ("P3b", "bubblewrap sets no_new_privs with any options"),
+    ("P4a", "core_pattern belongs to the machine; root's code would run on the next crash"),
+    ("P4b", "the SysRq key belongs to the machine"),
+    ("P4f", "kernel settings belong to the machine"),
+    ("L1a", "an unlimited fork bomb would take down the machine"),
+    ("L1b", "an unlimited memory bomb would take down the machine"),
+    ("S2d", "a program in the kernel affects the machine"),
+    ("S2o", "the kernel's log belongs to the machine"),
+    ("P3b", "bubblewrap always sets no_new_privs"),
 ];
 
-/// A repository that contains this, and no rules, leads bubblewrap up to 0.11 to the host's root (CVE-2026-87766).
+/// In a repository with this and without rules, bubblewrap up to 0.11 follows the link to the host's root
+/// (CVE-2026-87766).
 const LINK: &str = r#"mv "$home/work/project/.cursor" "$home/victim"
 ln -s "/oldroot$home/victim" "$home/work/project/.cursor""#;
 
@@ -71,15 +72,15 @@ const fn protection(
 }
 
 pub(super) const PROTECTIONS: &[Protection] = &[
-    protection("processes of its own", &[Off::Option("--unshare-pid")], &["P1a", "P1b"]),
-    protection("a /proc of its own", &[Off::Private("/proc", "/proc")], &["P1a"]),
-    protection("shared memory of its own", &[Off::Option("--unshare-ipc")], &["P8"]),
+    protection("own process namespace", &[Off::Option("--unshare-pid")], &["P1a", "P1b"]),
+    protection("own /proc", &[Off::Private("/proc", "/proc")], &["P1a"]),
+    protection("own shared memory", &[Off::Option("--unshare-ipc")], &["P8"]),
     protection(
-        "a host name of its own",
+        "own host name",
         &[Off::Option("--unshare-uts"), Off::Option("--hostname")],
         &["P7b"],
     ),
-    protection("a network of its own", &[Off::Option("--unshare-net")], &["N1a", "N6a"]),
+    protection("own network", &[Off::Option("--unshare-net")], &["N1a", "N6a"]),
     protection("no user namespaces", &[NESTING, Off::Call(libc::SYS_unshare)], &["S1a"]),
     protection("no user namespaces", &[NESTING, Off::Call(libc::SYS_clone)], &["S1b"]),
     protection("no hidden flags", &[NESTING, Off::Filter("hidden-arguments")], &["S1c"]),
@@ -89,7 +90,7 @@ pub(super) const PROTECTIONS: &[Protection] = &[
     protection("no chroot", &[CAPABILITIES, Off::Call(libc::SYS_chroot)], &["P5e"]),
     protection("no new mounts", &[CAPABILITIES, NESTING, Off::Call(libc::SYS_fsopen)], &["P5h"]),
     protection(
-        "no copies of mounts",
+        "no copied mounts",
         &[CAPABILITIES, NESTING, Off::Call(libc::SYS_open_tree)],
         &["P5i"],
     ),
@@ -99,7 +100,7 @@ pub(super) const PROTECTIONS: &[Protection] = &[
         &["S1e"],
     ),
     protection("no raw sockets", &[CAPABILITIES, NESTING], &["S3d"]),
-    protection("a terminal session of its own", &[Off::Option("--new-session")], &["S4d"]),
+    protection("own terminal session", &[Off::Option("--new-session")], &["S4d"]),
     protection(
         "bubblewrap's own environment is empty, and hidden",
         &[Off::EmptyEnvironment, FIRST_PROCESS, FIRST_PROCESS_READ_ONLY],
@@ -107,7 +108,7 @@ pub(super) const PROTECTIONS: &[Protection] = &[
     ),
     protection("the first process is hidden", &[FIRST_PROCESS, FIRST_PROCESS_READ_ONLY], &["P2d"]),
     protection(
-        "the agent's environment begins empty",
+        "the agent's environment starts empty",
         &[Off::EmptyEnvironment, Off::Option("--clearenv")],
         &["P2c"],
     ),
@@ -121,8 +122,8 @@ pub(super) const PROTECTIONS: &[Protection] = &[
         &[Off::Private("~", "~")],
         &["F1a", "F1d", "F2b", "F4c", "F5a", "F1j"],
     ),
-    protection("directories on the way are private", &[Off::Private("~/work", "~/work")], &["F1e"]),
-    protection("directories on the way are pinned", &[Off::Mount("~/work")], &["C3d"]),
+    protection("parent directories are private", &[Off::Private("~/work", "~/work")], &["F1e"]),
+    protection("parent directories are pinned", &[Off::Mount("~/work")], &["C3d"]),
     protection(
         "sessions are private",
         &[Off::Private("the sessions", "the sessions")],
@@ -141,10 +142,10 @@ pub(super) const PROTECTIONS: &[Protection] = &[
     protection("git's configuration is read-only", &[Off::Mount("./.git/config")], &["C9d", "C9f"]),
     protection("git's other configuration", &[Off::Mount("./.git/config.worktree")], &["C9g"]),
     protection("git's attributes", &[Off::Mount("./.git/info/attributes")], &["C9h"]),
-    protection("the way to git's attributes is pinned", &[Off::Mount("./.git/info")], &["C9i"]),
-    protection("where git's configuration is", &[Off::Mount("./.git/commondir")], &["C17a"]),
+    protection("git's info directory is pinned", &[Off::Mount("./.git/info")], &["C9i"]),
+    protection("the pointer to git's configuration", &[Off::Mount("./.git/commondir")], &["C17a"]),
     protection(
-        "where a submodule's configuration is",
+        "the pointer to a submodule's configuration",
         &[Off::Mount("./.git/modules/lib/commondir")],
         &["C17b"],
     ),
@@ -156,14 +157,18 @@ pub(super) const PROTECTIONS: &[Protection] = &[
     ),
     protection("a submodule's hooks", &[Off::Mount("./.git/modules/lib/hooks")], &["C18b"]),
     protection("submodules are pinned", &[Off::Mount("./.git/modules")], &["C18d"]),
-    protection("where a submodule's repository is", &[Off::Mount("./lib/.git")], &["C18e"]),
-    protection("the way to a submodule is pinned", &[Off::Mount("./lib")], &["C18f"]),
-    protection("repositories within", &[Off::Mount("./vendor/inner/.git/config")], &["C19a"]),
-    protection("repositories within", &[Off::Mount("./vendor/inner/.git/hooks")], &["C19b"]),
-    protection("the way to repositories is pinned", &[Off::Mount("./vendor")], &["C19c"]),
-    protection("hooks that are elsewhere", &[Off::Mount("./githooks")], &["C19d"]),
-    protection("configuration that is included", &[Off::Mount("./team.gitconfig")], &["C19e"]),
-    protection("configuration that is missing", &[Off::Mount("./missing.gitconfig")], &["C19f"]),
+    protection("the pointer to a submodule's repository", &[Off::Mount("./lib/.git")], &["C18e"]),
+    protection("the directory of a submodule is pinned", &[Off::Mount("./lib")], &["C18f"]),
+    protection("nested repositories", &[Off::Mount("./vendor/inner/.git/config")], &["C19a"]),
+    protection("nested repositories", &[Off::Mount("./vendor/inner/.git/hooks")], &["C19b"]),
+    protection("the parent of nested repositories is pinned", &[Off::Mount("./vendor")], &["C19c"]),
+    protection("hooks in another directory", &[Off::Mount("./githooks")], &["C19d"]),
+    protection("included configuration", &[Off::Mount("./team.gitconfig")], &["C19e"]),
+    protection(
+        "configuration that does not exist yet",
+        &[Off::Mount("./missing.gitconfig")],
+        &["C19f"],
+    ),
     protection(".vscode is protected", &[Off::Mount("./.vscode")], &["C15a"]),
     protection(".idea is protected", &[Off::Mount("./.idea")], &["C15c"]),
     protection("*.code-workspace is protected", &[Off::Mount("./all.code-workspace")], &["C15d"]),
@@ -179,25 +184,33 @@ pub(super) const PROTECTIONS: &[Protection] = &[
     protection("no userfaultfd", &[Off::Call(libc::SYS_userfaultfd)], &["S2e"]),
     protection("no perf", &[Off::Call(libc::SYS_perf_event_open)], &["S2f"]),
     protection("no ptrace", &[Off::Call(libc::SYS_ptrace)], &["S2g"]),
-    protection("no reading of memory", &[Off::Call(libc::SYS_process_vm_readv)], &["S2h"]),
-    protection("no writing of memory", &[Off::Call(libc::SYS_process_vm_writev)], &["S2i"]),
-    protection("no comparing", &[Off::Call(libc::SYS_kcmp)], &["S2j"]),
-    protection("no taking of descriptors", &[Off::Call(libc::SYS_pidfd_getfd)], &["S2k"]),
+    protection(
+        "no reading another process's memory",
+        &[Off::Call(libc::SYS_process_vm_readv)],
+        &["S2h"],
+    ),
+    protection(
+        "no writing another process's memory",
+        &[Off::Call(libc::SYS_process_vm_writev)],
+        &["S2i"],
+    ),
+    protection("no comparing of processes", &[Off::Call(libc::SYS_kcmp)], &["S2j"]),
+    protection("no copying of descriptors", &[Off::Call(libc::SYS_pidfd_getfd)], &["S2k"]),
     protection("no fanotify", &[Off::Call(libc::SYS_fanotify_init)], &["S2l"]),
     protection("no personalities", &[Off::Call(libc::SYS_personality)], &["S2m"]),
-    protection("no placing of memory", &[Off::Call(libc::SYS_set_mempolicy)], &["S2n"]),
-    protection("only some kinds of socket", &[Off::Filter("socket-families")], &["S3a"]),
-    protection("no typing for others", &[Off::Call(libc::SYS_ioctl)], &["S4a"]),
-    // Only the first terminal that a process opens becomes its own.
-    protection("no typing for others", &[Off::Call(libc::SYS_ioctl)], &["S4b"]),
+    protection("no memory policies", &[Off::Call(libc::SYS_set_mempolicy)], &["S2n"]),
+    protection("only some socket families", &[Off::Filter("socket-families")], &["S3a"]),
+    protection("no typing into terminals", &[Off::Call(libc::SYS_ioctl)], &["S4a"]),
+    // A process gets only the first terminal that it opens as its controlling terminal.
+    protection("no typing into terminals", &[Off::Call(libc::SYS_ioctl)], &["S4b"]),
     protection("no set-user-id files", &[Off::Filter("nosuid")], &["P6a", "P6e"]),
     protection("no set-user-id files", &[Off::Call(libc::SYS_fchmod)], &["P6b"]),
     protection("no set-user-id files", &[Off::Call(libc::SYS_fchmodat2)], &["P6c"]),
     protection("no set-user-id files", &[Off::Call(libc::SYS_openat)], &["P6d"]),
     protection("no hidden modes", &[Off::Filter("hidden-arguments")], &["P6f"]),
-    protection("/tmp has a size", &[Off::Size("/tmp")], &["L1c"]),
-    protection("/dev/shm has a size", &[Off::Size("/dev/shm")], &["L1d"]),
-    protection("the private home has a size", &[Off::Size("~")], &["L1e"]),
-    protection("/run has a size", &[Off::Size("/run")], &["L1f"]),
-    protection("directories on the way have a size", &[Off::Size("~/work")], &["L1g"]),
+    protection("/tmp has a size limit", &[Off::Size("/tmp")], &["L1c"]),
+    protection("/dev/shm has a size limit", &[Off::Size("/dev/shm")], &["L1d"]),
+    protection("the private home has a size limit", &[Off::Size("~")], &["L1e"]),
+    protection("/run has a size limit", &[Off::Size("/run")], &["L1f"]),
+    protection("parent directories have a size limit", &[Off::Size("~/work")], &["L1g"]),
 ];

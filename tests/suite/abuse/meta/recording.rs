@@ -14,7 +14,7 @@ use crate::stage::namespace::Namespace;
 use crate::stage::programs::{for_others, program as built_program};
 use crate::stage::{Stage, assert_exit};
 
-/// How many words follow an option.
+/// The number of arguments after each option.
 const WORDS: &[(&str, usize)] = &[
     ("--unshare-user", 0),
     ("--unshare-pid", 0),
@@ -44,7 +44,7 @@ const WORDS: &[(&str, usize)] = &[
     ("--file", 2),
 ];
 
-/// One option with its words.
+/// One option with its arguments.
 pub(super) type Operation = Vec<String>;
 
 /// The recording of a real run.
@@ -56,19 +56,19 @@ pub(super) struct Recording {
     /// The shim's program.
     pub(super) program: PathBuf,
     pub(super) world: World,
-    /// The original place, which each replay uses again.
+    /// The stage's original path. Each replay mounts its copy there.
     pub(super) stage_root: PathBuf,
-    /// A copy of it that belongs to the user of the replays.
+    /// A copy of the stage. It belongs to the user that the replays run as.
     pub(super) snapshot: PathBuf,
-    /// Holds the snapshot and the program. Results go here too.
+    /// Contains the snapshot, the program and the results.
     pub(super) directory: TempDir,
-    /// Holds the place.
+    /// Keeps the stage's directory until the end.
     _hostile: Hostile,
 }
 
 impl Recording {
-    /// Starts a run whose bubblewrap records its input, and ends it. `None` where the shim would not trust our
-    /// bubblewrap.
+    /// Starts a run whose bubblewrap records its input, and ends the run. Returns `None` if the shim would not trust
+    /// our bubblewrap.
     pub(super) fn new() -> Option<Self> {
         let namespace = Namespace::with_mounts()?;
         let directory = tempfile::tempdir().unwrap();
@@ -104,9 +104,9 @@ impl Recording {
     }
 }
 
-/// Starts a run that waits, and returns when its bubblewrap has recorded everything.
+/// Starts a run that waits, and returns once its bubblewrap has recorded everything.
 fn record(hostile: &Hostile, namespace: Namespace, taken: &Path) -> String {
-    // A descriptor that is opened again does not move the one that bubblewrap reads.
+    // Opening a descriptor again through /proc keeps the offset of the one that bubblewrap reads.
     let bwrap = format!(
         "#!/bin/sh\n\
          case \" $* \" in *' --args '*)\n\
@@ -129,7 +129,7 @@ fn record(hostile: &Hostile, namespace: Namespace, taken: &Path) -> String {
     run
 }
 
-/// The description of the world without its neighbour: each replay has another one.
+/// Describes the world without its neighbour, because each replay has its own.
 fn without_neighbour(world: &World) -> String {
     let mut told = serde_json::to_value(world).unwrap();
     told.as_object_mut().unwrap().remove("neighbour");
@@ -150,7 +150,7 @@ fn read_taken(taken: &Path) -> (i32, Vec<u8>, BTreeMap<i32, Vec<u8>>) {
         .filter(|entry| entry.file_name() != "args")
         .map(|entry| (number(entry.file_name().to_str().unwrap()), fs::read(entry.path()).unwrap()))
         .collect();
-    let args = descriptors.remove(&args_fd).expect("the options were taken down");
+    let args = descriptors.remove(&args_fd).expect("the recording has the options");
     (args_fd, args, descriptors)
 }
 
@@ -160,7 +160,8 @@ fn operations(args: &[u8]) -> Vec<Operation> {
     let mut operations = Vec::new();
     while let Some(option) = words.next() {
         let known = WORDS.iter().find(|(name, _)| *name == option);
-        let (_, count) = known.unwrap_or_else(|| panic!("the option `{option}` is new here"));
+        let (_, count) =
+            known.unwrap_or_else(|| panic!("unknown option `{option}`; add it to WORDS"));
         let more: Vec<String> = words.by_ref().take(*count).collect();
         operations.push([vec![option], more].concat());
     }

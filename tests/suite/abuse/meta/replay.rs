@@ -1,8 +1,8 @@
-//! Replays the recorded run without one protection, in namespaces that are thrown away afterwards.
+//! Replays the recorded run without one protection, in temporary namespaces.
 //!
-//! Around the sandbox is an outer one: an ordinary user of the machine who is root in a user namespace, with its own
-//! mounts, processes, network and names. The host's directory is a copy in memory there. An agent that gets out of the
-//! inner sandbox is in the outer one, and has no rights on the machine even if it gets further.
+//! An outer sandbox surrounds the sandbox: an ordinary user of the machine is root in a user namespace, with its own
+//! mounts, processes, network and names. There the stage's directory is a copy in memory. An agent that gets out of the
+//! inner sandbox is in the outer one, and has no privileges on the machine even if it gets further.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -27,7 +27,8 @@ const NO_CALL: u32 = 0x3fff_ffff;
 /// The filters, in the order of the profile.
 const FILTERS: [&str; 4] = ["base", "hidden-arguments", "socket-families", "nosuid"];
 
-/// Prepares the outer namespace and runs the sandbox in it. $1 the snapshot, $2 its place, $3 where results go.
+/// Prepares the outer namespace and runs the sandbox in it. $1 is the snapshot, $2 its mount point, $3 the directory
+/// for the results.
 const OUTER: &str = r#"
 set -e
 PATH=$PATH:/usr/sbin:/sbin
@@ -63,35 +64,35 @@ cp -a "$home" "$out/home"
 pub(super) struct Replayed {
     pub(super) answers: BTreeMap<String, Answer>,
     pub(super) complaint: String,
-    /// The home directory of the outer host, afterwards.
+    /// The outer host's home directory after the replay.
     pub(super) home: PathBuf,
 }
 
 impl Recording {
-    /// Makes attempts without a protection. `name` is a directory for the results.
+    /// Makes attempts without these protections. `name` is the directory for the results.
     pub(super) fn replay(&self, name: &str, off: &[Off], ids: &[&str]) -> Replayed {
         let probe = self.world.home.join(".local/bin/sandbox-probe");
         let words = [&[probe.to_str().unwrap(), "try", "world.json"], ids].concat();
         let (out, said) = self.run(name, off, &words, "");
         let printed = fs::read(out.join("answers")).unwrap_or_default();
-        // The gate's own first byte comes before the probe's output.
+        // The gate writes one byte before the probe's output.
         let printed = printed.strip_prefix(b"\x06").unwrap_or(&printed);
         let complaint = fs::read_to_string(out.join("complaint")).unwrap_or_default();
         let complaint = format!("{complaint}{said}");
         Replayed { answers: answers(printed), complaint, home: out.join("home") }
     }
 
-    /// True if an agent survives its parent by this many seconds.
+    /// Returns true if an agent survives its parent by this many seconds.
     pub(super) fn outlives_its_starter(&self, name: &str, off: &[Off], patience: &str) -> bool {
         let words = ["/bin/sh", "-c", "echo here; exec sleep 600"];
         let (out, said) = self.run(name, off, &words, patience);
         let printed = fs::read(out.join("answers")).unwrap_or_default();
         assert_eq!(printed, b"\x06here\n", "{said}");
-        // `timeout` exits with this if it had to end the command.
+        // `timeout` exits with this code if it had to end the command.
         fs::read_to_string(out.join("ended")).unwrap().trim() == "124"
     }
 
-    /// Runs a command in the sandbox without a protection, and returns the place of the results and the output.
+    /// Runs a command in the sandbox without these protections. Returns the directory of the results, and the output.
     fn run(&self, name: &str, off: &[Off], words: &[&str], patience: &str) -> (PathBuf, String) {
         let out = self.directory.path().join(name);
         fs::create_dir(&out).unwrap();
@@ -128,7 +129,7 @@ impl Recording {
         (out, String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// The input of bubblewrap, the byte for the gate, and a descriptor that was left open.
+    /// Bubblewrap's input, the byte for the gate, and a descriptor left open on purpose.
     fn descriptors_without(&self, off: &[Off]) -> Mappings {
         let (operations, programs) = self.without(off);
         let mut mappings = Mappings::default();
@@ -148,7 +149,7 @@ impl Recording {
         mappings
     }
 
-    /// Bubblewrap, with the gate and a command after it.
+    /// The command line: bubblewrap, then the gate, then the command.
     fn sandbox_command(&self, off: &[Off], words: &[&str]) -> Vec<String> {
         let args_fd = self.args_fd.to_string();
         let environment =
@@ -164,7 +165,7 @@ impl Recording {
         status.unwrap()[1].parse().unwrap()
     }
 
-    /// The options and the filters, without the removed protection. Panics if the protection was not there.
+    /// Returns the options and filters without these protections. Panics if a protection is not in the recording.
     fn without(&self, off: &[Off]) -> (Vec<Operation>, BTreeMap<i32, Vec<u8>>) {
         let mut operations = self.operations.clone();
         let mut programs = BTreeMap::new();
@@ -192,7 +193,7 @@ impl Recording {
             Off::Option(option) => operations.retain(|words| words[0] != *option),
             Off::ReadOnly(place) => {
                 let mount = operations.iter_mut().find(|words| at(words, place));
-                mount.unwrap_or_else(|| panic!("nothing is at {place}"))[0] = "--bind".to_owned();
+                mount.unwrap_or_else(|| panic!("no mount at {place}"))[0] = "--bind".to_owned();
             }
             Off::Mount(place) => {
                 let mount = operations.iter().position(|words| at(words, place)).unwrap();
@@ -204,7 +205,7 @@ impl Recording {
             }
             Off::Size(place) => {
                 let mount = operations.iter().position(|words| at(words, place)).unwrap();
-                // Its size and mode come before it.
+                // A mount's size and mode come before it.
                 let size = (0..mount).rev().find(|index| operations[*index][0] == "--size");
                 operations.remove(size.unwrap());
             }
@@ -232,7 +233,7 @@ impl Recording {
         }
     }
 
-    /// A place of the plan: `~` is the home directory, `.` the workspace.
+    /// Resolves a path of the plan: `~` is the home directory, `.` the workspace.
     fn place(&self, place: &str) -> String {
         let world = &self.world;
         let path = match place {
@@ -255,7 +256,7 @@ fn remove_modifiers(operations: &mut Vec<Operation>, mut mount: usize) {
     }
 }
 
-/// A filter in which no comparison matches this number.
+/// Returns a filter where no comparison matches this number.
 fn without_call(program: &[u8], number: u32) -> Vec<u8> {
     const JUMP_IF_EQUAL: u16 = 0x15;
     let instructions = program.chunks_exact(8).map(|instruction| {

@@ -1,4 +1,4 @@
-//! MCP servers that the user switches on and off while an agent runs, and for its session.
+//! The user switches MCP servers on and off, while an agent runs and for the rest of its session.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn a_server_that_is_switched_off_leaves_the_file_of_the_agent_that_runs_and_stay
                   shell cat second; cat .cursor/mcp.json > after\nsay done";
     let run = stage.detach(script, &["--user-mcp"]);
     first.open();
-    // The first look is over when the agent waits at the second gate, which the journal shows.
+    // The agent has read the file once when the journal shows that it waits at the second gate.
     stage.wait_until(&run, |line| {
         line["kind"] == "agent.tool_completed"
             && line["args"]["command"].to_string().contains("first")
@@ -89,7 +89,7 @@ fn a_server_that_is_switched_off_stays_off_in_forks_and_in_a_session_that_begins
             assert_exit(&resumed, 0);
             assert_eq!(shown(), ["caretaker", "slack"]);
         }
-        // It belongs to the session, and can be changed like any other.
+        // The server belongs to the session, and the user can change it like any other.
         let run = stage.run_ids().pop().unwrap();
         assert_eq!(stage.output(&["mcp", "enable", &run, "notes"]).status.code(), Some(0));
         assert_eq!(stage.resume(&session, show, &[]).status.code(), Some(0));
@@ -132,7 +132,7 @@ fn a_server_of_the_user_can_be_added_while_the_agent_runs_and_its_key_stays_with
     let journal = std::fs::read_to_string(stage.journal_path(&run)).unwrap();
     assert!(journal.contains("NOTES_KEY") && !journal.contains(KEY), "{journal}");
     assert_eq!(events(&stage, &run, "mcp_changed")[0]["enabled"], json!(["notes"]));
-    // Nothing of it stays in the run's directory, and the next run has it without asking.
+    // The run's directory keeps no copy, and the next run gets the server without a new request.
     assert!(!stage.runs().join(&run).join("dotcursor/mcp.json").exists());
     let session = stage.session_of(&run);
     let resumed = stage.resume(&session, "mcp notes tell {}\nsay done", &[]);
@@ -233,7 +233,7 @@ fn without_a_sandbox_nothing_is_promised_about_servers() {
     let session = stage.begin_session();
     let run = stage.run_ids().pop().unwrap();
     done(&stage.output(&["mcp", "disable", &run, "caretaker"]));
-    // A restriction that could not be kept is not silently dropped.
+    // Caretaker refuses rather than silently drop a restriction that it cannot enforce.
     let refused = stage.resume(&session, "say no", &["--sandbox", "off", "--widen", "profile"]);
     assert_exit(&refused, 2);
     assert!(stderr(&refused).contains("cannot be enforced"), "{}", stderr(&refused));

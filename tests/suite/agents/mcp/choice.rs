@@ -1,4 +1,4 @@
-//! MCP servers that a run names, from the user's own file and from the repository's.
+//! MCP servers that a run selects by name, from the user's own file and from the repository's file.
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -67,7 +67,7 @@ fn a_repositorys_server_needs_the_users_approval_of_this_very_definition() {
     );
     assert!(latest_journal(&stage).contains("told by theirs: [redacted]"));
 
-    // The user allowed the old definition only.
+    // The user allowed only the old definition.
     let run = stage.run_ids().pop().unwrap();
     let spec = std::fs::read_to_string(stage.runs().join(&run).join("spec.json")).unwrap();
     assert!(!spec.contains(KEY), "{spec}");

@@ -1,4 +1,4 @@
-//! The MCP servers of an agent: chosen for a run, changed while it runs, kept for the session, counted.
+//! An agent's MCP servers: chosen for a run, changed while it runs, kept for the session, and counted.
 
 mod changes;
 mod choice;
@@ -16,7 +16,7 @@ use crate::stage::{Stage, assert_exit};
 
 const KEY: &str = "key-of-the-users-own-server";
 
-/// A server with `N_TOOLS` tools, `tell` among them.
+/// A server with `N_TOOLS` tools, including `tell`.
 const SERVER: &str = r#"
 tools='{"name":"tell","inputSchema":{"type":"object"}}'
 n=1; while [ "$n" -lt "${N_TOOLS:-1}" ]; do tools="$tools,{\"name\":\"t$n\",\"inputSchema\":{\"type\":\"object\"}}"; n=$((n+1)); done
@@ -36,7 +36,7 @@ pub(crate) fn server(name: &str) -> Value {
     json!({"command": "/bin/sh", "args": ["-c", SERVER], "env": {"NAME": name, "NOTES_KEY": KEY}})
 }
 
-/// A stage whose user has these servers.
+/// Makes a stage whose user has these servers.
 fn stage_with(servers: Value) -> Stage {
     let stage = Stage::new();
     user_defines(&stage, &servers);
@@ -54,13 +54,13 @@ fn events(stage: &Stage, run: &str, kind: &str) -> Vec<Value> {
     events.filter(|event| event["kind"] == kind).collect()
 }
 
-/// The names of the servers in a file that an agent read.
+/// Returns the server names in a file that an agent read.
 fn names(file: &str) -> Vec<String> {
     let file: Value = serde_json::from_str(file).unwrap();
     file["mcpServers"].as_object().unwrap().keys().cloned().collect()
 }
 
-/// A FIFO in the workspace at which a script waits.
+/// A FIFO in the workspace that a script waits for.
 struct Gate(PathBuf);
 
 impl Gate {
@@ -71,7 +71,7 @@ impl Gate {
         Self(path)
     }
 
-    /// Returns when the script has arrived here, and lets it continue.
+    /// Waits until the script has reached the gate, and lets it continue.
     fn open(&self) {
         let mut gate = std::fs::OpenOptions::new().write(true).open(&self.0).unwrap();
         gate.write_all(b"go\n").unwrap();

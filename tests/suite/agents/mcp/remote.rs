@@ -8,21 +8,21 @@ use crate::sandbox::network::network_events;
 use crate::sandbox::network::outside::Outside;
 use crate::stage::{Stage, assert_exit, stderr, stdout};
 
-/// The script of all these tests: the agent calls a tool of the server `docs`.
+/// All these tests use this script: the agent calls a tool of the server `docs`.
 const CALL: &str = "mcp docs tell {\"word\": \"hello\"}\nsay done";
 
-/// A server in the outside world. The certificate of that world is valid for this host.
+/// A server in the test's outside network, whose certificate is valid for this host.
 fn docs(path: &str) -> Value {
     let headers = json!({"Authorization": format!("Bearer {KEY}")});
     json!({"url": format!("https://allowed.test{path}"), "headers": headers})
 }
 
-/// True if the tool answered in the latest run.
+/// Returns true if the tool answered in the latest run.
 fn has_answered(stage: &Stage) -> bool {
     latest_journal(stage).contains("tell heard hello")
 }
 
-/// The decision of the latest run about the server's host.
+/// Returns the latest run's network decisions about the server's host.
 fn decisions(stage: &Stage) -> Vec<Value> {
     let run = stage.run_ids().pop().unwrap();
     let events = network_events(&stage.journal(&run));
@@ -51,7 +51,7 @@ fn a_server_whose_host_is_not_on_the_list_is_refused_and_the_log_of_the_network_
     let Some(outside) = Outside::new() else { return };
     let stage = &outside.stage;
     user_defines(stage, &json!({"docs": docs("/mcp")}));
-    // Asking for all of the user's servers allows no host.
+    // A request for all of the user's servers does not allow any host.
     let output = outside.play(CALL, &["--user-mcp"]);
     assert_exit(&output, 0);
     assert!(stderr(&output).contains("the agent will not reach `docs`"), "{}", stderr(&output));

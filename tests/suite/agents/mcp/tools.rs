@@ -1,4 +1,4 @@
-//! How many tools the servers have together.
+//! The total number of tools of all servers.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Output, Stdio};
@@ -44,7 +44,7 @@ fn tools_are_counted_in_a_sandbox_and_more_than_forty_are_warned_of() {
         "{}",
         stderr(&output)
     );
-    // Nothing of it stays.
+    // Counting tools leaves nothing behind.
     assert_eq!(stage.run_ids(), Vec::<String>::new());
     assert!(!stage.home().join(".cursor/chats").exists());
 }
@@ -56,7 +56,7 @@ fn terminate(child: &Child) {
 
 #[test]
 fn a_count_of_tools_that_a_signal_ends_leaves_nothing_behind() {
-    // A server that reaches the gate and never answers, so that counting its tools takes until the time is up.
+    // This server reaches the gate and never answers, so the count of its tools continues until its time is up.
     let server = json!({"command": "/bin/sh", "args": ["-c", "cat begun >&2; exec sleep 60"]});
     let stage = stage_with(json!({"silent": server}));
     let begun = Gate::new(&stage, "begun");
@@ -67,7 +67,7 @@ fn a_count_of_tools_that_a_signal_ends_leaves_nothing_behind() {
     assert_eq!(stage.run_ids(), Vec::<String>::new());
     let kept = std::fs::read_dir(stage.root().join("state/mcp-tools")).unwrap();
     assert_eq!(kept.count(), 0);
-    stage.assert_no_survivors("a count of tools that a signal ended");
+    stage.assert_no_survivors("a tool count that a signal ended");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn the_number_of_tools_is_reported_once() {
     assert_eq!(stderr(&output).matches("Cursor is said to use").count(), 1, "{}", stderr(&output));
 }
 
-/// The result for a server: its state, its number of tools, and the reason.
+/// Returns a server's result: its state, its number of tools, and the reason.
 fn found(counted: &Value, name: &str) -> (String, Value, String) {
     let servers = counted["servers"].as_array().unwrap();
     let server = servers.iter().find(|server| server["name"] == name).unwrap();
@@ -111,7 +111,7 @@ fn the_tools_of_servers_with_a_url_are_counted_with_the_network_of_the_run() {
     let count = |flags: &[&str]| outside.output(&[&["mcp", "tools", "--json"], flags].concat());
     let n_asked = || outside.asked().matches("http allowed.test").count();
 
-    // Asking for all of the user's servers allows no host.
+    // A request for all of the user's servers does not allow any host.
     for flags in [&["--user-mcp"][..], &["--user-mcp", "--network", "none"]] {
         let output = count(flags);
         let counted = done(&output);
@@ -180,12 +180,15 @@ fn a_count_of_tools_names_the_run_that_has_the_workspace_and_can_wait_for_it() {
     assert!(said.contains(&format!("is in use by run {run}")), "{said}");
     assert!(said.contains("hint: wait for it with --wait"), "{said}");
 
-    // A count that waits can be stopped, and leaves nothing behind.
+    // A signal stops a count that waits, and the count leaves nothing behind.
     let wait = || {
         let mut waiting = stage.caretaker(&[&flags[..], &["--wait"]].concat());
         let mut waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(waiting.stderr.take().unwrap()).lines();
-        assert!(said.any(|line| line.unwrap().contains("waiting: workspace")), "it does not wait");
+        assert!(
+            said.any(|line| line.unwrap().contains("waiting: workspace")),
+            "the count does not wait"
+        );
         waiting
     };
     let mut stopped = wait();

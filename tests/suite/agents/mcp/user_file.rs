@@ -1,4 +1,4 @@
-//! The user's own MCP servers in a run that asked for all of them.
+//! The user's own MCP servers, in a run that asked for all of them.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{KEY, latest_journal, server, stage_with};
 use crate::stage::{assert_exit, stderr};
 
-/// True if a file below this directory contains the key.
+/// Returns true if a file below this directory contains the key.
 fn is_written_below(directory: &Path) -> bool {
     std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap()).any(|entry| {
         let kind = entry.file_type().unwrap();
@@ -45,7 +45,10 @@ fn on_request_the_agent_reaches_the_users_servers_and_their_keys_stay_with_the_u
     );
     let journal = latest_journal(&stage);
     assert!(journal.contains("told by notes: [redacted]"), "{journal}");
-    assert!(!journal.contains("slack.invalid"), "what is off is not even shown: {journal}");
+    assert!(
+        !journal.contains("slack.invalid"),
+        "the agent sees a server that is switched off: {journal}"
+    );
     assert!(!is_written_below(&stage.runs()));
 }
 

@@ -1,4 +1,4 @@
-//! Undo takes back what one run changed. The later work of the user and of other runs stays.
+//! Undo reverts the changes of one run. Later work by the user and by other runs stays.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::stage::{Stage, assert_exit, stderr};
 
 const NUMBERS: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 
-/// The run of a script.
+/// Plays a script and returns the run id.
 fn play(stage: &Stage, script: &str) -> String {
     let output = stage.play(script, &[]);
     assert_exit(&output, 0);
@@ -30,7 +30,7 @@ fn read(stage: &Stage, path: &str) -> String {
     fs::read_to_string(stage.workspace().join(path)).unwrap()
 }
 
-/// The exit code and the output.
+/// Returns the exit code and the output.
 fn undo(stage: &Stage, args: &[&str]) -> (Option<i32>, String) {
     let output = stage.output(&[&["undo"], args].concat());
     let said = String::from_utf8(output.stdout.clone()).unwrap() + &stderr(&output);
@@ -154,7 +154,7 @@ fn a_repository_that_a_run_made_stays_once_the_user_committed_to_it() {
         "shell git init -q sub && echo x > sub/file && echo x > other && cd sub && git add file && git commit -qm one",
     );
     let sub = stage.workspace().join("sub");
-    // Looking is no change, although git then writes its index.
+    // `git status` does not count as a change, although it writes the index.
     git(&sub, &["status"]);
     let (code, said) = undo(&stage, &[&run, "--dry-run"]);
     assert_eq!(code, Some(0), "{said}");
@@ -168,7 +168,7 @@ fn a_repository_that_a_run_made_stays_once_the_user_committed_to_it() {
     assert!(!stage.workspace().join("other").exists());
 }
 
-/// A run whose shim is killed before it could save the agent's work.
+/// Starts a run and kills its shim before the shim can save the agent's work.
 fn killed(stage: &Stage) -> String {
     let run = stage.detach("shell echo x > made && echo run > plain\nshell sleep 600", &[]);
     stage.wait_until(&run, |line| line["kind"] == "agent.tool_completed");
@@ -186,7 +186,7 @@ fn undo_asks_if_the_end_of_a_run_was_not_saved() {
     write(&stage, "plain", "plain\n");
     let run = killed(&stage);
     write(&stage, "mine", "mine\n");
-    // A place of the shim's, which the next command removes.
+    // The shim made this directory, and the next command removes it.
     fs::remove_dir(stage.workspace().join(".cursor")).ok();
     let present = seen(&stage.workspace());
     let (code, said) = undo(&stage, &[&run]);
@@ -197,7 +197,7 @@ fn undo_asks_if_the_end_of_a_run_was_not_saved() {
     let diff = stage.output(&["diff", &run]);
     assert!(stderr(&diff).contains("was not saved when run"), "{}", stderr(&diff));
 
-    // The beginning of the next run is the nearest known state: everything after that stays.
+    // The nearest known state is the start of the next run: everything after that stays.
     let second = play(&stage, "shell echo second > second");
     write(&stage, "last", "mine\n");
     let (code, said) = undo(&stage, &[&run]);
@@ -241,7 +241,7 @@ fn the_next_undo_first_finishes_one_that_was_killed() {
     let (code, said) = undo(&stage, &[&run]);
     assert_eq!(code, Some(0), "{said}");
     let undone = seen(&stage.workspace());
-    // As if it had died at `plain`, with `made` still to be removed.
+    // As if the undo had died at `plain`, before it removed `made`.
     let checkpoints = fs::read_dir(stage.root().join("state/checkpoints")).unwrap();
     let history = checkpoints.map(|entry| entry.unwrap().path()).next().unwrap();
     fs::rename(history.join("operations.jsonl"), history.join("restoring.json")).unwrap();
@@ -265,7 +265,7 @@ fn a_second_undo_without_effect_does_not_block_the_redo_of_the_first() {
     let stage = Stage::new();
     git(&stage.workspace(), &["init", "--quiet"]);
     write(&stage, ".gitignore", "*.log\n");
-    // The ignored file keeps the directory, so every undo lists it among its changes.
+    // The directory stays because of the ignored file, so every undo lists it as a change.
     let run = play(&stage, "shell mkdir out && echo 1 > out/a.txt && echo 2 > out/b.log");
     for said in ["undone: 1 file", "nothing to undo"] {
         let (code, output) = undo(&stage, &[&run]);

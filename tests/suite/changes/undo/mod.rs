@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::stage::repository::git;
 use crate::stage::{Stage, assert_exit, stderr};
 
-/// The content of a directory: kind, mode and content of everything.
+/// Returns the kind, mode and content of everything below a directory.
 fn seen(root: &Path) -> BTreeMap<PathBuf, String> {
     fn look(root: &Path, directory: &Path, seen: &mut BTreeMap<PathBuf, String>) {
         for entry in fs::read_dir(directory).unwrap() {
@@ -39,7 +39,7 @@ fn seen(root: &Path) -> BTreeMap<PathBuf, String> {
     found
 }
 
-/// A small repository with everything that a run may break.
+/// Makes a small repository with everything that a run may break.
 fn furnish(workspace: &Path) {
     git(workspace, &["init", "-q", "-b", "main"]);
     for (path, content) in [
@@ -87,7 +87,7 @@ fn a_run_is_undone_exactly_and_undo_is_undone_too() {
     let run = stage.run_ids().pop().unwrap();
     let saved = events(&stage, &run, "workspace_saved");
     assert_eq!((saved.len(), &saved[0]["files"]), (1, &json!(7)));
-    assert_eq!(seen(&workspace.join(".git")), git_before, "the user's repository is not touched");
+    assert_eq!(seen(&workspace.join(".git")), git_before, "the user's repository is unchanged");
 
     let dry = stage.output(&["undo", &run, "--dry-run"]);
     assert_exit(&dry, 0);
@@ -100,7 +100,7 @@ fn a_run_is_undone_exactly_and_undo_is_undone_too() {
 
     let undone = stage.output(&["undo", &run, "--json"]);
     assert_exit(&undone, 0);
-    // Ignored by git, so not covered.
+    // Git ignores this file, so a snapshot does not cover it.
     let mut expected = before.clone();
     expected.insert("target/built".into(), "file 644 built again\n".to_owned());
     assert_eq!(seen(&workspace), expected);
@@ -318,7 +318,7 @@ fn a_run_is_undone_to_a_checkpoint_of_its_agent_exactly_and_no_further() {
          shell cat hold.log\n{HAVOC}\nshell echo more > half && echo later > later.log && git init -q late\nshell echo end > end",
         mark("parsed")
     );
-    // The agent continues when its checkpoint has been saved, which happens while it works.
+    // The agent continues once its checkpoint is saved. The shim saves it while the agent works.
     let fifo = workspace.join("target/hold");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let run = stage.detach(&script.replace("hold.log", "target/hold"), &[]);
@@ -339,9 +339,10 @@ fn a_run_is_undone_to_a_checkpoint_of_its_agent_exactly_and_no_further() {
 
     let undone = stage.output(&["undo", &run, "--to", "parsed"]);
     assert_exit(&undone, 0);
-    // A snapshot does not cover what git ignored at the checkpoint: later files stay, and old ones do not count as new.
+    // A snapshot does not cover files that git ignored at the checkpoint: later files stay, and old ones do not count
+    // as new.
     let mut expected = marked.clone();
-    // Our own mount points, during the run.
+    // During the run, these are our own mount points.
     let ours = [".cursor", ".git/commondir", ".git/worktrees"];
     expected.retain(|path, _| !ours.iter().any(|place| path.starts_with(place)));
     for path in ["target/built", "later.log"] {
@@ -354,7 +355,8 @@ fn a_run_is_undone_to_a_checkpoint_of_its_agent_exactly_and_no_further() {
     let by_number = stage.output(&["undo", &run, "--to", "1"]);
     assert_exit(&by_number, 0);
     assert_eq!(seen(&workspace), expected);
-    // And from there back to the start, by the rules of then: files that the run hid from git go too.
+    // The next undo goes back to the start and uses the ignore rules of the start, so it also removes files that the
+    // run hid from git.
     let whole = stage.output(&["undo", &run]);
     assert_exit(&whole, 0);
     let mut expected = before;

@@ -1,4 +1,4 @@
-//! The daemon's sockets under clients that send half a request, or far too much of one.
+//! The daemon's sockets with clients that send half a request, or far too much.
 
 mod prompts;
 
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::stage::daemon_stage::{DaemonStage, exchange};
 
-/// Shorter than the time after which an earlier version answered again.
+/// An earlier version took longer than this to answer again.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// As many clients as the Unix socket accepts at once.
+/// The Unix socket accepts this many clients at once.
 const MOST_CONNECTIONS: usize = 512;
 
 struct TcpDoor {
@@ -47,7 +47,7 @@ impl TcpDoor {
         exchange(self.connect(), method, path, &headers, body)
     }
 
-    /// The head of a request with the token, which announces a body of `length`.
+    /// Returns a request head with the token that announces a body of `length` bytes.
     fn post_head(&self, length: usize) -> String {
         let Self { address, bearer, .. } = self;
         format!(
@@ -56,7 +56,7 @@ impl TcpDoor {
         )
     }
 
-    /// The most memory that the daemon ever used, in KiB.
+    /// Returns the daemon's peak memory, in KiB.
     fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
@@ -107,7 +107,8 @@ fn clients_with_the_token_keep_their_connections_while_strangers_knock() {
 
 #[test]
 fn half_a_request_head_times_out_and_the_next_client_gets_its_place() {
-    // On TCP the newest stranger pushes the oldest out, so the daemon waits for one that no other pushes out.
+    // On TCP, the newest unauthenticated client replaces the oldest. The daemon waits for a client that no other
+    // replaces.
     let door = TcpDoor::open();
     let mut stream = door.connect();
     stream.write_all(b"GET /v1/version HTTP/1.1\r\nhost: ").unwrap();
@@ -115,7 +116,7 @@ fn half_a_request_head_times_out_and_the_next_client_gets_its_place() {
     stream.read_to_end(&mut answer).unwrap();
     assert_eq!(String::from_utf8(answer).unwrap(), "");
 
-    // On the Unix socket, unfinished heads take all the places. The next client gets one when their time is up.
+    // On the Unix socket, unfinished heads take all connections. The next client gets one when they time out.
     let half_open: Vec<_> = (0..MOST_CONNECTIONS)
         .map(|_| {
             let mut stream = door.stage.connect().unwrap();
@@ -150,7 +151,7 @@ fn large_bodies_are_refused_and_many_together_take_little_memory() {
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
     assert!(answer.contains("hint"), "{answer}");
 
-    // The client announces nothing and sends without end.
+    // The client announces no length and never stops sending.
     let mut stream = door.connect();
     let head = door.post_head(0).replace("content-length: 0", "transfer-encoding: chunked");
     stream.write_all(head.as_bytes()).unwrap();
@@ -158,9 +159,9 @@ fn large_bodies_are_refused_and_many_together_take_little_memory() {
     let refused = (0..64).any(|_| stream.write_all(chunk.as_bytes()).is_err());
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).ok();
-    assert!(refused || answer.starts_with(b"HTTP/1.1 413"), "it was all read");
+    assert!(refused || answer.starts_with(b"HTTP/1.1 413"), "the daemon read all of it");
 
-    // Forty clients, each with nearly as much as is allowed.
+    // Forty clients each send nearly as much as the daemon allows.
     let length = 3 << 20;
     let piece = vec![b' '; length - 1];
     let clients: Vec<_> = (0..40)
@@ -190,5 +191,9 @@ fn a_list_of_values_is_not_taken_for_an_object() {
     }
     let named = json!({"cap": "group", "name": "g", "limit": 1}).to_string();
     assert_eq!(door.ask("POST", "/v1/queue/caps", &named).0, 200);
-    assert_eq!(door.ask("POST", "/v1/queue/pause", "").0, 200, "no body is an empty object");
+    assert_eq!(
+        door.ask("POST", "/v1/queue/pause", "").0,
+        200,
+        "a missing body counts as an empty object"
+    );
 }

@@ -1,4 +1,4 @@
-//! Prompts that are longer than a request in memory may be: the API accepts them as the command line does.
+//! Prompts that are too long for a request in memory: the API accepts them, like the command line.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ const LONGEST: usize = 64 << 20;
 const TOO_LONG: &str = "the prompt is longer than 64 MiB";
 
 impl TcpDoor {
-    /// The path for a prompt that is the whole body.
+    /// Returns the request path for a prompt that is the whole body.
     fn path_for_prompt(&self, run: &Value) -> String {
         let run = run.to_string();
         let run: String = run.bytes().map(|byte| format!("%{byte:02x}")).collect();
@@ -54,9 +54,9 @@ impl TcpDoor {
     }
 }
 
-/// A prompt of this length, in pieces that cut its characters.
+/// Returns a prompt of this length, in pieces that split its characters.
 fn pieces(length: usize) -> impl Iterator<Item = Vec<u8>> {
-    // An odd number of bytes, so that nearly every second piece cuts one of the two-byte characters.
+    // An odd number of bytes, so that nearly every second piece splits a two-byte character.
     let piece_length = 999_999;
     (0..length).step_by(piece_length).map(move |begins| {
         let ends = (begins + piece_length).min(length);
@@ -81,7 +81,7 @@ fn is_same_file(path: &std::path::Path, length: usize) -> bool {
 fn the_command_line_and_the_api_accept_the_same_longest_prompt() {
     let door = TcpDoor::open();
     let stage = &door.stage;
-    // Nothing starts: the simulated agent need not read all of it.
+    // The queue is paused, so that the simulated agent does not have to read the whole prompt.
     assert!(stage.output(&["queue", "pause"]).status.success());
     let file = stage.root().join("prompt.md");
     let write = |length| {
@@ -122,7 +122,7 @@ fn the_command_line_and_the_api_accept_the_same_longest_prompt() {
 fn long_prompts_together_take_little_memory() {
     let door = TcpDoor::open();
     assert!(door.stage.output(&["queue", "pause"]).status.success());
-    // The pages of the program itself count too, and a debug build has many. They are all loaded after one run.
+    // The program's own pages count too, and a debug build has many. After one run they are all loaded.
     let (status, answer) = door.send_prompt(&door.path_for_run("first"), pieces(1 << 20));
     assert_eq!(status, 202, "{answer}");
     let before = door.peak_memory();

@@ -12,7 +12,7 @@ use super::stand_in::stand_in;
 use crate::stage::namespace::Namespace;
 use crate::stage::{Stage, assert_exit, stderr};
 
-/// More than the shim reads at once, and less than the pipe holds.
+/// This many lines are more than the shim reads at once, and less than the pipe holds.
 const A_BACKLOG: usize = 4000;
 
 /// Prints numbered lines forever, and writes each number to a file once the line is in the pipe.
@@ -24,7 +24,7 @@ while :; do
   echo $n >> notes
 done";
 
-/// The fate of the agent when the outer bubblewrap dies.
+/// What happens to the agent when the outer bubblewrap dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sandbox {
     /// The kernel kills it.
@@ -36,7 +36,7 @@ enum Sandbox {
 }
 
 impl Sandbox {
-    /// The stand-in's change to the options before it becomes bubblewrap.
+    /// Returns shell code that changes the options before the stand-in becomes bubblewrap.
     fn becomes(self, stage: &Stage) -> String {
         let options = stage.root().join("options");
         let options = options.display();
@@ -50,14 +50,14 @@ impl Sandbox {
     }
 }
 
-/// A run whose agent prints forever.
+/// A run whose agent never stops printing.
 struct Chatter {
     stage: Stage,
     run: String,
     shim: Process,
     /// The process that dies.
     outer: Process,
-    /// The process that may outlive it. The agent dies with it.
+    /// The process that may outlive `outer`. The agent dies with this process.
     first: Process,
 }
 
@@ -66,7 +66,7 @@ impl Chatter {
         Self::start_with(sandbox, CHATTER)
     }
 
-    /// `None` where the shim would not trust a stand-in for bubblewrap.
+    /// Returns `None` if the shim would not trust a stand-in for bubblewrap.
     fn start_with(sandbox: Sandbox, does: &str) -> Option<Self> {
         let namespace = Namespace::with_mounts()?;
         let stage = Stage::new();
@@ -93,7 +93,7 @@ impl Chatter {
         Some(Self { stage, run, shim, outer, first })
     }
 
-    /// The number of lines that the agent has written.
+    /// Returns the number of lines that the agent has written.
     fn n_handed_over(&self) -> usize {
         let notes = std::fs::read(self.stage.workspace().join("notes")).unwrap_or_default();
         notes.iter().filter(|byte| **byte == b'\n').count()
@@ -103,7 +103,7 @@ impl Chatter {
         let until = self.n_handed_over() + n_lines;
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.n_handed_over() < until {
-            assert!(Instant::now() < deadline, "the agent writes no more");
+            assert!(Instant::now() < deadline, "the agent stopped writing");
             std::thread::yield_now();
         }
     }
@@ -111,15 +111,15 @@ impl Chatter {
     fn check(&self, what: &str) {
         let waited = self.stage.output(&["wait", &self.run, "--timeout", "60s"]);
         let lives = !self.first.has_ended();
-        // Leave no process of this test behind, even after a failure.
+        // Leave no process behind, even if the test fails.
         self.first.signal(Signal::KILL);
-        assert!(!lives, "{what}: the run is over and its sandbox lives: {}", stderr(&waited));
+        assert!(!lives, "{what}: the run is over but its sandbox lives: {}", stderr(&waited));
         let n_handed_over = self.n_handed_over();
         let journal = self.stage.journal(&self.run);
         let said: Vec<_> =
             journal.iter().filter_map(|entry| entry.line["agent"]["text"].as_str()).collect();
         let counted: Vec<_> = (1..=said.len()).map(|number| number.to_string()).collect();
-        assert!(said == counted, "{what}: the lines have a gap");
+        assert!(said == counted, "{what}: lines are missing");
         // The agent may have died between writing a line and counting it.
         let lines = n_handed_over..=n_handed_over + 1;
         assert!(lines.contains(&said.len()), "{what}: {} lines of {lines:?}", said.len());
@@ -130,7 +130,7 @@ impl Chatter {
     }
 }
 
-/// An agent that says hello and then does this.
+/// Writes an agent that says hello and then runs this shell code.
 fn agent_that(stage: &Stage, does: &str) -> String {
     let agent = stage.home().join("chatter");
     let program =
@@ -174,7 +174,7 @@ fn an_agent_that_floods_its_output_does_not_outlive_its_bubblewrap() {
         let waited = flood.stage.output(&["wait", &flood.run, "--timeout", "30s"]);
         let lives = !flood.first.has_ended();
         flood.first.signal(Signal::KILL);
-        assert!(!lives, "{sandbox:?}: the shim reads on: {}", stderr(&waited));
+        assert!(!lives, "{sandbox:?}: the shim still reads: {}", stderr(&waited));
         assert_eq!(flood.stage.ended()["outcome"], "failed", "{sandbox:?}");
     }
 }

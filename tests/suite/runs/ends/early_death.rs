@@ -1,5 +1,5 @@
-//! The shim of a queued run dies after it has locked the workspace and before it has begun the run: another shim begins
-//! the run.
+//! The shim of a queued run dies after it has locked the workspace and before it has started the run. Another shim
+//! starts the run.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::process::Process;
 use crate::stage::daemon_stage::DaemonStage;
 
-/// How long a daemon waits before it retries after a failure that may be temporary.
+/// After a failure that may be temporary, a daemon waits this long before it retries.
 const A_RETRY_MS: u64 = 15_000;
 
 fn now_ms() -> u64 {
@@ -24,8 +24,8 @@ fn make_fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Queues a run, and makes its shim wait for its prompt. A shim reads the prompt after it has its locks and before it
-/// begins.
+/// Queues a run, and makes its shim wait for the prompt. A shim reads the prompt after it has its locks and before it
+/// starts the run.
 fn queue_with_a_prompt_that_does_not_come(stage: &DaemonStage) -> (String, Vec<u8>) {
     assert!(stage.output(&["queue", "pause"]).status.success());
     let run = stage.queue("one", "say hello", &[]);
@@ -36,7 +36,8 @@ fn queue_with_a_prompt_that_does_not_come(stage: &DaemonStage) -> (String, Vec<u
     (run, text)
 }
 
-/// Lets the queue continue, and waits until the shim opens its prompt. The shim gets no prompt while this is held.
+/// Lets the queue continue, and waits until the shim opens its prompt. The shim gets no prompt until the caller drops
+/// the returned file.
 fn reach_the_window(stage: &DaemonStage, run: &str) -> fs::File {
     assert!(stage.output(&["queue", "resume"]).status.success());
     let prompt = stage.runs().join(run).join("prompt");
@@ -49,8 +50,8 @@ fn reach_the_window(stage: &DaemonStage, run: &str) -> fs::File {
     reached
 }
 
-/// Kills the shim, and lets the next shim have the prompt. Returns the time before that: the next shim may be faster
-/// than we are.
+/// Kills the shim, and gives the next shim the prompt. Returns the time before that, because the next shim may be
+/// faster than this test.
 fn kill_in_the_window(stage: &DaemonStage, run: &str, text: &[u8], reached: fs::File) -> u64 {
     let prompt = stage.runs().join(run).join("prompt");
     let shim = Process::shim(stage, run);
@@ -72,7 +73,7 @@ fn check_that_it_simply_began(stage: &DaemonStage, run: &str, killed_ms: u64) {
     assert_eq!(attempts.len(), 1);
     assert_eq!(attempts[0].line["run"]["number"], json!(1));
     let took = attempts[0].line["at"].as_u64().unwrap() - killed_ms;
-    assert!(took < A_RETRY_MS, "it began {took} ms after its first shim had died");
+    assert!(took < A_RETRY_MS, "the run started {took} ms after its first shim had died");
 }
 
 #[test]

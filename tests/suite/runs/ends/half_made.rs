@@ -1,5 +1,5 @@
-//! The outer bubblewrap dies while it sets up a sandbox. Its child does not yet die with it, and the run must not end
-//! before that child is dead.
+//! The outer bubblewrap dies while it sets up a sandbox. Its child does not yet die with it, but the run must not end
+//! before the child is dead.
 
 use std::fs::File;
 use std::io::Write;
@@ -18,19 +18,19 @@ use crate::stage::{Stage, assert_exit};
 /// The state of the sandbox when its outer bubblewrap dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Point {
-    /// The shim knows the child, which sets up the inside.
+    /// The shim knows the child, which is setting up the inside.
     SetsUp,
     /// The outer bubblewrap has not yet reported its child, and the child waits for it.
     Waits,
-    /// The shim never hears of the child, which sets up the inside.
+    /// The shim never learns of the child, which is setting up the inside.
     Unheard,
     /// There is no child yet, and the outer bubblewrap hangs.
     Alone,
 }
 
 impl Point {
-    /// How the stand-in becomes a bubblewrap that stops at this point. Bubblewrap reports its child on descriptor 4.
-    /// Nothing arrives on 61 until the test writes to it.
+    /// The shell command with which the stand-in becomes a bubblewrap that stops at this point. Bubblewrap reports its
+    /// child on descriptor 4. Nothing arrives on descriptor 61 until the test writes to it.
     fn becomes(self) -> &'static str {
         match self {
             Self::SetsUp => "exec /usr/bin/bwrap --block-fd 61 \"$@\"",
@@ -56,7 +56,7 @@ struct HalfMade {
 }
 
 impl HalfMade {
-    /// `None` where the shim would not trust a stand-in for bubblewrap.
+    /// Returns `None` if the shim would not trust a stand-in for bubblewrap.
     fn start(point: Point, owner: Option<u32>) -> Option<Self> {
         let namespace = Namespace::with_mounts()?;
         let stage = Stage::new();
@@ -77,7 +77,7 @@ impl HalfMade {
         if let Some(owner) = owner {
             std::fs::create_dir_all(stage.root().join("state")).unwrap();
             give_away(&stage.root(), owner);
-            // The shim trusts files that root owns.
+            // The shim trusts only files that root owns.
             give_away(&stage.root().join("bin"), 0);
         }
         let output = namespace.command(&[], &command).output().unwrap();
@@ -104,10 +104,10 @@ impl HalfMade {
         };
         let first_lives = self.first.as_ref().is_some_and(|first| !first.has_ended());
         let outer_lives = !self.outer.has_ended();
-        // Leave no process of this test behind, even after a failure.
+        // Leave no process behind, even if the test fails.
         self.first.iter().chain([&self.outer]).for_each(|left| left.signal(Signal::KILL));
-        assert!(!first_lives, "the run is over and its sandbox lives");
-        assert!(!outer_lives, "the run is over and its bubblewrap lives");
+        assert!(!first_lives, "the run is over but its sandbox lives");
+        assert!(!outer_lives, "the run is over but its bubblewrap lives");
         assert_exit(&waited, 125);
         let kinds = self.stage.kinds(&self.run);
         assert!(!kinds.contains(&json!("released")), "{kinds:?}");
@@ -175,14 +175,14 @@ fn a_run_whose_bubblewrap_is_stuck_is_over_once_its_sandbox_is_dead() {
     outer.stop();
     let killed = stage.caretaker(&["kill", "--now", &run]).spawn().unwrap();
     let waited = stage.output(&["wait", &run, "--timeout", "30s"]);
-    // Leave no process of this test behind, even after a failure.
+    // Leave no process behind, even if the test fails.
     outer.signal(Signal::KILL);
     assert!({ killed }.wait().unwrap().success());
     assert_exit(&waited, 130);
     stage.assert_no_survivors("a run whose bubblewrap was stopped");
 }
 
-/// The current user, with control groups if that is root, and an ordinary user if the tests can become one.
+/// Returns the current user, with control groups if it is root, and an ordinary user if the test can become one.
 fn owners() -> Vec<Option<u32>> {
     match rustix::process::getuid().is_root() {
         true => vec![None, Some(ORDINARY_USER)],

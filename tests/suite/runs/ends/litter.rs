@@ -1,4 +1,4 @@
-//! A run whose shim dies leaves files behind. The next command cleans them up, not only the next run there.
+//! A run whose shim dies leaves files behind. The next command cleans them up, even if it does not start a run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::process::Process;
 use crate::stage::Stage;
 use crate::stage::daemon_stage::DaemonStage;
 
-/// A run that died with its shim, in a workspace that has no `.cursor` of its own.
+/// Starts a run in a workspace without a `.cursor`, and kills its shim.
 fn dead_run(stage: &Stage) -> String {
     let run = stage.detach("shell sleep 60", &[]);
     stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
@@ -18,7 +18,7 @@ fn dead_run(stage: &Stage) -> String {
     run
 }
 
-/// The files of a run outside its own directory.
+/// Returns a run's files outside its own directory.
 fn litter(stage: &Stage, run: &str) -> Vec<PathBuf> {
     let sockets = stage.root().join("run/caretaker").join(run);
     let places =
@@ -62,7 +62,7 @@ fn a_daemon_cleans_up_after_dead_shims_when_it_starts() {
 fn the_cleanup_keeps_files_that_are_in_use_or_not_ours() {
     let stage = stage();
     let dead = dead_run(&stage);
-    // Meanwhile, the user put a file of their own into the directory.
+    // Meanwhile, the user put a file into the directory.
     fs::write(stage.workspace().join(".cursor/rules"), "mine").unwrap();
     let other = stage.home().join("other");
     fs::create_dir(&other).unwrap();

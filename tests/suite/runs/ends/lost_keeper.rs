@@ -10,7 +10,7 @@ fn no_run_starts_beside_an_agent_that_lost_its_shim_and_its_keeper() {
     stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
     let (shim, keeper) = (Process::shim(&stage, &run), Process::first(&stage, &run));
     let agent = keeper.any_child().unwrap();
-    // A keeper that is stopped cannot end its agent when the shim dies.
+    // A stopped keeper cannot end its agent when the shim dies.
     keeper.stop();
     shim.kill();
     keeper.kill();
@@ -18,7 +18,7 @@ fn no_run_starts_beside_an_agent_that_lost_its_shim_and_its_keeper() {
     let next = stage.play("say I am the next one.", &["--sandbox", "off", "--force"]);
     let survived = !agent.has_ended();
     agent.kill();
-    assert!(!survived, "a second run worked beside the agent");
+    assert!(!survived, "a second run worked while the agent was alive");
     assert_exit(&next, 0);
     stage.assert_no_survivors("a run that lost its supervisor and its keeper");
 }

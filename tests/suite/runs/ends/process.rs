@@ -21,18 +21,18 @@ impl Process {
         }
     }
 
-    /// `None` if it is gone.
+    /// Returns `None` if the process is gone.
     pub(super) fn find(pid: i32) -> Option<Self> {
         let fd = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
         Some(Self { pid, fd })
     }
 
-    /// The shim of a run.
+    /// Finds the shim of a run.
     pub(super) fn shim(stage: &Stage, run: &str) -> Self {
         Self::open(i32::try_from(stage.shim_pid(run)).unwrap())
     }
 
-    /// The first process of a run's sandbox, from its journal.
+    /// Finds the first process of a run's sandbox in its journal.
     pub(super) fn first(stage: &Stage, run: &str) -> Self {
         let journal = stage.journal(run);
         let pid = journal.iter().find_map(|entry| entry.line["run"]["sandbox_pid"].as_i64());
@@ -44,7 +44,7 @@ impl Process {
         pidfd_send_signal(&self.fd, signal).ok();
     }
 
-    /// Stops the process, and returns when it is stopped.
+    /// Stops the process, and waits until it is stopped.
     pub(super) fn stop(&self) {
         self.signal(Signal::STOP);
         while !self.status("State:").starts_with('T') {
@@ -66,24 +66,25 @@ impl Process {
         Self::open(self.status("PPid:").parse().unwrap())
     }
 
-    /// Waits until it has a child of this name. A stand-in may have other children before it becomes the real program.
+    /// Waits until the process has a child with this name. A stand-in may have other children before it becomes the
+    /// real program.
     pub(super) fn wait_for_child(&self, name: &str) -> Self {
         loop {
             if let Some(child) = self.child_named(name) {
                 return child;
             }
-            assert!(!self.has_ended(), "it ended and had no child `{name}`");
+            assert!(!self.has_ended(), "the process ended without a child `{name}`");
             std::thread::yield_now();
         }
     }
 
-    /// Its command line; empty if it is gone.
+    /// Returns its command line, which is empty if the process is gone.
     pub(super) fn command(&self) -> String {
         let command = std::fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         String::from_utf8_lossy(&command).replace('\0', " ")
     }
 
-    /// A child of this name, if there is one.
+    /// Finds a child with this name.
     pub(super) fn child_named(&self, name: &str) -> Option<Self> {
         self.children().find(|child| {
             let comm = std::fs::read_to_string(format!("/proc/{}/comm", child.pid));

@@ -1,5 +1,5 @@
-//! Kills random processes at random moments. `KILL_ROUNDS` sets the number of rounds, and `KILL_SEED` chooses other
-//! ones:
+//! Kills random processes at random moments. `KILL_ROUNDS` sets the number of rounds, and `KILL_SEED` chooses different
+//! rounds:
 //!
 //! ```text
 //!   KILL_ROUNDS=300 cargo test -p suite random_kills -- --nocapture
@@ -20,9 +20,9 @@ use crate::stage::{Entry, stderr};
 const ROUNDS: u64 = 9;
 const LANES: u64 = 3;
 const SEED: u64 = 0x5eed_0014;
-/// About as long as a run takes without a kill, on a busy machine.
+/// On a busy machine, a run without a kill takes about this long.
 const LONGEST_MOMENT_MS: u64 = 600;
-/// The agent's lines.
+/// The number of lines that the agent prints.
 const N_LINES: usize = 12;
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -42,7 +42,7 @@ const VICTIMS: [Victim; 5] =
 struct Lane {
     stage: DaemonStage,
     dice: Dice,
-    /// The message when something is wrong.
+    /// Describes the round in failure messages.
     what: String,
     n_kills: u64,
 }
@@ -59,11 +59,11 @@ fn random_kills_leave_no_process_no_gap_and_no_workspace_that_cannot_be_used() {
             })
             .collect();
         let n_kills: u64 = lanes.into_iter().map(|lane| lane.join().unwrap()).sum();
-        eprintln!("{rounds} rounds, seed {seed:#x}: {n_kills} processes were killed");
+        eprintln!("{rounds} rounds, seed {seed:#x}: {n_kills} processes killed");
     });
 }
 
-/// A tool call after each line: without it, the agent would say all lines at once.
+/// Calls a tool after each line, because otherwise the agent would print all lines at once.
 fn script() -> String {
     (1..=N_LINES).map(|line| format!("say line {line}.\nshell true\n")).collect()
 }
@@ -103,17 +103,17 @@ impl Lane {
             if let Some(run) = fresh {
                 return run;
             }
-            assert!(Instant::now() < deadline, "{}: no run appears", self.what);
+            assert!(Instant::now() < deadline, "{}: no run appeared", self.what);
             std::thread::yield_now();
         }
     }
 
-    /// Kills one or two processes of a run, each at its own moment. Returns the first processes of all sandboxes that
-    /// it saw.
+    /// Kills one or two processes of a run, each at a random moment. Returns the first process of each sandbox that it
+    /// saw.
     fn kill_at_random(&mut self, run: &str) -> Vec<Process> {
         let mut firsts = Vec::new();
         for _ in 0..=self.dice.below(2) {
-            // This sleeps on purpose: the kill must come at any moment.
+            // This sleeps on purpose, so that the kill comes at a random moment.
             std::thread::sleep(Duration::from_millis(self.dice.below(LONGEST_MOMENT_MS)));
             let index = usize::try_from(self.dice.below(VICTIMS.len() as u64)).unwrap();
             let chain = self.chain(run);
@@ -130,7 +130,7 @@ impl Lane {
                 Victim::First => chain.get(2),
                 Victim::Agent => chain.get(3),
             };
-            // If it does not exist yet, kill the process that would start it.
+            // If the victim does not exist yet, kill the process that would start it.
             if let Some(process) = victim.or(chain.last()) {
                 self.what.push_str(&format!(", {:?} of {run}", VICTIMS[index]));
                 process.signal(rustix::process::Signal::KILL);
@@ -140,13 +140,13 @@ impl Lane {
         firsts
     }
 
-    /// Shim, outer bubblewrap, first process of the sandbox, agent: those that exist.
+    /// Returns those of the shim, the outer bubblewrap, the sandbox's first process and the agent that exist.
     fn chain(&self, run: &str) -> Vec<Process> {
         let lock = self.stage.runs().join(run).join("run.lock");
         let note: Option<Value> =
             fs::read(lock).ok().and_then(|text| serde_json::from_slice(&text).ok());
         let shim = note.and_then(|note| i32::try_from(note["pid"].as_i64()?).ok());
-        // The pid of a shim that has ended may belong to another process now.
+        // The pid of an ended shim may now belong to another process.
         let is_shim = |process: &Process| process.command().contains(run);
         let Some(shim) = shim.and_then(Process::find).filter(is_shim) else { return Vec::new() };
         let mut chain = vec![shim];
@@ -167,7 +167,10 @@ impl Lane {
         let has_ended = journal.last().is_some_and(|last| last.line["run"]["kind"] == "ended");
         // When a run is lost, the kernel kills its sandbox, which may take a moment.
         if has_ended {
-            assert!(firsts.iter().all(Process::has_ended), "{what}: over, and its sandbox lives");
+            assert!(
+                firsts.iter().all(Process::has_ended),
+                "{what}: the run is over but its sandbox lives"
+            );
         } else {
             assert_eq!(waited.status.code(), Some(5), "{what}: {}", stderr(&waited));
         }
@@ -182,7 +185,7 @@ impl Lane {
         assert_eq!(left, [] as [PathBuf; 0], "{what}: litter");
     }
 
-    /// Neither of the run nor of anything else in its workspace.
+    /// Checks that no process of the run, or of anything else in its workspace, is alive.
     fn check_that_nothing_lives(&self, run: &str, workspace: &Path) {
         let deadline = Instant::now() + PATIENCE;
         let marks = [run.to_owned(), format!("--workspace {}", workspace.display())];
@@ -199,7 +202,7 @@ impl Lane {
         }
     }
 
-    /// Checks that every event is there once and in order, and that no line of the agent is missing.
+    /// Checks that the journal has every event once and in order, and that no line of the agent is missing.
     fn check_journal(&self, run: &str, journal: &[Entry]) {
         let what = &self.what;
         let numbers: Vec<u64> = journal.iter().map(|entry| entry.seq).collect();
@@ -216,7 +219,7 @@ impl Lane {
         assert!(kinds("attempt") <= 1 && kinds("released") <= 1 && kinds("ended") <= 1, "{what}");
         let ended = journal.last().map(|last| last.line["run"].clone()).unwrap();
         if ended["outcome"] == "succeeded" {
-            assert_eq!(said.len(), N_LINES, "{what}: a success that lacks lines");
+            assert_eq!(said.len(), N_LINES, "{what}: the run succeeded, but lines are missing");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A shim that was stopped (SIGSTOP): its agent's work still counts, and its run can be ended.
+//! A shim stopped by SIGSTOP: its agent's work still counts, and its run can be ended.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use crate::stage::daemon_stage::DaemonStage;
 use crate::stage::repository::make_repository;
 use crate::stage::{Stage, assert_exit, stderr};
 
-/// An agent that counts tenths of a second in a file until it reads `enough`, and runs this each time.
+/// Writes an agent that counts tenths of a second in a file until `enough` exists, and runs `does` each time.
 fn counting_agent(stage: &Stage, does: &str) -> String {
     let agent = stage.home().join("counter");
     let program = format!(
@@ -34,12 +34,12 @@ fn count(stage: &Stage) -> u64 {
     text.trim().parse().unwrap_or(0)
 }
 
-/// Waits until the agent has counted this much further.
+/// Waits until the agent has counted this many further tenths.
 fn let_it_count(stage: &Stage, tenths: u64) {
     let until = count(stage) + tenths;
     let deadline = Instant::now() + Duration::from_secs(60);
     while count(stage) < until {
-        assert!(Instant::now() < deadline, "the agent counts no more");
+        assert!(Instant::now() < deadline, "the agent stopped counting");
         std::thread::yield_now();
     }
 }
@@ -172,7 +172,7 @@ fn the_second_signal_to_a_follower_stops_a_run_without_its_stopped_shim() {
     viewer.signal(Signal::TERM);
     let second = said.find(|line| line.contains("killed the sandbox") || is_answer(line));
     shim.signal(Signal::CONT);
-    assert!(answer.contains(&waits), "the first one waits, and says so: {answer}");
+    assert!(answer.contains(&waits), "the first stop waits, and says so: {answer}");
     let second = second.unwrap_or_default();
     assert!(second.contains("killed the sandbox without it"), "{second}");
     assert_eq!(follower.wait().unwrap().code(), Some(130));
@@ -180,7 +180,7 @@ fn the_second_signal_to_a_follower_stops_a_run_without_its_stopped_shim() {
     assert_eq!(stage.ended()["outcome"], "cancelled", "{}", stage.ended());
 }
 
-/// Twenty runs of one group, all at work.
+/// Starts twenty runs of one group, and waits until all are at work.
 fn start_group(stage: &Stage) -> Vec<String> {
     make_repository(&stage.workspace());
     let config = stage.home().join(".config/caretaker/config.toml");
@@ -216,7 +216,7 @@ fn kill_signals_all_runs_before_the_first_has_ended() {
         for run in &runs[1..] {
             stage.wait_until(run, |line| line["kind"] == "run.stop_requested");
         }
-        // The command waits this long for the stopped shim. Meanwhile it stopped all the others.
+        // Until now the command waits for the stopped shim. It has already signalled all the others.
         shim.signal(Signal::CONT);
         let output = kill.wait_with_output().unwrap();
         assert!(output.status.success(), "{command:?}: {}", stderr(&output));

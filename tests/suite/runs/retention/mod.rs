@@ -1,4 +1,4 @@
-//! `gc` removes old runs on request, and keeps everything that is still needed.
+//! `gc` deletes old runs on request, and keeps everything that is still needed.
 
 mod window;
 
@@ -52,7 +52,7 @@ fn gc_removes_nothing_without_yes_and_keeps_pinned_live_and_interrupted_runs() {
     let needs: Vec<&Value> =
         would["kept"].as_array().unwrap().iter().map(|it| &it["need"]).collect();
     assert_eq!(needs, [&json!("pinned"), &json!("session"), &json!("unfinished")]);
-    assert_eq!(stage.run_ids().len(), 4, "it only said so");
+    assert_eq!(stage.run_ids().len(), 4, "a dry run deletes nothing");
 
     let done = gc(&stage, &[&all[..], &["--yes"]].concat());
     assert_eq!((&done["is_done"], runs(&done, "runs")), (&json!(true), vec![old.clone()]));
@@ -75,7 +75,7 @@ fn a_run_that_was_lost_in_the_middle_of_a_turn_stays_for_its_session() {
     kill(shim, Signal::SIGKILL).unwrap();
     assert_eq!(stage.output(&["wait", &lost]).status.code(), Some(5));
     let all = ["--keep", "0", "--yes"];
-    assert_eq!(runs(&gc(&stage, &all), "kept"), vec![lost.clone()], "it can be resumed");
+    assert_eq!(runs(&gc(&stage, &all), "kept"), vec![lost.clone()], "the run can be resumed");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn what_a_group_spent_outlives_its_runs() {
     assert_eq!(stage.run_ids(), Vec::<String>::new());
     assert_eq!((&shown()["spent"], &shown()["n_gone"]), (&before, &json!(2)));
 
-    // The daemon that saw the runs go counts them once. So does the next daemon, and a command without one.
+    // The daemon that saw the deletion counts the runs once. So does the next daemon, and a command without a daemon.
     let third = stage.queue("three", "shell true\nsay done", &["--group", "night"]);
     assert_eq!(stage.wait_for_end(&third), Some(0), "{}", stage.why(&third));
     let fourth = stage.queue("four", "say done", &["--group", "night"]);
@@ -211,7 +211,7 @@ fn what_a_group_spent_outlives_its_runs() {
     let refused = stage.play("say hi", &["--group", "night"]);
     assert_exit(&refused, 137);
     assert!(stderr(&refused).contains("3 of 3 tool calls used"), "{}", stderr(&refused));
-    // Only what the group spent is left. It can be shown and raised.
+    // Only the group's usage is left. The user can show it and raise the budget.
     let gone = stage.output(&["gc", "--older-than", "1ms", "--yes"]);
     assert_exit(&gone, 0);
     let raised = stage.output(&["group", "budget", "night", "tool_calls=9"]);
@@ -251,7 +251,7 @@ fn the_outcomes_of_a_group_outlive_its_runs() {
     let group = &listed["groups"][0];
     assert_eq!((&group["name"], &group["succeeded"]), (&json!("night"), &json!(2)));
     assert!(group["created_ms"].as_u64().is_some_and(|ms| ms > 0), "{group}");
-    // A record of an older version says how many runs were removed, but not how they ended.
+    // An older version recorded how many runs were deleted, but not how they ended.
     let record = stage.root().join("state/groups/old.json");
     let sum = json!({"known": 0, "n_unknown": 4});
     let spent = json!({"tool_calls": sum, "time_ms": sum, "tokens": sum});

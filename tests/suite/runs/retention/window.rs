@@ -1,4 +1,4 @@
-//! A command needs a run between the moment `gc` decides and the moment the run goes: either `gc` keeps the run, or the
+//! A command needs a run after `gc` has decided and before `gc` deletes the run: either `gc` keeps the run, or the
 //! command is refused.
 
 use std::fs::{self, File};
@@ -16,19 +16,19 @@ use crate::stage::daemon_stage::DaemonStage;
 use crate::stage::repository::git;
 use crate::stage::{Stage, assert_exit, stderr};
 
-/// A lock that the test holds, so that a command that wants it stops there.
+/// A lock that the test holds to stop a command that needs it.
 struct Lock {
     path: PathBuf,
     _file: File,
 }
 
 impl Lock {
-    /// `gc` takes it exclusively to decide and to remove; commands that need a run share it.
+    /// `gc` takes this lock exclusively to decide and to delete; commands that need a run share it.
     fn shared_with_those_who_come(stage: &Stage) -> Self {
         Self::take(stage.root().join("state/removal.lock"), libc::F_RDLCK)
     }
 
-    /// `gc` takes it after its last check, to count a run for its group.
+    /// `gc` takes this lock after its last check, to count a run for its group.
     fn of_groups(stage: &Stage) -> Self {
         fs::create_dir_all(stage.root().join("state/groups")).unwrap();
         Self::take(stage.root().join("state/groups/.lock"), libc::F_WRLCK)
@@ -48,7 +48,7 @@ impl Lock {
         Self { path, _file: file }
     }
 
-    /// Returns when the command waits for this lock, or has ended without it.
+    /// Returns once the command waits for this lock, or has ended without it.
     fn wait_until_wanted_by(&self, command: &mut Child) {
         wait_until_wanted(&self.path, command);
     }
@@ -60,7 +60,7 @@ fn wait_until_wanted(lock: &Path, command: &mut Child) {
     }
 }
 
-/// The kernel lists waiting processes with an arrow.
+/// The kernel marks waiting processes with an arrow.
 fn is_waited_for(lock: &Path) -> bool {
     let Ok(metadata) = fs::metadata(lock) else { return false };
     let inode = format!(":{} ", metadata.ino());

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::user::{DAY, HOUR, REPLACE, User, WAIT_FOR_GO, login_of, token};
 
-/// Plays an agent that replaces the login. Returns the reasons in the journal, and checks that the user sees them.
+/// Plays an agent that replaces the login. Checks that the user sees it, and returns the reasons in the journal.
 fn dropped(user: &User, login: &[u8]) -> Vec<String> {
     let before = std::fs::read(user.login_file()).unwrap();
     user.leave(login);
@@ -46,12 +46,12 @@ fn an_agent_cannot_replace_the_users_login_with_anything_but_a_renewal() {
         ("expired", login(login_of(&token("me", -2 * HOUR, -HOUR / 2, "past")))),
     ];
     for (reason, login) in attempts {
-        // The user's own login has expired, so that the new one need not be younger.
+        // The user's own login has expired, so the new one does not have to be younger.
         let left = if reason == "expired" { -HOUR } else { HOUR };
         user.log_in(&login_of(&token("me", HOUR - DAY, left, "of-the-user")));
         assert_eq!(dropped(&user, &login), [reason], "{}", String::from_utf8_lossy(&login));
     }
-    // A correct login does come back, so each of the others failed because of its own fault.
+    // A correct login does come back, so each other login failed because of its own fault.
     user.log_in(&login_of(&token("me", HOUR - DAY, HOUR, "of-the-user")));
     user.leave(login_of(&good).to_string().as_bytes());
     user.play_well(&format!("{REPLACE}\nsay done"));

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::stage::assert_exit;
 use user::{DAY, HOUR, REPLACE, User, WAIT_FOR_GO, login_of, token};
 
-/// A login that is as good as new.
+/// Returns a newly renewed login.
 fn renewed(mark: &str) -> Value {
     login_of(&token("me", 0, DAY, mark))
 }
@@ -30,7 +30,7 @@ fn a_run_logs_in_with_a_copy_and_renewed_tokens_come_back_with_an_event_and_a_li
     assert_eq!(
         user.login(),
         json!({"accessToken": new, "refreshToken": new, "userId": "me"}),
-        "what the agent left out stays"
+        "fields that the agent left out stay"
     );
     let mode = std::fs::metadata(user.login_file()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -79,7 +79,7 @@ fn a_token_that_the_agent_refreshed_is_kept_out_of_the_journal_too() {
         entry.line["redacted"] == true && entry.line.to_string().contains("cat ~/.config")
     });
     assert!(redacted.count() > 0, "{journal}");
-    assert_eq!(user.login()["accessToken"], new, "and the user has it");
+    assert_eq!(user.login()["accessToken"], new, "and the user got it");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn tokens_that_were_refreshed_before_the_shim_was_killed_are_not_lost() {
     assert!(killed.unwrap().success());
     assert_eq!(user.stage.output(&["wait", &run]).status.code(), Some(5));
 
-    // It came back at once, or the next run in the workspace brings it back when it cleans up.
+    // Either the login came back at once, or the next run in the workspace brings it back during cleanup.
     user.play_well("say done");
     assert_eq!(user.login(), new);
     user.check_that_nothing_is_left_of_the_copy();
@@ -143,7 +143,7 @@ fn tokens_that_the_next_run_finds_are_recorded_in_the_journal_of_the_dead_run() 
         let sent = Command::new("kill").args([name, &holder["pid"].to_string()]).status();
         assert!(sent.unwrap().success());
     };
-    // The shim sees nothing of the renewal; the agent continues without it.
+    // The stopped shim does not see the renewal; the agent continues without the shim.
     signal("-STOP");
     user.let_go();
     assert_eq!(std::fs::read_to_string(told).unwrap(), "done\n");
@@ -167,7 +167,7 @@ fn a_token_refreshed_in_one_run_reaches_the_host_and_the_living_others_at_once()
     std::fs::create_dir(&other).unwrap();
     let new = token("me", 0, DAY, "new");
     let end = &new[new.len() - 8..];
-    // It waits for the token that it was not started with.
+    // The agent waits for a token other than its first one.
     let wait = format!(
         "shell until grep -q {end} ~/.config/cursor/auth.json; do sleep 0.02; done; cat ~/.config/cursor/auth.json\nsay seen"
     );
@@ -177,7 +177,7 @@ fn a_token_refreshed_in_one_run_reaches_the_host_and_the_living_others_at_once()
     user.leave(login_of(&new).to_string().as_bytes());
     let refreshing = user.detach(&format!("{REPLACE}\n{WAIT_FOR_GO}\nsay done"), &[]);
     assert_eq!(user.stage.output(&["wait", &waiting]).status.code(), Some(0));
-    // The run that renewed it is still alive.
+    // The run that renewed the token is still alive.
     assert_eq!(user.login(), login_of(&new));
     user.let_go();
     assert_eq!(user.stage.output(&["wait", &refreshing]).status.code(), Some(0));

@@ -1,4 +1,4 @@
-//! `caretaker login`: the replaced logins, and how to restore them.
+//! `caretaker login` lists and restores replaced logins.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -15,7 +15,7 @@ fn replace(user: &User, login: &Value) {
     assert_eq!(user.login(), *login);
 }
 
-/// A token that has almost expired, so that the next one may replace it.
+/// Returns a login that has almost expired, so that the next one may replace it.
 fn forged(number: i64) -> Value {
     login_of(&token("me", HOUR + number - DAY, HOUR + number, &format!("forged-{number}")))
 }
@@ -65,7 +65,7 @@ fn a_login_that_an_agent_replaced_is_restored_and_that_can_be_undone() {
 
     let back = user.stage.output(&["login", "restore"]);
     assert_exit(&back, 0);
-    assert_eq!(user.login(), new, "what was there before the restore is kept as well");
+    assert_eq!(user.login(), new, "Caretaker also keeps the login from before the restore");
 }
 
 #[test]

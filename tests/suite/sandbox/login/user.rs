@@ -1,4 +1,4 @@
-//! A user who has installed the agent and logged in, and the logins with which an agent may replace that one.
+//! A user who has installed the agent and logged in, and logins with which an agent may replace the user's.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -14,17 +14,17 @@ pub(crate) const HOUR: i64 = 3600;
 pub(crate) const DAY: i64 = 24 * HOUR;
 /// Replaces the login with the one that the test left in the workspace.
 pub(crate) const REPLACE: &str = "shell cp new-login.json ~/.config/cursor/auth.json.new && mv ~/.config/cursor/auth.json.new ~/.config/cursor/auth.json";
-/// Continues when the test says so.
+/// Waits until the test creates `go`.
 pub(crate) const WAIT_FOR_GO: &str = "shell while [ ! -e go ]; do sleep 0.02; done";
 
-/// A token in the form of Cursor's server: a header, the claims, and a signature that only the server can check.
-/// `issued` and `expires` are seconds from now.
+/// Returns a token in the format of Cursor's server: a header, the claims, and a signature that only the server can
+/// check. `issued` and `expires` are seconds from now.
 pub(crate) fn token(account: &str, issued: i64, expires: i64, mark: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
     token_of(account, now + issued, now + expires, mark)
 }
 
-/// The same, with seconds since 1970.
+/// Like [`token`], but with seconds since 1970.
 pub(crate) fn token_of(account: &str, issued: i64, expires: i64, mark: &str) -> String {
     let says = json!({
         "sub": account,
@@ -51,7 +51,7 @@ fn base64url(bytes: &[u8]) -> String {
     text
 }
 
-/// Both tokens, as Cursor writes them.
+/// Returns a login file with both tokens, as Cursor writes it.
 pub(crate) fn login_of(token: &str) -> Value {
     json!({"accessToken": token, "refreshToken": token})
 }
@@ -62,7 +62,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// Logged in with a token that has an hour left of its day.
+    /// Makes a user who is logged in with a one-day token that is valid for one more hour.
     pub(crate) fn new() -> Self {
         let user = Self::logged_out();
         user.log_in(&login_of(&token("me", HOUR - DAY, HOUR, "of-the-user")));
@@ -93,7 +93,7 @@ impl User {
         serde_json::from_slice(&std::fs::read(self.login_file()).unwrap()).unwrap()
     }
 
-    /// Leaves a login for the agent.
+    /// Puts a login into the workspace for the agent.
     pub(crate) fn leave(&self, login: &[u8]) {
         std::fs::write(self.stage.workspace().join("new-login.json"), login).unwrap();
     }
@@ -110,7 +110,7 @@ impl User {
         self.command(script, &[]).output().unwrap()
     }
 
-    /// Plays a script to its successful end; returns the run and its output.
+    /// Plays a script, which must succeed. Returns the run and its output.
     pub(crate) fn play_well(&self, script: &str) -> (String, Output) {
         let output = self.play(script);
         assert_exit(&output, 0);
@@ -136,7 +136,7 @@ impl User {
         std::fs::write(self.stage.workspace().join("go"), "").unwrap();
     }
 
-    /// The events of a run about its login.
+    /// Returns a run's login events.
     pub(crate) fn login_events(&self, run: &str) -> Vec<Value> {
         let events = self.stage.journal(run).into_iter().map(|entry| entry.line["run"].clone());
         events

@@ -1,4 +1,4 @@
-//! The network of a run, tried with real programs in a world with its own outside; see `outside.sh`.
+//! A run's network, tested with real programs in a namespace with its own outside; see `outside.sh`.
 
 pub(crate) mod outside;
 
@@ -13,10 +13,10 @@ use outside::Outside;
 
 const ALLOWED: [&str; 6] =
     ["--allow-host", "allowed.test", "--allow-host", "*.below.test", "--allow-host", "*.trap.test"];
-/// How a TLS client learns that the host is not allowed.
+/// The TLS alert for a host that is not allowed.
 const ALERT: &str = "15030300020231";
 
-/// The network events of all runs of a stage.
+/// Returns the network events of a journal.
 pub(crate) fn network_events(journal: &[Entry]) -> Vec<Value> {
     let events = journal.iter().map(|entry| entry.line["run"].clone());
     events
@@ -24,7 +24,7 @@ pub(crate) fn network_events(journal: &[Entry]) -> Vec<Value> {
         .collect()
 }
 
-/// How many recorded events match `is_it`.
+/// Counts the recorded events that match `is_it`.
 pub(crate) fn count(events: &[Value], is_it: impl Fn(&Value) -> bool) -> u64 {
     events.iter().filter(|event| is_it(event)).map(|event| event["count"].as_u64().unwrap()).sum()
 }
@@ -58,7 +58,7 @@ fn every_client_reaches_what_is_on_the_list_and_nothing_else() {
         }
         assert_eq!(results[&format!("http2 {host}")], format!("reached {host} over 2.0"));
         for way in ["proxied", "direct"] {
-            // curl speaks the newer protocol if both sides can.
+            // curl uses the newer protocol if both sides support it.
             let curl = &results[&format!("curl {way} {host}")];
             assert!(curl.starts_with(&format!("reached {host} over ")), "{curl}");
             assert_eq!(results[&format!("git {way} {host}")], format!("{commit}\tHEAD"));
@@ -155,7 +155,8 @@ fn every_client_reaches_what_is_on_the_list_and_nothing_else() {
     for (id, got) in smuggled("dns") {
         assert_eq!(got, "no such name", "{id}");
     }
-    // The five plain names that are not on the list are refused as such, the others as no names at all.
+    // The shim refuses the five plain names because they are not on the list, and the others because they are not
+    // names.
     let n_odd = |via: &str| {
         count(&events, |event| {
             let odd = ["bad_name", "bad_request"].iter().any(|odd| event["reason"] == *odd);
@@ -235,7 +236,7 @@ fn the_host_s_proxy_is_used_by_the_supervisor_and_not_seen_inside() {
     let asked = outside.asked();
     let proxied = asked.lines().find(|line| line.starts_with("proxy ")).unwrap();
     assert!(proxied.starts_with("proxy allowed.test:443 Basic "), "{proxied}");
-    assert!(!asked.contains("dns "), "names are the proxy's to look up: {asked}");
+    assert!(!asked.contains("dns "), "the proxy must look up names: {asked}");
 }
 
 #[test]

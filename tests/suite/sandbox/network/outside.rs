@@ -1,4 +1,4 @@
-//! A stage with a world outside of it.
+//! A stage with an outside network.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use crate::stage::Stage;
 use crate::stage::namespace::Namespace;
 
-/// The programs of the network tests.
+/// The programs that the network tests need, and their packages.
 const PROGRAMS: [(&str, &str); 6] = [
     ("node", "nodejs"),
     ("curl", "curl"),
@@ -16,7 +16,7 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("ip", "iproute2"),
 ];
 
-/// Says what is missing on this machine.
+/// Fails if a program is missing on this machine.
 #[track_caller]
 pub(crate) fn require(programs: &[&str]) {
     for program in programs {
@@ -36,7 +36,7 @@ pub(crate) struct Outside {
 }
 
 impl Outside {
-    /// `None` where no network can be created.
+    /// Returns `None` if this machine cannot create a network.
     pub(crate) fn new() -> Option<Self> {
         let namespace = Namespace::with_network()?;
         require(&PROGRAMS.map(|(program, _)| program));
@@ -67,7 +67,7 @@ impl Outside {
         self.stage.root().join("world")
     }
 
-    /// A self-signed certificate, for every name of the world.
+    /// Makes a self-signed certificate for every name outside.
     fn make_certificate(&self) {
         let names = "subjectAltName=DNS:allowed.test,DNS:below.test,DNS:*.below.test,DNS:denied.test,DNS:*.trap.test";
         let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
@@ -75,7 +75,7 @@ impl Outside {
         self.run_in_world("openssl", &words.split_whitespace().chain([names]).collect::<Vec<_>>());
     }
 
-    /// A repository that any file server can serve.
+    /// Makes a repository that any file server can serve.
     fn make_repository(&self) {
         let commit = "-c user.name=Ada -c user.email=ada@allowed.test -c commit.gpgsign=false \
                       -C repo.work commit -q --allow-empty -m first";
@@ -100,12 +100,12 @@ impl Outside {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The commit of the repository's HEAD.
+    /// Returns the commit of the repository's HEAD.
     pub(crate) fn commit(&self) -> String {
         self.run_in_world("git", &["-C", "repo.git", "rev-parse", "HEAD"]).trim().to_owned()
     }
 
-    /// The requests that the outside host received; empty if there were none.
+    /// Returns the requests that the outside host received, or an empty text.
     pub(crate) fn asked(&self) -> String {
         match std::fs::read_to_string(self.world().join("asked.log")) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -113,12 +113,12 @@ impl Outside {
         }
     }
 
-    /// Plays a script with the simulated agent, in the world, to the end of the run.
+    /// Plays a script with the simulated agent in this network until the run ends.
     pub(crate) fn play(&self, script: &str, flags: &[&str]) -> Output {
         self.play_with(&[], script, flags)
     }
 
-    /// The same, with more variables on the host.
+    /// Like [`Self::play`], but with more variables on the host.
     pub(crate) fn play_with(
         &self,
         variables: &[(&str, &str)],
@@ -130,7 +130,8 @@ impl Outside {
         self.in_world(&[], &command).output().unwrap()
     }
 
-    /// The same for another user, who then owns everything on the stage; `words` come before the command.
+    /// Like [`Self::play_with`], but for another user, who then owns everything on the stage. `words` come before the
+    /// command.
     pub(crate) fn play_for(
         &self,
         owner: u32,
@@ -145,7 +146,7 @@ impl Outside {
         self.in_world(words, &command).output().unwrap()
     }
 
-    /// Runs a command in the world to its end.
+    /// Runs a command in this network until it ends.
     pub(crate) fn output(&self, args: &[&str]) -> Output {
         let mut command = self.stage.caretaker(args);
         self.namespace.trust(&self.stage, &mut command);

@@ -84,7 +84,7 @@ fn has_text(output: &Json) -> bool {
     }
 }
 
-/// True for content that `result` already has.
+/// True for content that has only text. The field `result` repeats the text.
 fn is_only_text(content: &Json) -> bool {
     match content {
         Json::Array(blocks) => blocks.iter().all(|block| block["type"] == "text"),

@@ -89,7 +89,7 @@ pub(super) fn read(path: &Path, environment: &ToolEnvironment) -> ToolRun {
         });
         return ToolRun::success(value, format!("{} is a binary file.", absolute.display()));
     };
-    // As captured: a file of one line and a newline has two lines.
+    // As in captures, a file with one line and a newline counts as two lines.
     let n_lines = content.split('\n').count();
     let value = json!({
         "content": content,
@@ -141,7 +141,7 @@ pub(super) fn write(path: &Path, content: &str, environment: &ToolEnvironment) -
     replace(path, environment, |_| Ok(content.to_owned()))
 }
 
-/// The reason why a file was not changed.
+/// Why a file was not changed.
 enum Refusal {
     NotFound,
     Error(String),

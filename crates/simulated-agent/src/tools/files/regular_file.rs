@@ -1,4 +1,4 @@
-//! Reads files of the workspace: never more than a limit, and never from a pipe or device that could block.
+//! Reads workspace files: never more than a limit, and never from a pipe or device that could block.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -30,10 +30,10 @@ pub(crate) fn read_regular_file(path: &Path, limit: u64) -> io::Result<FileConte
     Ok(FileContent { n_bytes_in_file: n_bytes_in_file.max(bytes.len() as u64), bytes })
 }
 
-/// More than any file of settings needs, with all its caches.
+/// More than any settings file needs, including its caches.
 const MAX_JSON_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Reads a JSON file. A file that is missing, too long or not JSON is `None`.
+/// Reads a JSON file. Returns `None` if the file is missing, too long or not JSON.
 pub(crate) fn read_json(path: &Path) -> Option<Value> {
     serde_json::from_slice(&read_regular_file(path, MAX_JSON_BYTES).ok()?.bytes).ok()
 }

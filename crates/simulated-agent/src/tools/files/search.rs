@@ -204,7 +204,7 @@ pub(in crate::tools) fn ls(path: &Path, environment: &ToolEnvironment) -> ToolRu
     ToolRun::success(value, for_model)
 }
 
-/// The names of the directories and of everything else in a directory, each in alphabetical order.
+/// Returns the names of the directories and of everything else in a directory, each in alphabetical order.
 fn entries(directory: &Path) -> io::Result<(Vec<String>, Vec<String>)> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(directory)?.take(MAX_FILES_WALKED) {

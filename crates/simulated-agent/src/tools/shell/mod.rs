@@ -1,7 +1,7 @@
-//! The shell tool: a real shell in a process group of its own.
+//! The shell tool: a real shell in its own process group.
 //!
-//! A command that outlasts its timeout runs on in the background, and the call "succeeds", as with the real agent. Each
-//! call has a shell of its own, so a `cd` does not carry over to the next one.
+//! A command that exceeds its timeout continues in the background, and the call "succeeds", as with the real agent.
+//! Each call has its own shell, so a `cd` does not carry over to the next call.
 
 mod output;
 mod syntax;
@@ -28,7 +28,8 @@ use output::{Output, Stream};
 pub(super) use output::{SPILL_THRESHOLD, spill_text};
 pub(crate) use syntax::{ParsedCommand, SimpleCommand};
 
-/// How long to read output after the command ended. Only a process that left the group can hold the pipe open that long.
+/// The agent reads output for this long after the command ended. Only a process that left the group can hold the pipe
+/// open that long.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A command, as a script asks for it.
@@ -112,7 +113,7 @@ fn parsing_result(parsed: &ParsedCommand, generation: Generation) -> Value {
 }
 
 pub(super) fn run(request: &ShellRequest, environment: &ToolEnvironment) -> ToolRun {
-    // As captured: a call that never ran shows the full path of its directory and no `isBackground`.
+    // As in captures, a call that never ran shows the full path of its directory and no `isBackground`.
     let refusal = |key: &str, text: &str| {
         let workspace = environment.workspace.to_string_lossy();
         json!({"command": request.command, "workingDirectory": workspace, key: text, "isReadonly": false})
@@ -201,7 +202,7 @@ impl Running {
         let (exit, exited) = mpsc::channel();
         thread::spawn(move || {
             let last_words = || all_read.recv_timeout(LAST_WORDS).unwrap_or_default();
-            // Even if nothing waits for the message any more, the child must be reaped.
+            // Reap the child even if nothing waits for the message any more.
             exit.send(group.wait(last_words)).ok();
         });
         Ok(Self { leader, output, exited })
@@ -216,7 +217,7 @@ impl Running {
     ) -> ToolRun {
         let output = lock(&self.output);
         let elapsed = milliseconds(started);
-        // The kernel lost the exit status: that is no success.
+        // Without an exit status, the command does not count as a success.
         let signal = exit.as_ref().ok().and_then(ExitStatusExt::signal);
         let name =
             signal.and_then(|number| Signal::try_from(number).ok()).map_or("", Signal::as_str);

@@ -11,9 +11,9 @@ use crate::tools::{Generation, ToolEnvironment};
 
 /// Longer output goes to a file. The newer agent prints this number as `fileOutputThresholdBytes`.
 pub(in crate::tools) const SPILL_THRESHOLD: usize = 40_000;
-/// The older agent had no such file. The simulated agent keeps its memory bounded all the same.
+/// The older agent had no such file. The simulated agent still limits its memory.
 const KEPT_WITHOUT_SPILL: usize = 1024 * 1024;
-/// The limit of a file of output, so that `yes` does not fill the disk.
+/// The size limit of an output file, so that `yes` does not fill the disk.
 const FILE_LIMIT: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Output {
         text(&self.interleaved)
     }
 
-    /// Returns the place of the whole output, if memory does not hold it.
+    /// Returns the location of the whole output, if memory does not hold it.
     pub(super) fn location(&self) -> Option<Value> {
         match &self.spill {
             Spill::Into(file) if self.n_bytes > self.kept as u64 => {
@@ -112,7 +112,7 @@ impl Output {
     }
 }
 
-/// Writes a long text to a file of its own and returns its place.
+/// Writes a long text to its own file and returns the file's location.
 pub(in crate::tools) fn spill_text(text: &str, environment: &ToolEnvironment) -> io::Result<Value> {
     let path = environment.project_directory.agent_tools().join(format!("{}.txt", Uuid::new_v4()));
     OutputFile::create(&path, text.as_bytes())?;
@@ -158,7 +158,7 @@ impl OutputFile {
     }
 }
 
-/// Bytes as text. Omits a character that was cut at the end, and replaces other damage.
+/// Decodes bytes as text. Omits an incomplete character at the end, and replaces other invalid bytes.
 fn text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Err(err) if err.error_len().is_none() => {

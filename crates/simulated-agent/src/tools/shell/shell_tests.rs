@@ -111,7 +111,7 @@ fn a_process_that_left_the_group_does_not_hold_up_the_call() {
     assert_eq!(tool_run.result["success"]["stdout"], json!("done\n"));
     let pid =
         fs::read_to_string(environment.workspace.join("pid")).unwrap().trim().parse().unwrap();
-    // It was still there, which is what the real agent leaves behind, too.
+    // The process was still alive. The real agent leaves it behind as well.
     nix::sys::signal::kill(Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
 }
 

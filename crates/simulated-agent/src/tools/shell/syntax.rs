@@ -1,6 +1,6 @@
 //! The programs that a shell command would run, for `parsingResult` and the allow-list.
 //!
-//! The parser is tree-sitter's for bash. The names of its nodes are those that captured calls show.
+//! It uses tree-sitter's parser for bash, whose node names appear in captured calls.
 
 use tree_sitter::{Node, Parser};
 
@@ -23,7 +23,7 @@ pub(crate) struct SimpleCommand {
     pub(crate) full_text: String,
 }
 
-/// A word as written, quotes included.
+/// A word as written, including quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Word {
     /// `word`, `number`, `string`, `raw_string`, `concatenation` …
