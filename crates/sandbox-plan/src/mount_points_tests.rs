@@ -86,7 +86,7 @@ fn a_crash_between_intent_and_deed_is_cleared_up() {
     // A crash before the creation.
     write_record(&host.record, &entries).unwrap();
     assert_eq!(host.remove(), Removal::Gone);
-    // A crash after the creation, before the record has the identity.
+    // A crash after the creation, but before the identity is in the record.
     write_record(&host.record, &entries).unwrap();
     create(&points.0[0]).unwrap();
     assert_eq!(host.remove(), Removal::Removed);

@@ -1,4 +1,4 @@
-//! Debian packages that a chore needs. Installs them, or names the command that does.
+//! Debian packages that a chore needs. Installs them, or prints the command that does.
 
 use std::process::{Command, Stdio};
 

@@ -258,7 +258,7 @@ fn a_session_in_use_is_refused_waited_for_or_taken_over() {
 fn an_agent_that_forgets_is_stopped_and_the_old_conversation_stays() {
     let stage = Stage::new();
     let session = stage.begin_session();
-    // The first run is caught at work. The second ends before the command can see it.
+    // Caretaker stops the first run while it works. The second ends before Caretaker notices.
     for (script, is_caught) in [
         ("misbehave forget\nsay Who are you?\nshell sleep 60", true),
         ("misbehave forget\nsay Who are you?", false),

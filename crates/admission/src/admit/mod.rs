@@ -1,4 +1,4 @@
-//! Checks a run before any part of it exists, and makes its spec.
+//! Checks a run before Caretaker creates anything for it, and makes its spec.
 
 mod create;
 mod host_proxy;

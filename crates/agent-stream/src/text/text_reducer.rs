@@ -78,7 +78,7 @@ pub struct TextReducer {
 enum Held {
     #[default]
     Nothing,
-    /// So far, it repeats the beginning of the open segment.
+    /// Text that so far repeats the beginning of the open segment.
     OfSegment(String),
     /// A flush that equals the whole answer so far, or the flush just before it.
     Flush(String),

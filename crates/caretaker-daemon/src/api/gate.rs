@@ -1,5 +1,5 @@
 //! Checks every client. On the Unix socket the kernel identifies the user. On loopback any process and any web page in
-//! the user's browser can connect, so a client needs the token, the daemon's own `Host`, and no foreign `Origin`.
+//! the user's browser can connect, so a client must send the token and the daemon's `Host`, but no foreign `Origin`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -207,7 +207,7 @@ impl Queue {
     }
 }
 
-/// Decides and acts until the daemon ends.
+/// Decides which runs to start, and starts them, until the daemon ends.
 pub(crate) async fn work(daemon: Arc<Daemon>, mut changes: mpsc::UnboundedReceiver<Change>) {
     loop {
         let decision = daemon.decide();

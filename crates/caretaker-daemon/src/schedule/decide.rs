@@ -160,7 +160,7 @@ struct Round<'a> {
     conditions: &'a Conditions<'a>,
     /// The live runs, and the runs that this decision starts.
     live: Vec<(RunId, &'a Share)>,
-    /// The number of runs that wait for each cap so far.
+    /// For each cap, the number of runs that this round has found to wait for it.
     n_capped: BTreeMap<(CapKind, String), u32>,
     decision: Decision,
 }

@@ -82,7 +82,7 @@ fn common_files(commit: &Commit, evidence: &Evidence) -> Vec<String> {
     commit.files.iter().filter(|file| touched.contains(file.as_str())).cloned().collect()
 }
 
-/// A commit has an author time and a commit time; the one that fits better counts. The second value is the shortest
+/// Uses the commit's author time or commit time, whichever is nearer. The second value is the shortest
 /// time between the conversation and the commit.
 fn timing(commit: &Commit, evidence: &Evidence, files: &[String]) -> Option<(Timing, u64)> {
     let moments = [commit.author_ms, commit.commit_ms];

@@ -1,4 +1,4 @@
-//! The checks of `doctor`. They change nothing, but clean up after dead runs.
+//! The checks of `doctor`. They clean up after dead runs, and change nothing else.
 
 mod promises;
 

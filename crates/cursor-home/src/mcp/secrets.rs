@@ -90,7 +90,7 @@ fn of_address(text: &str) -> Vec<&str> {
     password.into_iter().chain(telling).filter(|secret| !secret.is_empty()).collect()
 }
 
-/// Servers repeat a token without the word before it.
+/// Returns the value, and also the token without a word such as `Bearer` before it: servers may repeat it that way.
 fn with_bare_token(value: &str) -> impl Iterator<Item = &str> {
     let bare = value.split_once(' ').map(|(_, token)| token.trim());
     [Some(value), bare].into_iter().flatten().filter(|secret| !secret.is_empty())

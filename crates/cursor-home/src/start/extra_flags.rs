@@ -120,8 +120,8 @@ enum ValuePlace {
 impl ExtraFlags {
     /// Checks the words that the user wrote for the agent.
     ///
-    /// An unknown flag may be newer than this build and passes, but only in one word: the next word could be its value
-    /// or a prompt, and nothing tells which.
+    /// An unknown flag may be newer than this build. It is accepted, but not with a separate value: the next word
+    /// could be its value or a prompt, and Caretaker cannot tell which.
     pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<Self, ExtraFlagError> {
         let mut words = words.into_iter();
         let mut accepted = Vec::new();

@@ -164,7 +164,7 @@ fn query<T>(
     }
 }
 
-/// The number of rows for each of [`ALL_KEYS`], of credentials, and of all others. Does not read values.
+/// The number of rows for each of [`ALL_KEYS`], for credentials, and for all others. Counting reads no values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) n_by_key: [u64; ALL_KEYS.len()],

@@ -52,7 +52,7 @@ pub(crate) fn discover(places: &StorePlaces) -> Vec<Discovered> {
     places.projects.iter().filter_map(look).collect()
 }
 
-/// A transcript in either form, line by line.
+/// Decodes the bytes as a transcript, first in the JSON form and then in the text form.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz_lines(bytes: &[u8]) {
     let mut lines = crate::lines::LineReader::new(bytes);

@@ -31,7 +31,7 @@ pub(crate) struct EventLine<'a> {
     payload: Payload<'a>,
 }
 
-/// The members before the payload of a numbered line.
+/// The fields of a numbered line that precede its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LineHead {
     pub(crate) number: EventNumber,

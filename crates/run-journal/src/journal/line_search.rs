@@ -150,7 +150,7 @@ fn is_header_at(file: &File, start: u64) -> io::Result<bool> {
     Ok(is_header(read_piece(file, &mut head, start, start + 16)?))
 }
 
-/// Reads the bytes between two offsets, which are no further apart than `buffer` is long.
+/// Reads the bytes between two offsets, but no more than fit into `buffer`.
 pub(crate) fn read_piece<'b>(
     file: &File,
     buffer: &'b mut [u8],

@@ -137,7 +137,7 @@ impl Counters {
                     return None;
                 }
             }
-            // After the counters, because files that fill a directory may also use all memory.
+            // Check the directories after the counters, because files that fill a directory may also use all memory.
             if let Some(limit) = rooms.full() {
                 return Some(limit);
             }

@@ -53,7 +53,7 @@ pub(super) struct DiskWatch {
     pub(super) writable: Vec<PathBuf>,
     /// The largest growth. Zero means no limit.
     pub(super) most_growth: u64,
-    /// The largest file. Zero means no limit.
+    /// The largest size of a single file. Zero means no limit.
     pub(super) file_bytes: u64,
     /// The sandbox's own `/proc`, to find unlinked files.
     pub(super) proc: PathBuf,

@@ -147,7 +147,7 @@ fn git_config(home: &Path) -> String {
     let own = fs::read_to_string(home.join(".gitconfig")).unwrap_or_default();
     let name = git_user_value(&own, "name").unwrap_or("Cursor Agent");
     let email = git_user_value(&own, "email").unwrap_or("agent@localhost");
-    // Inside, the workspace may seem to belong to another user. Admission has checked its real owner.
+    // In the sandbox, the workspace may seem to belong to another user. Admission has checked its real owner.
     format!(
         "[user]\n\tname = {}\n\temail = {}\n[safe]\n\tdirectory = *\n",
         git_quoted(name),

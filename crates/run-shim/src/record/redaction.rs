@@ -10,7 +10,7 @@ const STAND_IN: &[u8] = b"[redacted]";
 /// The shortest secret. Shorter values occur by chance, and no real key is that short.
 const SHORTEST: usize = 8;
 
-/// The shortest line of a secret. A shorter line may be an ordinary word.
+/// Caretaker redacts a single line of a secret only if it is at least this long. A shorter line may be a word.
 const SHORTEST_LINE: usize = 16;
 
 /// Replaces known values. All clones share them.

@@ -102,7 +102,7 @@ impl HeldSandbox {
         launchable: &Launchable,
         entrance: Entrance,
     ) -> Result<Self, LaunchError> {
-        // If bubblewrap dies before its sandbox, or a keeper before its agent, the shim adopts the rest and ends it.
+        // If bubblewrap dies before its sandbox, or a keeper before its agent, the shim adopts and ends what remains.
         nix::sys::prctl::set_child_subreaper(true)
             .map_err(|errno| LaunchError::Descriptors(errno.into()))?;
         let ends = match launchable {

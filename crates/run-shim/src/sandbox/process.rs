@@ -207,7 +207,7 @@ impl SandboxProcess {
         }
     }
 
-    /// Returns the agent's exit code after the sandbox's end. `None` if the agent never ran, or was killed from
+    /// Returns the agent's exit code when the sandbox has ended. `None` if the agent never ran, or was killed from
     /// outside.
     pub(crate) async fn exit_code(&mut self) -> Option<i32> {
         let mut exit_code = None;

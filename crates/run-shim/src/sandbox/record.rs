@@ -73,7 +73,7 @@ impl SandboxRecord {
         }
     }
 
-    /// Ends the processes that a dead keeper left, and waits until they are dead. Returns true if any was alive.
+    /// Ends the processes a dead keeper left behind, and waits until they are dead. Returns true if any was alive.
     pub(super) fn end_kept(&self) -> io::Result<bool> {
         match (self.ends, self.started) {
             (Ends::WhenAsked, Some(started)) if self.boot == boot_id() => {

@@ -25,7 +25,7 @@ impl Place {
         self.directory.path().join("host/chats/bucket").join(below)
     }
 
-    /// Makes files like an agent.
+    /// Writes a file, as an agent would.
     fn make(&self, below: &str, content: &str) {
         let path = self.bucket.private().join(below);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

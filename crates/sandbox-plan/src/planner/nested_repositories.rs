@@ -13,7 +13,7 @@ use crate::workspace::git_layout::{self, GitLayout};
 use crate::workspace::nested_repositories::{self, Nested, NestedKind, ORDINARY, Search, THOROUGH};
 use crate::workspace::{SMALL_FILE, Workspace, WorkspaceError};
 
-/// Commits work in at most this many nested repositories. Each takes several mounts.
+/// The agent can commit in at most this many nested repositories, because each needs several mounts.
 const MOST_OPEN: usize = 16;
 
 impl Planner<'_> {

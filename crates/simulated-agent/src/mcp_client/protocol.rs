@@ -32,7 +32,7 @@ pub enum RequestError {
     Refused { code: i64, message: String },
     #[error("the server lists more than {} MiB of tools", MAX_LIST_BYTES / 1024 / 1024)]
     TooManyTools,
-    #[error("the server wants a login (HTTP {0})")]
+    #[error("the server requires a login (HTTP {0})")]
     NeedsLogin(u16),
     #[error("the server answers with HTTP status {0}")]
     Status(u16),

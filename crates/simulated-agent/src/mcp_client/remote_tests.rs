@@ -195,7 +195,7 @@ fn a_server_that_wants_a_login_says_so() {
     let login = state_with(|_, stream| {
         respond(stream, "401 Unauthorized\r\nWWW-Authenticate: Bearer", "");
     });
-    assert_eq!(login, ServerState::NeedsLogin("the server wants a login (HTTP 401)".to_owned()));
+    assert_eq!(login, ServerState::NeedsLogin("the server requires a login (HTTP 401)".to_owned()));
 }
 
 #[test]

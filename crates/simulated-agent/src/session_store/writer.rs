@@ -58,7 +58,7 @@ struct Answer {
 /// The name of a new session.
 const UNNAMED: &str = "New Agent";
 
-/// The size of the context window in roots.
+/// The size of the context window, in tokens. The simulated agent writes it into its roots.
 const MAX_TOKENS: u32 = 200_000;
 
 impl SessionStore {

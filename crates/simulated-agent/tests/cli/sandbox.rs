@@ -196,7 +196,7 @@ impl Running {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
     }
 
-    /// Waits for the end. Returns the status and the remaining output.
+    /// Waits until the agent exits. Returns the status and the remaining output.
     pub(crate) fn end(&mut self) -> Finished {
         let (mut stdout, mut stderr) = (String::new(), String::new());
         self.stdout.read_to_string(&mut stdout).unwrap();

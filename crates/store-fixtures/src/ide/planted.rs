@@ -22,7 +22,7 @@ pub struct Planted {
     pub key: String,
 }
 
-/// The ids of the conversation with nearly all words, and of one from the oldest build.
+/// The id of the conversation that has nearly all planted words, and the id of one from the oldest build.
 const ID: &str = "7a1d0000-0000-4000-8000-000000000001";
 const OLD_ID: &str = "7a1d0000-0000-4000-8000-000000000002";
 

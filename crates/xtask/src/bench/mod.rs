@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: results as ratios against named peers, measured in one run.
+//! `cargo xtask bench`: compares Caretaker with other tools, measured in the same run, and prints the ratios.
 
 mod corpus;
 #[cfg(feature = "runs")]

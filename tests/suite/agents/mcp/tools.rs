@@ -159,7 +159,7 @@ fn a_server_with_a_url_that_does_not_answer_is_reported_with_the_reason() {
     let counted = done(&outside.output(&flags));
     assert_eq!(counted["uncounted"], json!(["login", "silent", "endless"]));
     for (name, state, why) in [
-        ("login", "needs_login", "the server wants a login (HTTP 401)"),
+        ("login", "needs_login", "the server requires a login (HTTP 401)"),
         ("silent", "failed", "MCP error -32001: Request timed out"),
         ("endless", "failed", "the server's answer is not MCP: it is larger than 16 MiB"),
     ] {

@@ -58,8 +58,8 @@ pub(crate) struct Args {
     /// Start one run per line of a file, as one group; `-` is stdin. A line is a JSON object with `prompt` and, if you
     /// like, `name`, `workspace`, `model`, `mode`, `profile`, `timeout`, `idle_timeout`, `priority`, `labels`, `env`; or a
     /// JSON string; or plain words. Each run works in its own git worktree. The exit code is the worst of all runs. With a
-    /// daemon, all runs enter its queue. Without a daemon, this command must stay: it starts as many runs at once as
-    /// `[queue]` of the configuration allows.
+    /// daemon, all runs enter its queue. Without a daemon, this command must keep running: it starts as many runs at
+    /// once as `[queue]` of the configuration allows.
     #[arg(long, value_name = "FILE", help_heading = "Many runs",
           conflicts_with_all = ["prompt", "prompt_file", "session", "retries"])]
     pub(crate) each: Option<PathBuf>,

@@ -203,7 +203,7 @@ fn check_until_unchanged(store_db: &Path, recorded: Option<BlobId>, budget: u64)
     }
 }
 
-/// A new store is all log. If a store had a conversation and now has no tables, its log was lost.
+/// All data of a new store is in its log. If a store had a conversation and now has no tables, its log was lost.
 fn since_the_last_run(reason: NotResumable, recorded: Option<BlobId>) -> NotResumable {
     match (reason, recorded) {
         (NotResumable::NotAChat, Some(recorded)) => {

@@ -36,7 +36,7 @@ pub enum ReadSessionMetaError {
     NotAnObject,
 }
 
-/// A real file has about a hundred bytes.
+/// A real file is about a hundred bytes long.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 impl SessionMetaFile {

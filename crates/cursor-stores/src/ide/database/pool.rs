@@ -66,7 +66,7 @@ impl Pool {
         self.is_salvaged.load(Ordering::Relaxed)
     }
 
-    /// Runs `work` with its own connection, and again if the database changed in the meantime.
+    /// Runs `work` on a connection of its own. Runs it again if the database changed in the meantime.
     pub(crate) fn with<T>(
         &self,
         mut work: impl FnMut(&Vscdb) -> Result<T, ReadDatabaseError>,

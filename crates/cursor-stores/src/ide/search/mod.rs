@@ -284,7 +284,7 @@ impl IdeSearch<'_> {
         }
     }
 
-    /// Searches what a workspace says about conversations in the global database.
+    /// Searches a workspace's own data about conversations that are in the global database.
     fn workspace(&self, directory: &Path) {
         if self.search.is_over() {
             return;

@@ -80,7 +80,7 @@ pub(crate) fn find_owners(
     found
 }
 
-/// Returns the states inside composers, for conversations that are not known yet.
+/// Returns the conversation states that composer rows contain, except for the conversations in `known`.
 fn inline_roots(pool: &Pool, known: &HashSet<String>) -> Vec<Root> {
     let roots = parallel::map(&keys::slices(keys::COMPOSER, 1), |slice| {
         let mut roots = Vec::new();

@@ -356,7 +356,7 @@ impl IndexDb {
         self.visit(Table::RunEvents, Columns::Known, condition, "seq", Some(run_id), visit)
     }
 
-    /// Calls `visit` with rows. The first column of each is its number.
+    /// Calls `visit` for each row. The first column is the row's number.
     fn visit(
         &self,
         table: Table,

@@ -171,7 +171,7 @@ fn parse_header(line: &[u8]) -> Result<(BundleHeader, BlobId), ReadBundleError> 
     Ok((header, root))
 }
 
-/// Reads a UUID in its usual form, which cannot be a path.
+/// Returns true for a UUID in its usual form, which cannot be a path.
 fn is_session_id(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| match at {

@@ -60,7 +60,7 @@ impl Handover {
         Self { inbox, run, underway: Mutex::default() }
     }
 
-    /// Takes waiting messages to return them from a call.
+    /// Takes waiting messages, so that a tool call can return them.
     pub(crate) fn offer(
         &self,
         most_messages: usize,

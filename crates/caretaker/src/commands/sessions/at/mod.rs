@@ -70,7 +70,7 @@ Examples:
   caretaker sessions at main..HEAD --journal -o journal.md
   caretaker sessions at HEAD --json | jq -r '.sessions[0].session'")]
 pub(crate) struct AtArgs {
-    /// A commit, as git names it: an id, a branch, a tag, `HEAD~2`. Or a range `A..B`: the commits of B without those of A.
+    /// A commit, as git names it: an id, a branch, a tag, `HEAD~2`. Or a range `A..B`: the commits in B but not in A.
     #[arg(value_name = "COMMIT|RANGE")]
     commit: String,
     #[command(flatten)]
@@ -79,7 +79,7 @@ pub(crate) struct AtArgs {
 
 /// Find the conversations that led to the commits between two.
 ///
-/// These are the commits of B without those of A, as in `git log A..B`.
+/// These are the commits in B but not in A, as in `git log A..B`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
