@@ -1,4 +1,4 @@
-//! What the hostile agent knows about the host.
+//! The hostile agent's knowledge of the host.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ pub const NEIGHBOUR: &str = "neighbour";
 /// Under this number, one of the host's directories is open unless the gate closes descriptors.
 pub const LEAKED_DESCRIPTOR: i32 = 200;
 
-/// What the agent knows. Paths are the same inside and outside the sandbox.
+/// The facts that the agent has. Paths are the same inside and outside the sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct World {
     pub home: PathBuf,

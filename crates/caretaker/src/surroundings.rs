@@ -32,7 +32,7 @@ pub(crate) fn own_program() -> Result<PathBuf, CommandError> {
         .or_fail_as(ExitCode::SupervisorFailed, || "cannot find the caretaker program")
 }
 
-/// What is on the other end of a stream.
+/// The kind of thing at the other end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Audience {
     Person,

@@ -235,7 +235,7 @@ pub struct Family {
     pub treatment: Treatment,
 }
 
-/// What this crate does with the rows of a family.
+/// The way this crate treats the rows of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Treatment {

@@ -43,7 +43,7 @@ pub struct Resumption {
     pub start: SessionStart,
 }
 
-/// What to do if another run holds the session.
+/// The choice if another run holds the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenHeld {
     Refuse,

@@ -177,7 +177,7 @@ impl Drop for Fresh<'_> {
     }
 }
 
-/// What to do with a worktree's branch.
+/// The choice for a worktree's branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Branch {
     Keep,

@@ -7,7 +7,7 @@ use std::path::Path;
 use admission::command_error::CommandError;
 use run_protocol::ExitCode;
 
-/// What to do with an existing file.
+/// The choice if the file already exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
     Keep,

@@ -1,4 +1,4 @@
-//! What a user sees if Cursor's stores are odd, broken or locked by another process.
+//! A user's view of stores that are odd, broken or locked by another process.
 
 use std::fs;
 use std::path::PathBuf;

@@ -89,7 +89,7 @@ enum Access {
     Salvaged,
 }
 
-/// What to do about damage.
+/// The choice if the file is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tolerance {
     /// Read the salvaged database.

@@ -70,14 +70,14 @@ pub(super) struct IdeStore {
     pub(super) prompt_rows: PromptRows,
 }
 
-/// What the file is to Cursor.
+/// The role that the file has for Cursor.
 enum Role {
     Database,
     /// A copy of a database that is now damaged. It is a separate store, because each of the two may have conversations
     /// that the other lacks.
     Backup {
         of: PathBuf,
-        /// What is wrong with the database.
+        /// The fault of the database.
         why: &'static str,
     },
 }

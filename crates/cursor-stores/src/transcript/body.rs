@@ -18,7 +18,7 @@ const FIRST_WINDOW: u64 = 64 * 1024;
 const MAX_WINDOW: u64 = 64 * 1024 * 1024;
 /// Every line of a garbage file is broken.
 const MAX_DAMAGE: usize = 100;
-/// What is wrong with a line that is JSON except for some bytes.
+/// The fault of a line that is JSON except for some bytes.
 const NOT_TEXT: &str = "has bytes that are not text";
 /// How many damaged lines become messages.
 pub(super) const MAX_DAMAGED_SHOWN: usize = 1_000;

@@ -44,7 +44,7 @@ pub(super) enum Layout {
     Text,
 }
 
-/// What a walk through a directory found.
+/// The result of a walk through a directory.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     pub(super) files: Vec<TranscriptFile>,

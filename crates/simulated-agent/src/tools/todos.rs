@@ -38,7 +38,7 @@ fn as_in_stream(model_name: &str) -> String {
     format!("TODO_STATUS_{}", model_name.to_ascii_uppercase())
 }
 
-/// What happens to items that an update does not name.
+/// The fate of items that an update does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TodoUpdate {
     Replace,

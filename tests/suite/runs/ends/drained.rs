@@ -24,7 +24,7 @@ while :; do
   echo $n >> notes
 done";
 
-/// What happens to the agent when the outer bubblewrap dies.
+/// The fate of the agent when the outer bubblewrap dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sandbox {
     /// The kernel kills it.

@@ -59,7 +59,7 @@ struct Lost {
     is_all_known: bool,
 }
 
-/// What happened to a row.
+/// The fate of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// Only an index still names it.

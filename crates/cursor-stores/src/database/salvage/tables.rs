@@ -15,7 +15,7 @@ pub(crate) enum Table {
     RunEvents,
 }
 
-/// What is known about a row before it is read: its column types, and the text of the first column.
+/// The facts about a row before it is read: its column types, and the text of the first column.
 pub(super) struct Shape<'a> {
     pub(super) kinds: &'a [u64],
     pub(super) first: &'a [u8],

@@ -50,7 +50,7 @@ enum Rule {
     Figures,
 }
 
-/// What to remove together with a value that cannot stay.
+/// The part to remove together with a value that cannot stay.
 #[derive(Debug, Clone, Copy)]
 enum Otherwise {
     TheField,
@@ -199,7 +199,7 @@ pub(crate) enum LeftOut<'a> {
     Figures,
 }
 
-/// What happens to a value.
+/// The treatment of a value.
 enum Fate<'d> {
     Same,
     Changed(Cow<'d, [u8]>),

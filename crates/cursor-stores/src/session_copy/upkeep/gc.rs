@@ -66,7 +66,7 @@ pub fn droppable(database: &Path, kept: &[BlobId]) -> Result<Droppable, CopyErro
     })
 }
 
-/// What happens to the original.
+/// The fate of the original.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Original<'a> {
     /// Copy its files into this directory, which is created.
