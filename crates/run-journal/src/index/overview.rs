@@ -289,7 +289,7 @@ fn state(standing: &RunStanding, presence: &WriterPresence) -> RunState {
             why: "its journal was emptied or has lost its beginning".to_owned(),
             unreadable: true,
         },
-        (_, WriterPresence::Gone(None)) if standing.n_events < 2 => {
+        (_, WriterPresence::Gone(None)) if !standing.has_begun => {
             RunState::Lost { why: "its supervisor never started".to_owned(), unreadable: false }
         }
         (_, WriterPresence::Gone(_)) => {

@@ -2,7 +2,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 
 use pretty_assertions::assert_eq;
-use run_protocol::Resumable;
+use run_protocol::{Bound, Resumable, RunSpec, Widening};
 
 use super::*;
 use crate::Redaction;
@@ -142,12 +142,18 @@ fn a_run_whose_supervisor_died_is_lost() {
 
 #[test]
 fn a_run_whose_supervisor_never_came_is_lost_for_that_reason() {
+    let never =
+        RunState::Lost { why: "its supervisor never started".to_owned(), unreadable: false };
     let test = TestState::new();
-    let lost = overview(&test.create_old()).state;
-    assert_eq!(
-        lost,
-        RunState::Lost { why: "its supervisor never started".to_owned(), unreadable: false }
-    );
+    let old = test.create_old();
+    assert_eq!(overview(&old).state, never);
+
+    // The creation of a widened run writes a second event.
+    let run = "0191d0f6-0000-7000-8000-0123456789ac".parse().unwrap();
+    let widened = Widening { bound: Bound::Network, from: "none".into(), to: "host".into() };
+    let spec = RunSpec { widened: vec![widened], ..spec(run) };
+    let widened = RunDirectory::create(&test.state, &spec, b"go").unwrap();
+    assert_eq!(overview(&widened).state, never);
 }
 
 #[test]

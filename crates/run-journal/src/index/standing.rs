@@ -20,8 +20,8 @@ pub(crate) struct RunStanding {
     pub(crate) released_ms: Option<u64>,
     /// The last event, and its time.
     pub(crate) last: Option<(EventNumber, u64)>,
-    /// The number of events read so far, not of all events.
-    pub(crate) n_events: u64,
+    /// True if the shim wrote something. Until then, the journal has only the events of its creation.
+    pub(crate) has_begun: bool,
     /// The boot in which the last writer wrote.
     pub(crate) boot: Option<String>,
 }
@@ -57,17 +57,18 @@ impl RunStanding {
             }
             JournalEntry::Agent { number, at, .. } => self.see_agent_line(*number, *at),
             JournalEntry::Run { number, at, event, .. } => {
-                self.count(*number, *at);
+                self.last = Some((*number, *at));
+                self.has_begun |= !is_of_creation(event);
                 self.see_event(*at, event);
             }
-            JournalEntry::UnknownRun { number, at, .. } => self.count(*number, *at),
+            JournalEntry::UnknownRun { number, at, .. } => self.begin(*number, *at),
             JournalEntry::Unreadable { .. } => {}
         }
     }
 
     /// Records an agent's line, which shows that the agent is running.
     pub(crate) fn see_agent_line(&mut self, number: EventNumber, at: u64) {
-        self.count(number, at);
+        self.begin(number, at);
         self.released_ms.get_or_insert(at);
         if !matches!(self.phase, Phase::Running { .. } | Phase::Ended(_)) {
             self.phase = Phase::Running { since_ms: at };
@@ -100,9 +101,9 @@ impl RunStanding {
         }
     }
 
-    fn count(&mut self, number: EventNumber, at: u64) {
+    fn begin(&mut self, number: EventNumber, at: u64) {
         self.last = Some((number, at));
-        self.n_events += 1;
+        self.has_begun = true;
     }
 
     fn see_event(&mut self, at: u64, event: &RunEvent) {
@@ -141,4 +142,9 @@ impl RunStanding {
             _ => {}
         }
     }
+}
+
+/// Returns true if the event is written together with the run's directory, before there is a shim.
+fn is_of_creation(event: &RunEvent) -> bool {
+    matches!(event, RunEvent::Created { .. } | RunEvent::Widened { .. } | RunEvent::Queued { .. })
 }
