@@ -132,7 +132,8 @@ impl DiskWatch {
                 continue;
             }
             if !found.is_complete {
-                // After an incomplete walk, the disk's use decides. It includes the run's record.
+                // An incomplete walk may miss files. So also count by how much the disks' use grew, without the
+                // run's own record.
                 let used = used_then.saturating_sub(used).saturating_sub(self.account.by_us());
                 book.growth = book.growth.max(used);
             }

@@ -54,7 +54,7 @@ impl FirstProcess {
         pidfd_send_signal(self.fd.get_ref(), signal).ok();
     }
 
-    /// Waits until no process of its namespace lives. Cancel safe.
+    /// Waits until every process in its namespace is dead. Cancel safe.
     pub(super) async fn ended(&self) {
         // Once readable, it stays readable. An error means that the runtime is shutting down.
         if let Ok(mut ready) = self.fd.readable().await {

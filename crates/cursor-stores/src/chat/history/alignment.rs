@@ -213,7 +213,7 @@ impl Gap<'_, '_> {
     }
 }
 
-/// Rates how likely two items are the same. 0 means that they differ.
+/// Rates how likely it is that two items are the same. 0 means that they differ.
 fn likeness(prompt: &Atom<'_>, turn: &Atom<'_>) -> u32 {
     if prompt.kind != turn.kind {
         return 0;

@@ -30,8 +30,8 @@ pub(crate) fn beginning_with(prefix: &str) -> KeyRange {
     prefix.to_owned()..after(prefix)
 }
 
-/// All rows of a family that belong to `composer`. May include rows of a composer whose id begins with the same
-/// letters.
+/// The keys of a composer's rows in a family. The range also covers other composers whose id begins with this id and a
+/// colon.
 pub(crate) fn of_composer(family: &str, composer: &str) -> KeyRange {
     beginning_with(&format!("{family}{composer}:"))
 }
