@@ -14,7 +14,7 @@ use super::claims::Claims;
 pub(super) enum Verdict {
     /// The agent changed nothing.
     Nothing,
-    /// The content for the user's file: the user's own with the new tokens.
+    /// The new content of the user's file: its present content, with the agent's tokens.
     Carry(Vec<u8>),
     Drop(LoginDrop),
 }

@@ -50,7 +50,7 @@ impl<Place> Counterpart<Place> {
     }
 }
 
-/// A gap that needs more comparisons than this compares only neighbours.
+/// In a gap that needs more comparisons than this, compare only neighbours.
 const MAX_CELLS: usize = 1 << 20;
 
 /// Finds the counterpart in `prompt` for every item in `turns`. Matching items keep their order, and each has only one
