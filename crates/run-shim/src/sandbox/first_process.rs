@@ -26,7 +26,7 @@ pub(super) struct FirstProcess {
 impl FirstProcess {
     #[expect(
         deprecated,
-        reason = "the replacement is unsafe, because some types may later name another descriptor; an owned one cannot"
+        reason = "the replacement is unsafe for types that may later name another descriptor; an owned one cannot"
     )]
     pub(super) fn open(pid: Pid) -> io::Result<Self> {
         let fd = pidfd_open(pid, PidfdFlags::NONBLOCK)?;

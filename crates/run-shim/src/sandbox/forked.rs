@@ -67,7 +67,8 @@ impl Forked {
     }
 }
 
-/// Closes everything but stdin, and sends all output to `/dev/null`. If the copy kept the shim's pipes open, their readers would miss the shim's end.
+/// Closes everything but stdin, and sends all output to `/dev/null`. If the copy kept the shim's pipes open, their
+/// readers would miss the shim's end.
 fn keep_only(stdin: &OwnedFd, nowhere: &impl AsFd) -> io::Result<()> {
     dup2_stdin(stdin)?;
     dup2_stdout(nowhere)?;
