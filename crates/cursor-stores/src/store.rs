@@ -149,7 +149,7 @@ impl ReadConversationError {
 }
 
 impl Extent {
-    /// Drops the messages before the wanted ones.
+    /// Keeps only the last `self.last` messages, if that is set.
     pub(crate) fn cut<T>(self, messages: &mut Vec<T>) {
         if let Some(last) = self.last {
             messages.drain(..messages.len().saturating_sub(last));
@@ -188,7 +188,7 @@ pub enum Encoding {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
     pub n_conversations: u64,
-    /// Conversations that are listed only on request, by reason: sub-agents, empty, drafts, archived.
+    /// The number of conversations that lists hide by default, by reason: sub-agents, empty, drafts, archived.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub n_hidden: BTreeMap<String, u64>,
     /// Rows or files by family.

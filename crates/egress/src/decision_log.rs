@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use run_protocol::{NetRefusal, NetVia, RunEvent};
 
-/// The log keeps at most this many different decisions apart. Events for the rest have no host and no port.
+/// The log distinguishes at most this many decisions. Events about the others have no host and no port.
 const MOST_KEPT: usize = 256;
 /// The longest part of a host name in an event.
 const LONGEST_HOST: usize = 253;

@@ -142,7 +142,7 @@ fn the_fixture_has_every_word_that_a_field_may_hold() {
 #[test]
 fn notes_in_the_locks_of_runs_are_read_whole() {
     let locks = fixtures("v1/state/runs/*/run.lock");
-    // The lock of a run without a shim has room for a note.
+    // The lock of a run without a shim has only blanks in place of a note.
     let (unheld, held): (Vec<_>, Vec<_>) =
         locks.into_iter().partition(|lock| lock.text().trim().is_empty());
     check_these::<LockHolder>(&held, Layout::Compact);

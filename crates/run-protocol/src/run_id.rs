@@ -52,7 +52,8 @@ impl FromStr for RunId {
     type Err = NotARunId;
 
     fn from_str(text: &str) -> Result<Self, NotARunId> {
-        // Caretaker only writes the form with hyphens, in lower case: an id is also a directory name.
+        // Accept only the form that Caretaker writes: lower case, with hyphens. An id is also a directory name, so it
+        // must not have two forms.
         match Uuid::try_parse(text) {
             Ok(uuid) if uuid.to_string() == text && uuid.get_version_num() == 7 => Ok(Self(uuid)),
             _ => Err(NotARunId(text.to_owned())),

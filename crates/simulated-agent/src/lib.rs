@@ -99,7 +99,8 @@ pub fn main() -> ExitCode {
     main_with(reentry, std::env::args_os().skip(1).collect())
 }
 
-/// The whole program, as part of another one. `reentry` says how to start it again for its helper processes.
+/// The main function, for a program that includes the simulated agent. `reentry` says how to start that program again
+/// as one of the agent's helper processes.
 pub fn main_with(reentry: Reentry, arguments: Vec<OsString>) -> ExitCode {
     // Node decodes arguments in the same way.
     let arguments: Vec<String> =

@@ -25,8 +25,8 @@ use crate::walk::coverage::is_git;
 const LONGEST: Duration = Duration::from_secs(30);
 
 impl History {
-    /// Records the workspace's repositories before a run. `seen` is the part of the workspace that the walk before the
-    /// run covered.
+    /// Records the refs of the workspace's repositories before a run. `seen` is the snapshot from before the run, which
+    /// lists the nested repositories.
     pub fn save_refs(&self, run: RunId, seen: Option<&Snapshot>) -> Result<(), HistoryError> {
         let gits = gits_of(seen);
         let kept = RefsKept::look(&self.git, &self.workspace, &gits, now_ns());

@@ -401,8 +401,8 @@ impl History {
         written().at(&path)
     }
 
-    /// Forgets an operation that had nothing to change. If it stayed in the list, a redo would not find the operation
-    /// before it.
+    /// Forgets an operation that changed nothing. If it stayed in the list, the next redo would reverse it instead of
+    /// the operation before it.
     pub fn forget_begun(&self) -> Result<(), HistoryError> {
         let path = self.directory.join("restoring.json");
         fs::remove_file(&path).at(&path)

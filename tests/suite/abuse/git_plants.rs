@@ -41,7 +41,7 @@ pub(super) const GIT_PLANTS: &[WholeRun] = &[
     whole("C25", "deletes one of the user's branches from a worktree", deleted_branch),
 ];
 
-/// Runs git as the workspace's owner would, without any configuration.
+/// Runs git on the host, without the user's configuration. Kills it after three seconds, because a FIFO can block it.
 fn git(directory: &Path, words: &[&str]) -> Output {
     let identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "safe.directory=*"];
     let mut command = Command::new("timeout");

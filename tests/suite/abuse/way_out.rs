@@ -1,5 +1,5 @@
-//! N2-N5: ways out through the shim, in a namespace with its own outside, so that nothing reaches the machine's
-//! network.
+//! N2-N5: an agent looks for a way out through the shim. The tests run in a namespace whose servers play the outside
+//! world, so that nothing reaches the machine's network.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -194,7 +194,7 @@ fn a_queued_run_has_its_secret_and_waits_for_it_where_the_daemon_forgot() {
     let forgotten = queue("two");
     check_files(&stage.root().join("state"));
     stage.kill_daemon();
-    // The new daemon has another value under that name, and must not use it.
+    // The new daemon has an NPM_TOKEN in its own environment, and must not use it.
     let started = stage.caretaker(&["daemon", "start"]).env("NPM_TOKEN", TOKEN).output().unwrap();
     assert_exit(&started, 0);
     assert!(stage.output(&["queue", "resume"]).status.success());

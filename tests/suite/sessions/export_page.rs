@@ -153,7 +153,8 @@ fn a_hostile_conversation_is_a_harmless_page() {
     assert_eq!(canary.n_calls(), 0);
 }
 
-/// Returns the page's title, the traces of scripts, and whether the texts are readable.
+/// Returns whether the page has its own title, the type of the variable that a planted script would set, and whether
+/// the page shows that script as text.
 fn state(browser: &mut Browser) -> Value {
     browser.evaluate(
         "[document.title.startsWith(\"Fix the parser's lifetime error\"), typeof window.owned, \

@@ -32,9 +32,9 @@ pub struct Admitted<'a> {
 #[derive(Debug)]
 pub struct CreatedRun {
     pub run: RunDirectory,
-    /// For the caller, if it starts the shim now.
+    /// The caller needs this if it starts the shim now.
     pub shim_environment: ShimEnvironment,
-    /// For the daemon, which starts the shim later. They are never on disk.
+    /// The daemon needs these if it starts the shim later. They are never on disk.
     pub credentials: Credentials,
 }
 

@@ -32,7 +32,7 @@ pub struct GroupRecord {
     pub gone: Option<GoneRuns>,
 }
 
-/// The sum over removed runs.
+/// The totals of the removed runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GoneRuns {
     /// The number of runs.

@@ -34,9 +34,9 @@ fn other_places(dot_cursor: &Path) -> Vec<(PathBuf, String)> {
     [
         (
             "ai-tracking/ai-code-tracking.db",
-            "which lines of code are whose, and titles of conversations",
+            "who wrote which lines of code, and titles of conversations",
         ),
-        ("prompt_history.json", "what was typed last, of no conversation"),
+        ("prompt_history.json", "the last prompts, without their conversations"),
         ("plans", "plans that conversations led to"),
         ("worktrees", "copies of repositories"),
     ]

@@ -37,7 +37,8 @@ pub fn check_free(state: &StateRoot, name: &RunName) -> Result<(), CommandError>
         name: Some(name.as_str().to_owned()),
         ..RunFilter::default()
     };
-    let runs = list_runs(state, &filter).or_fail(|| "the names of runs cannot be looked up")?;
+    let runs =
+        list_runs(state, &filter).or_fail(|| "cannot check whether another run has this name")?;
     match runs.first() {
         None => Ok(()),
         Some(holder) => {

@@ -68,7 +68,8 @@ fn no_such_server(roots: &CursorRoots, name: &str, known: &[String]) -> CommandE
     }
 }
 
-/// Shows what a server of the repository would run, before the user allows it.
+/// Returns the error for a server that the repository defines. It shows the definition, so that the user can decide
+/// whether to allow it.
 fn of_repository(name: &str, server: &McpServer) -> CommandError {
     let what = format!("the MCP server `{name}` belongs to the repository, not to you");
     CommandError::new(ExitCode::Usage, what)

@@ -24,7 +24,7 @@ const MOST_READINGS: usize = 32;
 pub(crate) struct Hindsight {
     text: String,
     marks: Vec<Mark>,
-    /// True if some pieces were not kept.
+    /// True if the pieces were too many or too long. Then none of them is kept.
     overflowed: bool,
 }
 

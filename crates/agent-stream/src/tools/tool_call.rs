@@ -54,7 +54,7 @@ pub struct Outcome<'a> {
 
 macro_rules! outcome_kinds {
     ($($variant:ident = $key:literal $class:ident,)*) => {
-        /// The keys of the result oneof, over all tools.
+        /// The possible keys of a tool's result, for all tools together. A result has one of them.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum OutcomeKind<'a> {
             $($variant,)*

@@ -191,7 +191,7 @@ fn as_api_error(error: MessageError) -> ApiError {
         MessageError::Inbox(InboxError::Busy { .. }) => ErrorCode::Busy,
         _ => return ApiError::internal(&error),
     };
-    ApiError::new(code, error.to_string()).hint("see /v1/inbox for what is open")
+    ApiError::new(code, error.to_string()).hint("see /v1/inbox for the open questions")
 }
 
 #[cfg(test)]

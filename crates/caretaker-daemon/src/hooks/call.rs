@@ -60,7 +60,7 @@ async fn command(
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        // A hook that times out is killed.
+        // If the hook times out, the daemon drops it, which kills it.
         .kill_on_drop(true)
         .process_group(0);
     // A hook does not get the agent's login.

@@ -92,7 +92,7 @@ struct Hooks {
 struct Lines(Mutex<BTreeMap<RunId, VecDeque<Occasion>>>);
 
 impl Lines {
-    /// Adds occasions of a run. `true` if no task handles this run yet; then the caller must start one.
+    /// Adds occasions of a run. Returns true if no task handles this run yet. Then the caller must start one.
     fn add(&self, run: RunId, occasions: Vec<Occasion>) -> bool {
         let mut lines = lock(&self.0);
         let is_told = lines.contains_key(&run);

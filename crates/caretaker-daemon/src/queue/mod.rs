@@ -1,7 +1,7 @@
 //! The queue: carries out each decision, and remembers why the other runs wait.
 //!
-//! The run directories are the queue: the last line of a queued run's journal is `queued`. The daemon can rebuild
-//! everything in this file from them.
+//! The run directories are the queue: the last line of a queued run's journal is `queued`. After a restart, the daemon
+//! finds the waiting runs there, but not their credentials, which are never on disk.
 
 pub(crate) mod queue_file;
 pub(crate) mod spending;

@@ -110,7 +110,7 @@ pub(crate) struct Decision {
 /// How soon to check a full disk again.
 const DISK_LOOK_MS: u64 = 30_000;
 
-/// Decides for every waiting run.
+/// Decides for every waiting run whether it starts now, or why it waits.
 pub(crate) fn decide(
     now_ms: u64,
     waiting: &[WaitingRun],

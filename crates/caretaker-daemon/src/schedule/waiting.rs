@@ -75,7 +75,7 @@ pub enum Waiting {
     Budget {
         /// The day, or a group.
         scope: BudgetScope,
-        /// The group; empty for the day.
+        /// The group's name; empty for the day's budget.
         name: String,
         /// The exhausted quantity.
         spent: Overspent,

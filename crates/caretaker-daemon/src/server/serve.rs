@@ -180,7 +180,9 @@ fn continue_interrupted(daemon: &Arc<Daemon>) {
     let daemon = Arc::clone(daemon);
     tokio::task::spawn_blocking(move || {
         if daemon.queue.gate() == QueueGate::Draining {
-            tracing::warn!("the queue is draining: interrupted runs are not continued");
+            tracing::warn!(
+                "the queue is draining, so the daemon does not continue interrupted runs"
+            );
             return;
         }
         if let Err(error) = try_continue_interrupted(&daemon) {

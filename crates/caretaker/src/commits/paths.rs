@@ -10,7 +10,7 @@ pub(crate) enum WorkspaceMatch {
     Same,
     /// A directory in the repository.
     Inside,
-    /// A directory around the repository.
+    /// A directory that contains the repository.
     Around,
     /// Another directory with the same name: a clone, or the same project on another machine.
     Namesake,
@@ -108,7 +108,7 @@ fn plain(path: &str) -> String {
     path
 }
 
-/// Removes `.` and `..`; `None` if the path leads out, or to the root.
+/// Removes `.` and `..`. Returns `None` if the path leads above its start, or if nothing is left of it.
 fn normal(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

@@ -18,7 +18,7 @@ use run_protocol::ExitCode;
 const BURST: Duration = Duration::from_millis(100);
 /// How often to poll the directories without a watch.
 const ROUND: Duration = Duration::from_secs(2);
-/// The assumed limit if the kernel's own is unreadable.
+/// The limit to assume if this process cannot read the kernel's own.
 const USUAL_LIMIT: usize = 8_192;
 /// A watch takes about a kilobyte of the kernel's memory.
 const MOST_WATCHES: usize = 50_000;

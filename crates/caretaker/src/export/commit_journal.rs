@@ -29,7 +29,7 @@ pub(crate) struct Entry<'a> {
 pub(crate) fn write(entries: &[Entry<'_>], window: &str, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "# Development journal\n")?;
     writeln!(out, "- Commits: {}", grouped(entries.len() as u64))?;
-    writeln!(out, "- Window of each commit: since the commit before, at most {}", plain(window))?;
+    writeln!(out, "- Window of each commit: {}", plain(window))?;
     for Entry { commit, episodes, earlier } in entries {
         writeln!(out, "\n## {} {}\n", code(short(&commit.id)), plain(&commit.subject))?;
         writeln!(out, "- Commit: {}", code(&commit.id))?;

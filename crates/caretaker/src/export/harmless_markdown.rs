@@ -17,7 +17,7 @@ pub(super) fn options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
 }
 
-/// Returns Markdown that looks the same and is passive. If that fails, returns the source as a code block.
+/// Returns Markdown that looks the same but is safe to show. If that fails, returns the source as a code block.
 pub(super) fn harmless(text: &str) -> String {
     let original = on_lines(text.trim_end());
     let mut text = original.clone().into_owned();

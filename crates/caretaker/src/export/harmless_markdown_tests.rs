@@ -66,7 +66,7 @@ fn code_that_was_never_closed_does_not_swallow_what_follows() {
     assert_eq!(harmless("- a\n\n  ```\n  code"), "- a\n\n  ```\n  code");
 }
 
-/// When the comment is escaped, the fence inside it becomes a real fence, and then the other code is no longer code.
+/// Once `harmless` escapes the comment, the fence inside it becomes a real fence, so the script is no longer code.
 #[test]
 fn what_a_change_uncovers_is_changed_too() {
     let text = "<!--\n```\n-->\n\n```\n<script>alert(1)</script>\n```\n";

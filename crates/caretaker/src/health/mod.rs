@@ -410,7 +410,7 @@ fn clock(host: &Host, now_ms: u64) -> Finding {
     match newest {
         _ if now_ms < EARLIEST_MS => Finding::failure(
             "clock",
-            "the clock is years behind: certificates and ids of runs need it",
+            "the clock is years behind: certificates and run ids need the right time",
             "set it, or start a time service: sudo timedatectl set-ntp true",
         ),
         Some(newest) if newest > now_ms.saturating_add(CLOCK_TOLERANCE_MS) => Finding::warning(

@@ -169,7 +169,7 @@ fn login_drop(reason: LoginDrop) -> &'static str {
     match reason {
         LoginDrop::Malformed => "the agent's file is not a login file",
         LoginDrop::Oversized => "the agent's file is too large for a login",
-        LoginDrop::OtherShape => "the agent's tokens have another form than yours",
+        LoginDrop::OtherShape => "the agent's tokens differ in form from yours",
         LoginDrop::OtherAccount => "the agent's tokens belong to another account",
         LoginDrop::OtherFields => "the agent changed more than the tokens",
         LoginDrop::Replayed => "the agent's tokens are old",

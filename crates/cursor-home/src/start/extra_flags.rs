@@ -177,7 +177,7 @@ fn refuse_credentials(flag: &str, header: &[u8]) -> Result<(), ExtraFlagError> {
     Ok(())
 }
 
-/// Splits a word like the agent's parser. A word that is not a flag is an error.
+/// Splits a word as the agent's parser does. A word that is not a flag is an error.
 fn read_flag(word: &OsStr) -> Result<Written, ExtraFlagError> {
     let bytes = word.as_encoded_bytes();
     let positional = || Err(ExtraFlagError::Positional(word.to_owned()));

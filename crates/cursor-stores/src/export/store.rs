@@ -21,7 +21,7 @@ use crate::store::{
     ReadConversationError, SkippedPlace, Treatment,
 };
 
-/// Reading a conversation keeps it and its file in memory.
+/// The most bytes to read, because a reader keeps both the file and the conversation in memory.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// A file, or the files of a directory. A conversation's key is `<file name>/<id>`.

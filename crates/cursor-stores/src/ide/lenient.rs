@@ -1,4 +1,4 @@
-//! Parses rows of JSON, without the encryption keys in some of them.
+//! Parses rows of JSON, and hides the encryption keys that some of them contain.
 
 use std::borrow::Cow;
 use std::fmt;

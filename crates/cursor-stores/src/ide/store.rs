@@ -27,7 +27,7 @@ use crate::store::{
     ReadConversationError, SkippedPlace,
 };
 
-/// After this long without a write, the writer of a log is gone.
+/// If no process has written to a log for this long, its writer counts as gone.
 const WRITER_SILENCE: Duration = Duration::from_secs(15 * 60);
 
 pub(crate) fn discover(places: &StorePlaces) -> Vec<Discovered> {

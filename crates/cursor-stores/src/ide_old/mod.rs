@@ -53,7 +53,7 @@ fn discover_user(user: &Path) -> Vec<Discovered> {
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_dir() => {
                 if scope == Scope::Global {
-                    let why = "is a database of a very old Cursor, of which no format is known";
+                    let why = "is a database of a very old Cursor version, whose format is unknown";
                     discovered
                         .extend(very_old_databases(&path).iter().map(|file| skipped(file, why)));
                 }

@@ -105,7 +105,7 @@ pub(crate) fn meta_of(directory: &Path) -> ChatMeta {
     ChatStore::open_read_only(&directory.join("store.db")).unwrap().meta().unwrap().unwrap()
 }
 
-/// Compares two conversations without their names.
+/// Asserts that a copy has the same content as its original, and no damage. Their ids and titles may differ.
 #[track_caller]
 pub(crate) fn assert_same_talk(copy: &Conversation, original: &Conversation) {
     let (copy, original) = (&with_recorded_times(copy), &with_recorded_times(original));

@@ -14,7 +14,7 @@ pub(crate) fn text_of_editor(rich: &Json) -> String {
         },
         Json::Object(_) => {
             let mut text = String::new();
-            // The parser limits the depth.
+            // Safe to recurse: the JSON parser limits the depth.
             collect(rich.get("root").unwrap_or(rich), &mut text);
             text.truncate(text.trim_end().len());
             text

@@ -171,7 +171,7 @@ fn locate_path(root: &Path, relative: &Path) -> Option<TranscriptFile> {
         _ => return None,
     };
     let path = root.join(relative);
-    // The opener checks whether it is a plain file.
+    // Only checks that the path exists. `plain_file::open` checks later that it is a plain file.
     fs::symlink_metadata(&path).ok()?;
     let mut directory = root.to_owned();
     let (_, directories) = names.split_last()?;

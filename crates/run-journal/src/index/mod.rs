@@ -26,7 +26,7 @@ pub(crate) struct RunIndex {
     database: IndexDatabase,
 }
 
-/// Which runs to list; empty fields do not restrict.
+/// Selects the runs to list. An empty field sets no condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunFilter {
     pub which: Which,

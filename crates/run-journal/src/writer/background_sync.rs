@@ -129,7 +129,7 @@ impl Shared {
             if let Some(n_written) = n_written {
                 let synced = file.sync_data();
                 for path in also.drain(..) {
-                    // Some file systems cannot sync a directory. Only the journal's own result is reported.
+                    // Some file systems cannot sync a directory, so report only the journal's own result.
                     File::open(path).and_then(|file| file.sync_all()).ok();
                 }
                 self.report(n_written, synced);

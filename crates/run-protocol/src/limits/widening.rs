@@ -77,9 +77,9 @@ bounds! {
 pub struct Widening {
     /// The bound.
     pub bound: Bound,
-    /// The old value, for people.
+    /// The old value, in words for people.
     pub from: String,
-    /// The new value, for people.
+    /// The new value, in words for people.
     pub to: String,
 }
 

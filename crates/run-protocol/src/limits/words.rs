@@ -39,7 +39,7 @@ impl LimitKind {
             Self::Startup | Self::Idle | Self::Tool { .. } | Self::WallClock => return None,
             Self::Memory { .. } => "`--memory` allows more",
             Self::Processes { .. } => "`--processes` allows more",
-            Self::Disk { .. } => "its record counts too; `--disk` allows more",
+            Self::Disk { .. } => "the run's own record counts too; `--disk` allows more",
             Self::Journal { .. } => "`--journal` allows more",
             Self::ToolCalls { .. } => "`--max-tool-calls` allows more",
             Self::Tokens { .. } => {

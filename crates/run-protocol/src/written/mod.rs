@@ -73,7 +73,7 @@ macro_rules! text_serde {
 }
 pub(crate) use text_serde;
 
-/// Describes such a type in the API's OpenAPI document.
+/// Describes a type with `text_serde` in the API's OpenAPI document.
 macro_rules! text_schema {
     ($kind:ty, $expected:literal, [$($json:ident),+]) => {
         impl utoipa::PartialSchema for $kind {

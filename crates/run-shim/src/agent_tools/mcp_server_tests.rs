@@ -425,7 +425,7 @@ async fn a_thousand_connections_do_not_keep_the_next_one_waiting() {
         let mut client = bench.connect_and_shake_hands().await;
         assert!(!client.call("whoami", json!({})).await.1);
     };
-    // One at a time, with fifty milliseconds for each, this would take fifty seconds.
+    // If the server accepted only one connection every fifty milliseconds, this would take fifty seconds.
     tokio::time::timeout(Duration::from_secs(20), answered).await.unwrap();
 }
 

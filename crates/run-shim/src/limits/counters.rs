@@ -28,7 +28,8 @@ use super::rooms::Rooms;
 
 const LOOKS_AFTER_THE_RING: u32 = 50;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
-/// The largest single request for memory that the kernel may refuse: a huge page, and each processor's reserve.
+/// The kernel refuses a request that would exceed the limit, so the highest use may stay this far below the limit: a
+/// huge page, and each processor's reserve.
 const LARGEST_CHARGE: u64 = 4 << 20;
 /// The interval for files without a wake-up: refused forks in version 1, and full directories. The kernel enforces the
 /// limits meanwhile.

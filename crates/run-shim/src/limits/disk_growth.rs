@@ -41,7 +41,7 @@ const BYTES_A_SECOND: u64 = 512 << 20;
 /// Walks may take one fiftieth of the time, at low priority, even if the disks show no growth.
 const COSTS_NEXT_TO_NOTHING: u32 = 50;
 
-/// A run that used less processor time since the last walk hardly runs. Its agent waits for the model.
+/// A run that used less processor time than this since the last walk is nearly idle: its agent waits for the model.
 const HARDLY: Duration = Duration::from_millis(20);
 /// The longest time without a walk for such a run.
 const LONGEST_WITHOUT_A_WALK: Duration = Duration::from_secs(10);
@@ -132,7 +132,8 @@ impl DiskWatch {
                 continue;
             }
             if !found.is_complete {
-                // After an incomplete walk, the disk's use decides. It includes the run's record.
+                // An incomplete walk may miss files. So also count by how much the disks' use grew, without the
+                // run's own record.
                 let used = used_then.saturating_sub(used).saturating_sub(self.account.by_us());
                 book.growth = book.growth.max(used);
             }

@@ -55,7 +55,7 @@ pub fn survey_limits() -> LimitSurvey {
     LimitSurvey { backend, has_cpu, refused, swept }
 }
 
-/// Starts a process that does nothing, for a trial.
+/// Tries `act` on a child process that does nothing, and then ends the child.
 fn around_a_child<T>(act: impl FnOnce(u32) -> std::io::Result<T>) -> std::io::Result<T> {
     let mut child = Command::new("/bin/sh")
         .args(["-c", "read line"])

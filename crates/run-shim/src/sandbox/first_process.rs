@@ -26,7 +26,7 @@ pub(super) struct FirstProcess {
 impl FirstProcess {
     #[expect(
         deprecated,
-        reason = "its successor is unsafe for types that may name another descriptor later; an owned one cannot"
+        reason = "the replacement is unsafe for types that may later name another descriptor; an owned one cannot"
     )]
     pub(super) fn open(pid: Pid) -> io::Result<Self> {
         let fd = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
@@ -49,12 +49,12 @@ impl FirstProcess {
         poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n_ended| n_ended == 0)
     }
 
-    /// Sends a signal. A process that is gone needs none.
+    /// Sends a signal, unless the process is already gone.
     pub(super) fn signal(&self, signal: Signal) {
         pidfd_send_signal(self.fd.get_ref(), signal).ok();
     }
 
-    /// Waits until no process of its namespace lives. Cancel safe.
+    /// Waits until every process in its namespace is dead. Cancel safe.
     pub(super) async fn ended(&self) {
         // Once readable, it stays readable. An error means that the runtime is shutting down.
         if let Ok(mut ready) = self.fd.readable().await {

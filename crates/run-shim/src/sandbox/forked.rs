@@ -25,8 +25,8 @@ pub(crate) struct Forked {
 }
 
 impl Forked {
-    /// Runs `life` in a copy of this process, with `stdin` as its only descriptor. Fails if this process has more than
-    /// one thread.
+    /// Runs `life` in a copy of this process. The copy keeps only `stdin`, and its output goes to `/dev/null`. Fails if
+    /// this process has more than one thread.
     pub(super) fn begin(stdin: OwnedFd, life: impl FnOnce()) -> io::Result<Self> {
         if std::fs::read_dir("/proc/self/task")?.count() != 1 {
             return Err(io::Error::other("this process has more than one thread"));
@@ -67,7 +67,8 @@ impl Forked {
     }
 }
 
-/// Closes everything but stdin. If the copy kept the shim's pipes open, their readers would miss the shim's end.
+/// Closes everything but stdin, and sends all output to `/dev/null`. If the copy kept the shim's pipes open, their
+/// readers would miss the shim's end.
 fn keep_only(stdin: &OwnedFd, nowhere: &impl AsFd) -> io::Result<()> {
     dup2_stdin(stdin)?;
     dup2_stdout(nowhere)?;

@@ -72,7 +72,7 @@ impl LaunchGuard {
     }
 }
 
-/// The whole life of a guard.
+/// The guard's main function: kills the shim's process group if the shim dies without dismissing the guard.
 fn guard(group: Pid) {
     // The guard must survive the signal that it sends.
     if setpgid(Pid::from_raw(0), Pid::from_raw(0)).is_err() {

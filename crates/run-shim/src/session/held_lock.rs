@@ -115,7 +115,7 @@ impl HeldLock {
         &self.path
     }
 
-    /// How often the lock has been taken, including this time.
+    /// How many times runs have taken the lock, including this time.
     pub(crate) fn generation(&self) -> u64 {
         self.note.generation
     }

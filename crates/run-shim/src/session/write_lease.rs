@@ -28,7 +28,7 @@ pub(crate) fn has_no_writer(store_db: &Path) -> bool {
     })
 }
 
-/// Takes a lease and gives it back. A process that opens the file for writing at this moment waits for that.
+/// Takes a lease and gives it back. A process that opens the file for writing in between waits until then.
 fn grants_lease(file: &File) -> bool {
     let fd = file.as_raw_fd();
     let control = |what: libc::c_int, value: libc::c_int| {

@@ -140,7 +140,7 @@ impl Claim {
             Ok(false) => "its messages were delivered before it began".to_owned(),
             Err(error) => with_causes(&error),
         };
-        // Without a known message the agent has nothing to do, so it does not run. That is not a failure.
+        // Without its messages, the agent has nothing to do, so the shim does not start it. That is not a failure.
         self.report(&ShimReport::Ready);
         Err(NotBegun::Ended { outcome: RunOutcome::Cancelled, why })
     }

@@ -126,7 +126,7 @@ fn write_down(
     Ok(())
 }
 
-/// Records that this run has the session, then tells the starter that the run is ready. It works on another thread
+/// Records that this run has the session, then tells the starter that the run is ready. Both happen on another thread,
 /// while the sandbox starts.
 fn note_session(claim: &mut Claim) -> JoinHandle<()> {
     let (state_root, spec) = (claim.state_root.clone(), claim.spec.clone());

@@ -165,11 +165,11 @@ impl Planner<'_> {
     fn namespaces(&mut self) {
         for Sourced { value, origin } in &self.rules.namespaces.own {
             let (option, what) = match value {
-                Namespace::User => ("--unshare-user", "own users"),
-                Namespace::Pid => ("--unshare-pid", "own processes"),
-                Namespace::Ipc => ("--unshare-ipc", "own shared memory and message queues"),
-                Namespace::Uts => ("--unshare-uts", "own host name"),
-                Namespace::Cgroup => ("--unshare-cgroup-try", "own view of control groups"),
+                Namespace::User => ("--unshare-user", "its own users"),
+                Namespace::Pid => ("--unshare-pid", "its own processes"),
+                Namespace::Ipc => ("--unshare-ipc", "its own shared memory and message queues"),
+                Namespace::Uts => ("--unshare-uts", "its own host name"),
+                Namespace::Cgroup => ("--unshare-cgroup-try", "its own view of control groups"),
             };
             self.push(Step::Namespace { option, what }, origin.clone());
         }
@@ -180,7 +180,7 @@ impl Planner<'_> {
         let what = match self.network.mode {
             NetworkMode::Host => return,
             NetworkMode::None => "no network except loopback",
-            NetworkMode::Allowlist => "own loopback, where the shim listens",
+            NetworkMode::Allowlist => "its own loopback, where the shim listens",
         };
         let step = Step::Namespace { option: "--unshare-net", what };
         self.push(step, self.network.origin.clone());

@@ -30,7 +30,7 @@ pub(crate) const SMALL_FILE: u64 = 8 * 1024;
 /// The directory of Caretaker's own worktrees. A run may work in each directory below it.
 const WORKTREES: &str = "worktrees";
 
-/// The user of a run, and the directories that its workspace must not touch.
+/// The user of a run, and the directories that limit where its workspace may be.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
     pub uid: u32,

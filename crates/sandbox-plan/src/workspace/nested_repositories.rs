@@ -71,7 +71,7 @@ pub(crate) fn search(directory: &Directory, skip: &[&Path], effort: Effort) -> S
             search.cut_after = Some(n_entries);
             break;
         }
-        // The user's git cannot read such a directory either.
+        // Skip an unreadable directory: the user's git cannot read it either.
         let Some(entries) = entries(directory, &at) else { continue };
         n_entries += entries.len();
         let is_root = at.as_os_str().is_empty();

@@ -175,13 +175,13 @@ fn every_part_names_the_line_of_the_profile_that_it_comes_from() {
         .filter(|line| !OF_THIS_HOST.iter().any(|part| line.contains(part)))
         .collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
-    namespace own users <- "user",
-    namespace own processes <- "pid",
-    namespace own shared memory and message queues <- "ipc",
-    namespace own host name <- "uts",
-    namespace own view of control groups <- "cgroup",
+    namespace its own users <- "user",
+    namespace its own processes <- "pid",
+    namespace its own shared memory and message queues <- "ipc",
+    namespace its own host name <- "uts",
+    namespace its own view of control groups <- "cgroup",
     namespace the host is called agent <- hostname = "agent"
-    namespace own loopback, where the shim listens <- mode = "allowlist"
+    namespace its own loopback, where the shim listens <- mode = "allowlist"
     guard no further user namespaces <- always
     guard no capabilities <- always
     guard no access to the shim's terminal <- always

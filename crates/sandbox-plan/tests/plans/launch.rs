@@ -1,4 +1,4 @@
-//! Starts a plan like the shim: blocked, verified, released.
+//! Starts a sandbox from a plan as the shim does: first blocked, then verified, then released.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};

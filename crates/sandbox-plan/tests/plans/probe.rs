@@ -19,7 +19,7 @@ fn errno_of(number: i64, arguments: [i64; 4]) -> i32 {
     if result == -1 { nix::errno::Errno::last_raw() } else { 0 }
 }
 
-/// The probe checks this path to know that it is inside: only there is it a directory.
+/// This path is a directory only inside the sandbox. The probe checks it to know whether it is inside.
 const INSIDE: &str = "/run/caretaker/probe";
 
 #[test]

@@ -90,7 +90,7 @@ fn git_on_the_host_works_while_a_run_has_its_common_dir_in_the_repository() {
     assert_eq!(git(workspace, home, &["log", "--format=%s"]), "second\nfirst\n");
     assert_eq!(git(&workspace.join("../tree"), home, &["status", "--short"]), "");
 
-    // The placeholder of a killed run starts nothing. A file that leads elsewhere is refused.
+    // A killed run left its placeholder, so the next plan creates none. It refuses a file that leads elsewhere.
     let again = scene.plan();
     assert!(again.mount_points_to_create().paths().all(|path| !path.ends_with("commondir")));
     let common_dir = workspace.join(".git/commondir");

@@ -49,7 +49,7 @@ impl EventStream {
             }
             (b"data", none) => *none = Some(value.to_vec()),
             (b"event", _) => self.event = value.to_vec(),
-            // Comments, and fields with which a client resumes a broken stream.
+            // Ignore comments, and the fields with which a client resumes a broken stream.
             _ => {}
         }
         None

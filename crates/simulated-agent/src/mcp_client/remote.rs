@@ -195,5 +195,5 @@ fn answer_in_json(id: u64, mut exchange: Exchange) -> Answer {
         Incoming::Answer { id: of, answer } if of == id => Some(answer),
         _ => None,
     });
-    answer.unwrap_or_else(|| Err(RequestError::NotMcp("it answers another question".to_owned())))
+    answer.unwrap_or_else(|| Err(RequestError::NotMcp("it answers another request".to_owned())))
 }

@@ -214,7 +214,7 @@ fn a_web_server_without_mcp_fails() {
     let other = state_with(|_, stream| {
         respond(stream, "200 OK\r\nContent-Type: application/json", r#"{"id":77,"result":{}}"#);
     });
-    assert_eq!(other, failed("the server's answer is not MCP: it answers another question"));
+    assert_eq!(other, failed("the server's answer is not MCP: it answers another request"));
     let cut = state_with(|_, stream| {
         let head =
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{}";

@@ -45,7 +45,8 @@ enum Act {
     AtOnce(fn(&mut Turn, u64) -> Result<(), Ending>),
     /// Acts at the next such moment.
     At(Moment, fn(&mut Turn, u64) -> Result<(), Ending>),
-    /// Sends SIGKILL at the next such point of the session's writer. `None` means the point named in the argument.
+    /// The agent dies by SIGKILL when the session's writer next reaches this point. If it is `None`, the argument
+    /// names the point.
     KillAt(Option<CrashPoint>),
     /// Loses the conversation before the prompt is stored.
     Forget,

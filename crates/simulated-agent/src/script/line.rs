@@ -95,7 +95,7 @@ impl<'a> Lines<'a> {
             }
             body.push(text);
         }
-        Err(format!("no line `{tag}` ends the text"))
+        Err(format!("the line `{tag}` that ends the text is missing"))
     }
 }
 

@@ -200,7 +200,7 @@ fn a_mistake_names_its_line_and_its_cause() {
         ("wait 11m", "line 1: `11m` is too long; the agent waits ten minutes at most"),
         ("pace 601s", "line 1: `601s` is too long; the agent waits ten minutes at most"),
         ("exit 300", "line 1: `300` is not an exit code from 0 to 255"),
-        ("say <<END\nnever closed", "line 1: no line `END` ends the text"),
+        ("say <<END\nnever closed", "line 1: the line `END` that ends the text is missing"),
         (
             "shell cat <<END\nx\nEND",
             "line 1: `shell` has a text on its line and another below it; put all of it below",

@@ -14,7 +14,7 @@ pub enum CrashPoint {
     BeforeFirstRoot,
     /// A later prompt is written, the model has not answered --> the conversation without that prompt.
     AfterUserMessage,
-    /// Steps and turn of an answer are written --> the root from before the answer.
+    /// An answer's steps and turn are written, but not the new root --> the root from before the answer.
     AfterBlobsBeforeRoot,
     /// A root is written, the meta row still names the one before --> one newer, unreferenced root.
     BetweenRootAndMeta,

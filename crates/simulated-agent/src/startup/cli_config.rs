@@ -58,7 +58,7 @@ impl Settings {
     }
 }
 
-/// Returns the failure of a run whose temporary file another run renamed.
+/// Returns the error of a run that cannot rename its temporary file, because another run renamed it first.
 pub fn lost_race(path: &Path) -> Ending {
     rename_failure(path, &io::Error::from(Errno::ENOENT))
 }

@@ -36,7 +36,7 @@ pub struct StreamedCall<'a> {
     pub started_at_ms: u64,
 }
 
-/// Tokens over all model calls of the turn.
+/// The total tokens of all model calls in the turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub input: u64,

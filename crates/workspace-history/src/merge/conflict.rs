@@ -70,7 +70,9 @@ impl ConflictKind {
             Self::ToBeRemoved => "removed in the worktree, changed in the checkout",
             Self::Removed => "changed in the worktree, removed in the checkout",
             Self::Made => "added in both, and not the same",
-            Self::HoldsMore => "a file in the worktree, and the checkout has something in it",
+            Self::HoldsMore => {
+                "a file in the worktree, but a directory with new content in the checkout"
+            }
             Self::InFile => "its directory is a file now",
             Self::Unreadable => "it cannot be read in the checkout",
         }

@@ -35,7 +35,7 @@ pub(super) struct Stores<'a> {
 }
 
 impl Stores<'_> {
-    /// Merges all files, in their order.
+    /// Merges all files. Returns the results in the same order.
     pub(super) fn merge_all(&self, merges: &[LineMerge]) -> Result<Vec<MergedLines>, MergeError> {
         let place = self.own.directory.join(format!("merging-{}", std::process::id()));
         let mut results = Vec::with_capacity(merges.len());

@@ -139,7 +139,7 @@ fn conflicts_are_named_and_left_undecided() {
             "rm -r doomed; echo a > doomed",
             "echo mine > doomed/mine",
             "doomed",
-            "a file in the worktree, and the checkout has something in it",
+            "a file in the worktree, but a directory with new content in the checkout",
         ),
     ] {
         let two = Two::new();

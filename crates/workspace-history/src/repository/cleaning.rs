@@ -108,7 +108,7 @@ fn collect(
     outcome
 }
 
-/// Removes an irregular file. Replaces a file with a hard link outside by a copy.
+/// Removes an irregular file. If the file has another name outside the git directory, replaces it with a copy.
 pub(crate) fn remove(git_dir: &Path, irregular: &Irregular) -> io::Result<()> {
     let tree = FileTree::open(git_dir)?;
     let (parent, name) = (irregular.path.parent().unwrap_or_default(), irregular.path.name());

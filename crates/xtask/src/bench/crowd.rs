@@ -16,7 +16,7 @@ const UNTIL_SILENT: Duration = Duration::from_secs(65);
 const WATCHED: Duration = Duration::from_secs(30);
 
 impl Runs {
-    /// Measures crowds of growing size. Only the last waits for silence, which takes a while.
+    /// Measures crowds of growing size. Only for the largest, waits until its runs are silent, which takes a minute.
     pub(super) fn crowds(&self, figures: &mut Figures, largest: usize) -> anyhow::Result<()> {
         let sizes: Vec<usize> = [1, 50, 200, 500].into_iter().filter(|n| *n <= largest).collect();
         sizes.iter().try_for_each(|n| self.crowd(figures, *n, Some(n) == sizes.last()))

@@ -114,7 +114,7 @@ impl Runs {
         Ok((run, began_after_ms(start, &journal)?))
     }
 
-    /// Starts the payload without anything around it.
+    /// Starts the payload directly, without Caretaker or a sandbox.
     fn bare_launch(&self, workspace: &Path) -> anyhow::Result<f64> {
         let mut command = Command::new(&self.agent);
         command.args(["--print", "--resume", "bare"]).env_clear().current_dir(workspace);

@@ -1,4 +1,4 @@
-//! MCP servers with a `url`: only hosts on the list can be reached.
+//! MCP servers with a `url`: the agent can reach only hosts on the run's allow-list.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

@@ -45,7 +45,7 @@ impl Point {
     }
 }
 
-/// A run whose sandbox is at such a point.
+/// A run whose sandbox setup is held at a [`Point`].
 struct HalfMade {
     stage: Stage,
     owner: Option<u32>,

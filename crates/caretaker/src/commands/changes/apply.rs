@@ -21,9 +21,8 @@ use crate::view::changes::change_view::{self, ChangedPath, PathAndReason};
 /// Bring the changes of a run's worktree into your checkout.
 ///
 /// Takes everything that changed since the worktree was made, or since the last apply: committed, uncommitted and
-/// untracked. Your own changes stay. If both sides changed a file, their lines are merged. If one file cannot be
-/// merged, nothing changes. Nothing is committed: the worktree's commits are on its branch. `--revert` follows the
-/// same rules.
+/// untracked. Your own changes stay. If both sides changed a file, it merges their lines. If it cannot merge a file, it
+/// changes nothing. It commits nothing: the worktree's commits stay on its branch. `--revert` follows the same rules.
 ///
 /// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]

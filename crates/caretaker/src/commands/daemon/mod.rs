@@ -32,7 +32,7 @@ use crate::data_out::{print_json, print_text};
 
 /// How long a daemon may take to end.
 const ENDING: Duration = Duration::from_secs(10);
-/// The next daemon renames a longer log, and begins a new one.
+/// If the log is longer than this, the next daemon renames it and begins a new one.
 const LONGEST_LOG: u64 = 8 * 1024 * 1024;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -180,7 +180,7 @@ fn refuse_older(host: &Host) -> Result<(), CommandError> {
     }
 }
 
-/// Refuses settings with which the new daemon could not start, before the running daemon stops.
+/// Fails if the new daemon could not start with these settings. Call it before the running daemon stops.
 fn refuse_unusable(helper: &CommandHelper, args: &StartArgs) -> Result<(), CommandError> {
     helper.config()?;
     match args.listen.filter(|address| !address.ip().is_loopback()) {

@@ -29,7 +29,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let host = &helper.host;
     let group = &args.group;
     runs_of(host, group)?;
-    // Mark first, then list: a batch that starts more runs must see the mark before this command lists them.
+    // Mark the group before listing its runs, so that a running batch sees the mark and starts no more.
     let stopped =
         GroupRecord::update(&host.state, group, |record| record.stopped_ms = Some(now_ms()));
     stopped.or_fail(|| format!("cannot mark group `{group}` as stopped"))?;

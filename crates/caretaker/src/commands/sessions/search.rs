@@ -28,7 +28,7 @@ use crate::view::width::Width;
 /// Search all conversations: messages, thoughts, tool calls and their results.
 ///
 /// All words of PATTERN must occur in one message; a phrase in double quotes counts as one word. Case matters only if
-/// PATTERN has a capital letter. An index is not needed.
+/// PATTERN has a capital letter. It works without an index.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -25,7 +25,7 @@ fn line(finding: &Finding) -> String {
         FindingKind::Socket => "new socket",
         FindingKind::GitLink => "link in .git, removed",
         FindingKind::GitSpecial => "special file in .git, removed",
-        FindingKind::GitHardLink => "file in .git with another name elsewhere, now separate",
+        FindingKind::GitHardLink => "hard link in .git to a file outside, replaced with a copy",
         FindingKind::GitClosed => "directory in .git that could not be read, opened up",
         FindingKind::LinkOut => "link out of the workspace",
         FindingKind::Hook => "hook",

@@ -16,7 +16,7 @@ use crate::view::chart::{bar, sparkline};
 use crate::view::styled_line::{BOLD, DIM, PLAIN, write_line};
 use crate::view::width::{Width, columns, fitted};
 
-/// The width of the name column of the first facts.
+/// The width of the column of names, in the lines above the charts.
 const NAMES: usize = 15;
 /// The longest name and the longest bar in a chart row.
 const ROW_NAME: usize = 44;

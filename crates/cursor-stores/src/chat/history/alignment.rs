@@ -50,7 +50,7 @@ impl<Place> Counterpart<Place> {
     }
 }
 
-/// A gap that needs more comparisons than this compares only neighbours.
+/// In a gap that needs more comparisons than this, compare only neighbours.
 const MAX_CELLS: usize = 1 << 20;
 
 /// Finds the counterpart in `prompt` for every item in `turns`. Matching items keep their order, and each has only one
@@ -213,7 +213,7 @@ impl Gap<'_, '_> {
     }
 }
 
-/// Rates how likely two items are the same. 0 means that they differ.
+/// Rates how likely it is that two items are the same. 0 means that they differ.
 fn likeness(prompt: &Atom<'_>, turn: &Atom<'_>) -> u32 {
     if prompt.kind != turn.kind {
         return 0;

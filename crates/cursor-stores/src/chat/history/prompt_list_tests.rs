@@ -52,7 +52,7 @@ fn summarised_messages_come_once_and_before_the_summary() {
         summary_archives: vec![one, two],
         ..ConversationStateStructure::default()
     };
-    // The user said the last `b` again.
+    // The last `b` stays, because the user said it again after the summary.
     assert_eq!(
         listed(store, &root),
         ["system", "info", "a", "b", "sum 1", "c", "d", "sum 2", "e", "b"]

@@ -137,7 +137,7 @@ fn group_messages(messages: &[AgentMessage]) -> Vec<GivenTurn<'_>> {
     turns
 }
 
-/// Returns the text without white space, which stores write differently.
+/// Returns the text without white space, which differs between stores.
 pub(crate) fn bare(text: &str) -> String {
     text.split_ascii_whitespace().collect()
 }
@@ -390,7 +390,8 @@ mod tests {
             let state = AgentState { messages, ..AgentState::default() };
             let merged = merge_state(bubbles, &state, Extent::default());
             let mut said: Vec<String> = merged.iter().map(|bubble| bubble.message.text()).collect();
-            // Between two common texts, those from one side come before those from the other.
+            // Between two texts that both sides have, the merge puts the texts of one side before those of the other.
+            // That may change their order, so compare them sorted.
             let only_one = turns.iter().all(|(_, pieces)| pieces.iter().all(|piece| piece.is_given));
             if !only_one {
                 said.sort_unstable();

@@ -16,10 +16,10 @@ pub(crate) const FILE_CHECKPOINT: &str = "checkpointId:";
 pub(crate) const SIDE_FAMILIES: [&str; 4] =
     [REQUEST_CONTEXT, BLOCK_DIFF, FILE_CHECKPOINT, "codeBlockPartialInlineDiffFates:"];
 
-/// The families that are read into messages. The others are searched and counted.
+/// The families whose rows become parts of messages. Caretaker only searches and counts the others.
 pub(crate) const TOLD_FAMILIES: [&str; 3] = [REQUEST_CONTEXT, BLOCK_DIFF, FILE_CHECKPOINT];
 
-/// In older builds a sub-agent is named only by the call that started it.
+/// Older builds name a sub-agent only by the call that started it.
 pub(crate) const TASK: &str = "task-";
 
 /// From one key up to, but not including, another.
@@ -30,8 +30,8 @@ pub(crate) fn beginning_with(prefix: &str) -> KeyRange {
     prefix.to_owned()..after(prefix)
 }
 
-/// All rows of a family that belong to `composer`. May include rows of a composer whose id begins with the same
-/// letters.
+/// The keys of a composer's rows in a family. The range also covers other composers whose id begins with this id and a
+/// colon.
 pub(crate) fn of_composer(family: &str, composer: &str) -> KeyRange {
     beginning_with(&format!("{family}{composer}:"))
 }

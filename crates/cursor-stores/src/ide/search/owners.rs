@@ -55,7 +55,7 @@ pub(crate) fn find_owners(
     let open = ids.iter().flatten().copied().collect();
     let wanted = Mutex::new(Wanted { open, owners: HashMap::new() });
     let is_done = || lock(&wanted).open.is_empty();
-    // The earlier states repeat the current ones, except for what the user edited away.
+    // Search the earlier states last: they repeat the current ones, except for messages that the user has replaced.
     for family in [keys::CHECKPOINT, keys::BUBBLE_CHECKPOINT] {
         let mut roots = checkpoint_roots(pool, family, &wanted);
         if family == keys::CHECKPOINT {

@@ -239,7 +239,7 @@ fn a_ruined_index_costs_time_and_no_conversation() {
     for page in pages {
         let home = with_ruined_page(&bytes, page);
         assert_eq!(home.heads().len(), N_CONVERSATIONS, "page {page}");
-        // Without their index, blobs are not searched, but the search reports that.
+        // Without their index, the search skips the blobs, but reports that.
         assert!(n_messages(&home) >= N_BUBBLES, "page {page}");
         exercise(&*home.store);
     }

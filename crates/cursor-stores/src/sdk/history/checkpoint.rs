@@ -1,7 +1,7 @@
-//! Reads what the events lack from an agent's checkpoints: prompts, and the results of tool calls.
+//! The events lack prompts and the results of tool calls. This module reads them from the agent's checkpoints.
 //!
-//! A checkpoint is the root of a conversation, as in a chat of the command line agent. This module reads only the
-//! prompt messages.
+//! A checkpoint is the root of a conversation, as in a chat of the command line agent. This module uses only one field
+//! of that root: the list of messages.
 
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ pub(crate) trait Blobs {
     fn is_damaged(&self) -> bool;
 }
 
-/// The only field that is needed here. The reader of chats reads the others.
+/// The only field that this module needs. The reader of chats reads the others.
 #[derive(Clone, PartialEq, prost::Message)]
 struct RootMessages {
     #[prost(bytes = "vec", repeated, tag = "1")]

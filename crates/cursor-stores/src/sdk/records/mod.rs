@@ -268,7 +268,7 @@ pub(crate) fn sort_runs(runs: &mut [Run]) {
     });
 }
 
-/// Reads JSON that a column keeps as text, and a line as plain JSON.
+/// Reads a JSON field. A column of a database has it as text, and a line of a file has it as plain JSON.
 fn inner_json(column: Option<&Json>) -> Json {
     match column {
         Some(Json::String(text)) => lenient_json::parse(text.as_bytes()).unwrap_or_default(),

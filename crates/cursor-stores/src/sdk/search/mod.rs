@@ -79,7 +79,7 @@ pub(crate) fn search_database(store: &SdkStore, search: &Search<'_>) -> Vec<Dama
     damage
 }
 
-/// Searches some agents, one after the other. If the database changes, does not repeat finished agents.
+/// Searches some agents, one after the other. If the database changes meanwhile, repeats only the unfinished agents.
 fn search_share(
     store: &SdkStore,
     agents: &[(String, Vec<String>)],

@@ -90,7 +90,7 @@ pub(super) fn stop(state: &StateRoot, run: RunId) -> Result<(), NotServed> {
     let Ok(directory) = RunDirectory::open(state, run) else { return Ok(()) };
     let spec = directory.spec().map_err(|error| cannot(&error))?;
     let socket = SocketPaths::new(&spec.socket_dir.0, run).control();
-    // A stopped shim cannot follow the ladder of signals, and the parent has no other way to stop the child.
+    // A stopped shim cannot stop its agent step by step, so the parent asks for a kill at once.
     let shim = match directory.writer() {
         Ok(WriterPresence::Live(shim)) => shim,
         _ => None,

@@ -41,7 +41,7 @@ struct Shared {
 #[derive(Debug)]
 struct Limits {
     calls: Pace,
-    /// Limits the events about calls over the limit.
+    /// Limits how often the journal records calls over the limit.
     overflow_events: Pace,
     progress: Pace,
     messages: Pace,
@@ -127,7 +127,7 @@ impl RunTools {
             if is_told {
                 limits.overflow_events.charge(now, 1);
             }
-            return failure("Too many calls; nothing was recorded. Wait some seconds.");
+            return failure("Too many calls; nothing was recorded. Wait a few seconds.");
         }
         let admitted = limits.admit(Call::parse(tool, arguments), now);
         if let Ok(Call::Desk(call)) = admitted {
@@ -223,11 +223,11 @@ impl Limits {
                 Err(limited("The result of this turn is already recorded; this one was not."))
             }
             Ok(Call::Desk(DeskCall::SendMessage { .. })) if !self.messages.has_room(now) => {
-                Err(limited("Too many messages; this one was not sent. Wait some seconds."))
+                Err(limited("Too many messages; this one was not sent. Wait a few seconds."))
             }
-            Ok(Call::Desk(DeskCall::SpawnRun(_))) if !self.children.has_room(now) => {
-                Err(limited("Too many children at once; this one was not made. Wait some seconds."))
-            }
+            Ok(Call::Desk(DeskCall::SpawnRun(_))) if !self.children.has_room(now) => Err(limited(
+                "Too many children at once; this one was not made. Wait a few seconds.",
+            )),
             Ok(call) => Ok(call),
         }
     }

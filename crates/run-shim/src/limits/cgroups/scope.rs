@@ -15,7 +15,7 @@ use super::hierarchy::Hierarchies;
 /// This directory exists if systemd manages the machine.
 const RUNNING: &str = "/run/systemd/system";
 const BUSCTL: [&str; 2] = ["/usr/bin/busctl", "/bin/busctl"];
-/// The time for systemd to move the processes. It answers before it has moved them.
+/// How long to wait until systemd has moved the processes. It answers before it has moved them.
 const PATIENCE: Duration = Duration::from_secs(2);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 

@@ -24,7 +24,7 @@ const SHARES: [(&str, &str, u64); 2] = [
     ("/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches", 2),
 ];
 
-/// The whole life of the helper.
+/// The helper's main function: enters the sandbox's namespaces, and hands the descriptors that it opened to the shim.
 pub(super) fn enter_sandbox() {
     let shim = io::stdin();
     let Ok((kinds, namespaces)) = receive(shim.as_fd()) else { return };

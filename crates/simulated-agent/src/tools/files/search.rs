@@ -225,7 +225,7 @@ fn error(error: String) -> ToolRun {
 }
 
 struct Walk {
-    /// In the order of their paths.
+    /// Sorted by path.
     files: Vec<PathBuf>,
     is_cut: bool,
 }

@@ -1,4 +1,4 @@
-//! The part of `caretaker undo` for branches: those that the run moved or deleted, and that have not moved since.
+//! Restores branches for `caretaker undo`: those that the run moved or deleted, unless they have moved again since.
 
 use admission::words::safe_text::on_one_line;
 use admission::words::talk::note;

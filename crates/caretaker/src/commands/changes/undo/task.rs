@@ -143,7 +143,7 @@ impl Task {
         }
     }
 
-    /// The event after which files changed on both sides.
+    /// The event after which a conflicting file changed, in words for messages.
     pub(super) fn since(&self) -> &'static str {
         match self {
             Self::Undo(_) => "the run",
@@ -232,7 +232,7 @@ impl Place<'_> {
         Ok(UndoTask { goal_name, goal, base, end, assumed_end, redone })
     }
 
-    /// The run's changes that remain after an undo to another goal.
+    /// The part of the run's changes that an earlier undo, to another goal, left in place.
     fn base_after(
         &self,
         undo: &Operation,

@@ -56,10 +56,11 @@ impl JournalArgs {
     ) -> Result<ExitCode, CommandError> {
         let path = self.output.as_ref().filter(|path| path.as_os_str() != "-");
         let window = match ground.window {
-            HumanDuration::Unlimited => "any time".to_owned(),
-            HumanDuration::Limited(_) => {
+            HumanDuration::Unlimited => "since the previous commit".to_owned(),
+            HumanDuration::Limited(_) => format!(
+                "since the previous commit, but at most {}",
                 admission::words::units::duration(window_ms(ground.window))
-            }
+            ),
         };
         let Some(path) = path.map(|path| host.environment.absolute(path)) else {
             let mut out = Data::of_stdout();

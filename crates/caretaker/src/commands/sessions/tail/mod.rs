@@ -121,12 +121,12 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
 }
 
 impl Followed {
-    /// A conversation that existed before.
+    /// A conversation that existed before `tail` started.
     pub(super) fn unread(head: Head) -> Self {
         Self { head, stamps: Vec::new(), news: SessionNews::default(), is_old: true }
     }
 
-    /// A new conversation.
+    /// A conversation that began after `tail` started.
     pub(super) fn begun(head: Head) -> Self {
         Self { is_old: false, ..Self::unread(head) }
     }

@@ -100,7 +100,7 @@ struct SessionReport {
     /// The last run that held the session, if it was lost. Its lock is free, and the next run takes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     stale_lock_of: Option<String>,
-    /// The checkpoint that the last run left, if that is gone: a log was lost, or this is a different store.
+    /// The checkpoint that the last run left, if the store lacks it: SQLite's log was lost, or this is another store.
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint_lost: Option<BlobId>,
     /// The checkpoint that the last run left, if the store does not continue it.

@@ -49,15 +49,16 @@ impl ServerOptions {
 #[derive(Debug, Subcommand)]
 enum McpCommand {
     Show(show::Args),
-    /// Switch MCP servers of a session on: servers that were off, or more of your own.
+    /// Switch on MCP servers for a session: servers that were off, or more of your own.
     ///
-    /// More servers come from your ~/.cursor/mcp.json. The file of a running agent changes at once, but the agent may read
-    /// it only at its next turn. The session's next run starts with it.
+    /// Caretaker takes your own servers from ~/.cursor/mcp.json. It changes a running agent's file at once, but the
+    /// agent may read the file only at its next turn. The session's next run starts with the change.
     Enable(change::Args),
-    /// Switch MCP servers of a session off.
+    /// Switch off MCP servers for a session.
     ///
-    /// They stay off for every later run of the session, until `caretaker mcp enable`. The file of a running agent changes
-    /// at once, but the agent may read it only at its next turn, and a server that it has started may run until then.
+    /// They stay off for every later run of the session, until `caretaker mcp enable`. Caretaker changes a running
+    /// agent's file at once, but the agent may read the file only at its next turn, and a server that it has started
+    /// may run until then.
     Disable(change::Args),
     Tools(tools::Args),
 }

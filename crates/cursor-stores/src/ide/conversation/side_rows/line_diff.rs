@@ -47,8 +47,8 @@ fn lines_of(line: &Json) -> Vec<String> {
     line.split('\n').map(str::to_owned).collect()
 }
 
-/// Writes the changes from `before` to `after`. Empty if neither state has changes. `first` has the lines of the
-/// original state, if known.
+/// Returns a unified diff from `before` to `after`, or an empty text if both lists are empty. `first` has the lines of
+/// the original, if known.
 pub(super) fn unified(before: &[Change], after: &[Change], first: Option<&[&str]>) -> String {
     let mut diff = String::new();
     // How many lines longer than the original each state is so far.

@@ -44,7 +44,7 @@ fn odd_changes_are_read_as_far_as_they_go() {
     assert!(unified(&[], &changes(&far), Some(&["only"])).contains("+x\n"));
 }
 
-/// A state of a file, made from its original.
+/// Applies the changes to the original lines, and returns the result.
 fn applied(first: &[String], changes: &[Change]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut at = 0;
