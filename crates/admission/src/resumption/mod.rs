@@ -18,7 +18,9 @@ use std::path::{Path, PathBuf};
 use cursor_home::WorkspacePath;
 use cursor_stores::chat::ResumePoint;
 use run_protocol::{PendingTool, SessionStart};
-use run_shim::{look_at_session, minted_session, pending_tools, session_holder};
+use run_shim::{
+    look_at_session, minted_session, outlive_last_agent, pending_tools, session_holder,
+};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -122,6 +124,9 @@ impl Question<'_> {
             && let Some(held) = held
         {
             return Err(held);
+        }
+        if held.is_none() {
+            outlive_last_agent(&self.host.state, whereabouts.record());
         }
         let store_db = place.store_db();
         // Read the store early if only the store knows the workspace.

@@ -27,7 +27,9 @@ use launch_guard::LaunchGuard;
 
 pub(crate) use held::{HeldSandbox, LaunchError, Launchable, Sandbox};
 pub(crate) use process::SandboxProcess;
-pub(crate) use record::{end_sandbox, forget_sandbox, has_sandbox, was_killed_on_order};
+pub(crate) use record::{
+    end_sandbox, forget_sandbox, has_sandbox, outlive_sandbox, was_killed_on_order,
+};
 pub(crate) use without_shim::{Supervision, kill_without_shim, supervision};
 
 /// The processes that help to set up a sandbox.

@@ -129,14 +129,28 @@ fn end_first(record: &SandboxRecord) -> io::Result<bool> {
     pidfd_send_signal(&first, record.ends.signal()).ok();
     // A stopped keeper gets no signal until it continues.
     pidfd_send_signal(&first, Signal::CONT).ok();
-    let limit = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
-    match poll(&mut [PollFd::new(&first, PollFlags::IN)], Some(&limit))? {
+    match wait_for_end(&first)? {
         0 => Err(io::Error::other(format!(
             "killed process {} of the sandbox, but it did not exit",
             record.pid
         ))),
         _ => Ok(true),
     }
+}
+
+/// Waits until the sandbox of a dead shim is dead too. The kernel ends it together with the shim, but on a busy machine
+/// this takes a moment.
+pub(crate) fn outlive_sandbox(run_dir: &Path) {
+    let record = SandboxRecord::read(run_dir).ok().flatten();
+    if let Some(first) = record.and_then(|record| record.living()) {
+        wait_for_end(&first).ok();
+    }
+}
+
+/// Returns 0 if the process still lives after a while.
+fn wait_for_end(process: &OwnedFd) -> io::Result<usize> {
+    let limit = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
+    Ok(poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit))?)
 }
 
 /// Continues a stopped shim.

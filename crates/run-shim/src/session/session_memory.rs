@@ -20,6 +20,7 @@ use run_journal::StateRoot;
 use run_protocol::{RunEvent, RunId, RunSpec, SessionRecord, SessionStart};
 use tokio::sync::mpsc;
 
+use crate::sandbox::outlive_sandbox;
 use crate::session::checkpoint::pending_tools;
 use crate::session::session_record::read_session_record;
 use crate::session::write_lease::has_no_writer;
@@ -46,6 +47,14 @@ pub(crate) fn store_db_of(spec: &RunSpec) -> Option<PathBuf> {
     let workspace = WorkspacePath::new(Path::new(&spec.workspace)).ok()?;
     let chats = spec.host_config_root.0.join("chats").join(workspace.bucket());
     Some(chats.join(spec.session.to_string()).join("store.db"))
+}
+
+/// Waits until the agent of the session's last run is dead, if its shim is. Otherwise the dying agent would count as a
+/// process that writes to the store.
+pub fn outlive_last_agent(state: &StateRoot, record: Option<&SessionRecord>) {
+    if let Some(record) = record {
+        outlive_sandbox(&state.run_dir(&record.run));
+    }
 }
 
 /// Returns the point at which a run would resume a session, or why it cannot. Admission calls this before it makes a
