@@ -84,6 +84,9 @@ pub struct RunSpec {
     /// The user's variables for the agent; no secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// The user's settings for tools such as git, as files of the private home: path in the home, text. No secrets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub home_files: BTreeMap<String, String>,
     /// The names of further secrets that the agent gets as variables. No file has their values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,

@@ -45,6 +45,7 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
         // The choice belongs to the session, not to the run.
         mcp_choice: _,
         env: _,
+        home_files: _,
         secrets,
         limits,
         resources,

@@ -18,7 +18,7 @@ use crate::control::sockets::SocketPaths;
 use crate::login::LoginCopy;
 use crate::preparation::agent_invocation::{arguments, environment};
 use crate::preparation::error::PrepareError;
-use crate::preparation::private_roots::PrivateRoots;
+use crate::preparation::private_roots::{HomeFile, PrivateRoots};
 use crate::session::session_bucket::SessionBucket;
 
 /// The decisions about a run before anything is created.
@@ -120,21 +120,30 @@ impl Outline {
                 sessions: bucket.shown(),
             },
             login: spec.login_file.as_ref().map(|_| LoginCopy::mounted_in(&self.mcp.run_dir)),
-            private_home_files: roots
-                .home_files
-                .into_iter()
-                .map(|file| PrivateFile {
-                    path: file.path,
-                    contents: file.content,
-                    mode: file.mode,
-                })
-                .collect(),
+            private_home_files: home_files(spec, roots.home_files),
             expose,
             program,
             env: environment(spec, home, self.network_mode(spec), secrets),
         };
         Ok(sandbox_plan::plan(&request)?)
     }
+}
+
+/// The files of the private home. Admission's files replace the shim's own.
+fn home_files(spec: &RunSpec, ours: Vec<HomeFile>) -> Vec<PrivateFile> {
+    let is_replaced =
+        |file: &HomeFile| spec.home_files.keys().any(|path| file.path == Path::new(path));
+    let kept = ours.into_iter().filter(|file| !is_replaced(file)).map(|file| PrivateFile {
+        path: file.path,
+        contents: file.content,
+        mode: file.mode,
+    });
+    let of_user = spec.home_files.iter().map(|(path, text)| PrivateFile {
+        path: path.into(),
+        contents: text.clone().into_bytes(),
+        mode: 0o600,
+    });
+    kept.chain(of_user).collect()
 }
 
 fn sandbox_user() -> SandboxUser {
