@@ -30,7 +30,7 @@ pub(crate) async fn close(
     if let Some(mcp) = in_place.mcp.take() {
         mcp.abort();
     }
-    in_place.session_is_noted().await;
+    in_place.session.written().await;
     take_back(&mut record, claim, &mut in_place);
     let InPlace { prepared, workspace, .. } = in_place;
     if driven.has_run

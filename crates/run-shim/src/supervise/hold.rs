@@ -88,7 +88,7 @@ async fn bring_up(
     limits: PreparedLimits,
     helper: Option<PostedEntryHelper>,
 ) -> Result<HeldSandbox, NotLaunched> {
-    let InPlace { prepared, workspace, .. } = in_place;
+    let InPlace { prepared, workspace, session, .. } = in_place;
     supervisor.catch_up();
     supervisor.go_on()?;
     let helper = match &prepared.launchable {
@@ -98,8 +98,14 @@ async fn bring_up(
             None
         }
     };
-    let mut held =
-        supervisor.attend(HeldSandbox::start(&prepared.launchable, limits.entrance())).await?;
+    let starting = HeldSandbox::start(&prepared.launchable, limits.entrance());
+    // bubblewrap needs the most time, so its process starts first. These two work beside it.
+    let beside = async {
+        session.begin();
+        workspace.begin();
+    };
+    let (held, ()) = supervisor.attend(async { tokio::join!(biased; starting, beside) }).await;
+    let mut held = held?;
     tracing::debug!("bubblewrap has a child");
     if let Err(error) = held.write_down(prepared.run_dir()) {
         held.end().await;
@@ -113,8 +119,8 @@ async fn bring_up(
     if let Ok(Some(saved)) = supervisor.attend_or_end(workspace.saved()).await {
         supervisor.record.event(&saved);
     }
-    supervisor.attend(in_place.session_is_noted()).await;
-    match decide_on_release(supervisor, &in_place.prepared, &mut held, mounts) {
+    supervisor.attend(session.written()).await;
+    match decide_on_release(supervisor, prepared, &mut held, mounts) {
         Ok(()) => Ok(held),
         Err(why) => {
             held.end().await;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ground::now_ms;
+use run_journal::StateRoot;
 use run_protocol::{RunEvent, RunSpec};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -35,16 +36,62 @@ pub(crate) struct InPlace {
     pub(crate) mcp: Option<JoinHandle<Infallible>>,
     /// The machine's own proxy.
     pub(crate) proxy: Option<String>,
-    /// The task that durably records that this run has the session. It takes as long as the disk needs.
-    noting: Option<JoinHandle<()>>,
+    /// Records that this run has the session.
+    pub(crate) session: SessionNote,
 }
 
-impl InPlace {
+/// The durable record that a run has its session, and the report to the run's starter that follows it. It takes as long
+/// as the disk needs.
+pub(crate) struct SessionNote {
+    /// `None` once it has begun.
+    to_write: Option<ToWrite>,
+    writing: Option<JoinHandle<()>>,
+}
+
+struct ToWrite {
+    state_root: StateRoot,
+    spec: RunSpec,
+    generation: u64,
+    is_unreported: bool,
+}
+
+impl SessionNote {
+    fn of(claim: &mut Claim) -> Self {
+        let to_write = ToWrite {
+            state_root: claim.state_root.clone(),
+            spec: claim.spec.clone(),
+            generation: claim.locks.generation(),
+            is_unreported: claim.is_to_report(),
+        };
+        Self { to_write: Some(to_write), writing: None }
+    }
+
+    /// Records that the run has the session, then tells the starter that the run is ready. It works on another thread
+    /// while the sandbox starts.
+    pub(crate) fn begin(&mut self) {
+        if let Some(to_write) = self.to_write.take() {
+            self.writing = Some(tokio::task::spawn_blocking(move || to_write.write()));
+        }
+    }
+
     /// Waits until the record says that this run has the session. The agent's release and the next write to the record
     /// must come after that.
-    pub(crate) async fn session_is_noted(&mut self) {
-        if let Some(noting) = self.noting.take() {
-            noting.await.ok();
+    pub(crate) async fn written(&mut self) {
+        self.begin();
+        if let Some(writing) = self.writing.take() {
+            writing.await.ok();
+        }
+    }
+}
+
+impl ToWrite {
+    fn write(&self) {
+        let Self { state_root, spec, generation, is_unreported } = self;
+        if let Err(error) = session_record::write(state_root, spec, *generation, None) {
+            tracing::warn!(%error, "could not write the session's record");
+        }
+        if *is_unreported {
+            report(&ShimReport::Ready).ok();
         }
     }
 }
@@ -60,19 +107,19 @@ pub(crate) async fn prepare(
         prepared.take_back();
         return Err(claim.refuse(error));
     }
-    let noting = Some(note_session(claim));
+    let session = SessionNote::of(claim);
     let (own_sender, own_events) = mpsc::channel(QUEUE);
     prepared.keep_logins_the_same(&own_sender);
     tracing::debug!("everything is prepared");
 
     let ours = prepared.own_mount_points();
     let workspace =
-        WorkspaceWatch::begin(&claim.state_root, &claim.spec, ours.iter().map(PathBuf::as_path));
+        WorkspaceWatch::new(&claim.state_root, &claim.spec, ours.iter().map(PathBuf::as_path));
     let (tool_sender, tool_events) = mpsc::channel(QUEUE);
     let mcp = serve_tools(supervisor, claim, &workspace, tool_sender, environment);
     let proxy = environment.proxy.clone();
     let in_place =
-        InPlace { prepared, workspace, own_events, own_sender, tool_events, mcp, proxy, noting };
+        InPlace { prepared, workspace, own_events, own_sender, tool_events, mcp, proxy, session };
     Ok((in_place, limits))
 }
 
@@ -124,21 +171,6 @@ fn write_down(
     record.keep_secret(prepared.secrets());
     record.watch_login(prepared.login_watch());
     Ok(())
-}
-
-/// Records that this run has the session, then tells the starter that the run is ready. Both happen on another thread,
-/// while the sandbox starts.
-fn note_session(claim: &mut Claim) -> JoinHandle<()> {
-    let (state_root, spec) = (claim.state_root.clone(), claim.spec.clone());
-    let (generation, is_unreported) = (claim.locks.generation(), claim.is_to_report());
-    tokio::task::spawn_blocking(move || {
-        if let Err(error) = session_record::write(&state_root, &spec, generation, None) {
-            tracing::warn!(%error, "could not write the session's record");
-        }
-        if is_unreported {
-            report(&ShimReport::Ready).ok();
-        }
-    })
 }
 
 /// Serves the shim's tools for the agent.

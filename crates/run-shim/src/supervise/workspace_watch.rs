@@ -45,12 +45,13 @@ struct Watched {
 #[derive(Debug)]
 pub(crate) struct WorkspaceWatch {
     watched: Watched,
+    /// The task that saves the workspace, once it has begun.
     before: Option<JoinHandle<Option<RunEvent>>>,
 }
 
 impl WorkspaceWatch {
-    /// Starts to save the workspace. `ours` are the run's own mount points in it.
-    pub(crate) fn begin<'a>(
+    /// Prepares to save the workspace. `ours` are the run's own mount points in it.
+    pub(crate) fn new<'a>(
         state: &StateRoot,
         spec: &RunSpec,
         ours: impl Iterator<Item = &'a Path>,
@@ -72,9 +73,13 @@ impl WorkspaceWatch {
             saving: spec.saving.clone(),
             skip,
         };
-        let of_thread = watched.clone();
-        let before = Some(tokio::task::spawn_blocking(move || of_thread.before()));
-        Self { watched, before }
+        Self { watched, before: None }
+    }
+
+    /// Starts to save the workspace.
+    pub(crate) fn begin(&mut self) {
+        let watched = self.watched.clone();
+        self.before = Some(tokio::task::spawn_blocking(move || watched.before()));
     }
 
     /// Waits until the workspace is saved, or saving failed. Returns the event about it.
