@@ -36,12 +36,19 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 
 /// Reads a whole file of at most `limit` bytes.
 pub fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    read_whole(open(path)?, limit)
+    let file = open(path)?;
+    // Room for the whole file and its end, so that one call reads it. The length may still change.
+    let expected = file.metadata()?.len().min(limit).saturating_add(1);
+    let bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or_default());
+    read_to_end(file, bytes, limit)
 }
 
 /// Reads to the end. Fails with [`io::ErrorKind::FileTooLarge`] after `limit` bytes.
 pub fn read_whole(from: impl Read, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    read_to_end(from, Vec::new(), limit)
+}
+
+fn read_to_end(from: impl Read, mut bytes: Vec<u8>, limit: u64) -> io::Result<Vec<u8>> {
     from.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         let what = format!("it has more than {limit} bytes");
