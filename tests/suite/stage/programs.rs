@@ -55,11 +55,21 @@ pub(crate) fn captures() -> Option<PathBuf> {
     folder
 }
 
+/// Returns the captured transcripts: those in the folder, and those in folders beside it whose names add a version, such
+/// as `captures-2026.10`.
 pub(crate) fn transcripts() -> Vec<PathBuf> {
     let Some(folder) = captures() else { return Vec::new() };
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
+    let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+    let is_ours = |path: &Path| {
+        let other = path.file_name().unwrap().to_string_lossy().into_owned();
+        other == name || other.starts_with(&format!("{name}-"))
+    };
+    let entries = |folder: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let folders = entries(folder.parent().unwrap()).into_iter().filter(|path| is_ours(path));
+    let mut files: Vec<PathBuf> = folders
+        .flat_map(|folder| entries(&folder))
         .filter(|path| path.extension().is_some_and(|extension| extension == "ndjson"))
         .collect();
     files.sort();
