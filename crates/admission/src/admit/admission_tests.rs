@@ -30,9 +30,11 @@ impl Stage {
         let physical = fs::canonicalize(root.path()).unwrap();
         fs::create_dir_all(physical.join("home/work")).unwrap();
         let (home, state) = (physical.join("home"), physical.join("state"));
+        // The first value of a variable counts.
         let mut all: Vec<(&str, &Path)> =
-            vec![("HOME", &home), ("CARETAKER_HOME", &state), ("PATH", Path::new("/usr/bin:/bin"))];
-        all.extend(variables.iter().map(|(name, value)| (*name, Path::new(*value))));
+            variables.iter().map(|(name, value)| (*name, Path::new(*value))).collect();
+        let usual = Path::new("/usr/bin:/bin");
+        all.extend([("HOME", home.as_path()), ("CARETAKER_HOME", &state), ("PATH", usual)]);
         Self { root, host: Host::new(environment_of(&all)) }
     }
 
@@ -41,7 +43,12 @@ impl Stage {
     }
 
     /// Prepares the admission of `run` with these arguments, without starting anything.
-    fn with<T>(&self, config: &str, args: &[&str], then: impl FnOnce(Admission<'_, '_>) -> T) -> T {
+    pub(super) fn with<T>(
+        &self,
+        config: &str,
+        args: &[&str],
+        then: impl FnOnce(Admission<'_, '_>) -> T,
+    ) -> T {
         let workspace = self.workspace();
         let typed = Typed::try_parse_from(["run"].iter().chain(args)).unwrap();
         let config = Config::parse(config).unwrap();

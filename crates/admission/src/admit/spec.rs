@@ -42,6 +42,8 @@ impl Admission<'_, '_> {
             return Err(CommandError::new(ExitCode::Usage, what).hint("leave them out"));
         }
         let request = self.combined(profile)?;
+        let found = self.found_registries(chosen);
+        let registries = self.registries(&request, profile, &found)?;
         let (queue, wait_for_locks) = create::queueing(&context.start_mode, &request);
         let mut spec = RunSpec {
             run: chosen.run,
@@ -58,13 +60,20 @@ impl Admission<'_, '_> {
             tool_approval: self.tool_approval(profile)?,
             partial_output: request.stream,
             extra_flags: extra_flags(&request.agent_flags)?,
-            env: self.variables(&request, &chosen.agent, profile)?,
-            home_files: BTreeMap::new(),
+            env: self.variables(&request, &chosen.agent, profile, found.variables)?,
+            home_files: found.home_files,
             secrets: self.secret_names(),
             profile: profile.name().to_owned(),
             profile_text: chosen.profile.text.clone(),
             network: request.network,
             allow_hosts: request.allow_host.iter().map(ToString::to_string).collect(),
+            known_registries: found
+                .hosts
+                .iter()
+                .map(ToString::to_string)
+                .filter(|host| !registries.contains(host))
+                .collect(),
+            registries,
             bwrap: chosen
                 .bubblewrap
                 .as_ref()
@@ -173,6 +182,7 @@ impl Admission<'_, '_> {
         request: &RunRequest,
         agent: &AgentProgram,
         profile: &Profile,
+        of_tools: BTreeMap<String, String>,
     ) -> Result<BTreeMap<String, String>, CommandError> {
         // Without a sandbox the agent gets every variable, but the spec records no more of them than in a sandbox.
         let usual = match profile.confinement() {
@@ -204,9 +214,8 @@ impl Admission<'_, '_> {
             .utf8_variables()
             .filter(|(name, _)| is_let_in(name) && (has_host_network || !is_proxy_variable(name)))
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let of_request = request.env.iter();
-        let all = of_host.chain(of_request.map(|set| (set.name.clone(), set.value.clone())));
-        Ok(all.collect())
+        let of_request = request.env.iter().map(|set| (set.name.clone(), set.value.clone()));
+        Ok(of_tools.into_iter().chain(of_host).chain(of_request).collect())
     }
 
     /// The absolute paths that the sandbox also shows.

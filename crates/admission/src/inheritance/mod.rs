@@ -11,7 +11,7 @@
 //! | fields of the spec | where they come from |
 //! |---|---|
 //! | run, created_ms, name, session, session_start, workspace, worktree, retry_of, continues, wait_for_locks, delivers | this run |
-//! | bwrap, home, host_config_root, login_file, socket_dir | this host's present state |
+//! | bwrap, home, host_config_root, login_file, socket_dir, home_files, known_registries | this host's present state |
 //! | profile | the flag, else the earlier run; its present text, unless that allows more than before |
 //! | network | the flag, else the earlier run; a profile that is narrower now wins over both |
 //! | resources | the flags, else the earlier run; lower where the profile was lowered since |
@@ -22,7 +22,7 @@
 //! | user_mcp, repository_mcp | the flags, else the earlier run |
 //! | mcp_choice | the session's record, or that of the session that it copies or replaces |
 //! | restart, partial_output | the earlier run, or the flag |
-//! | labels, env, expose, allow_hosts, secrets (names) | the earlier run, and the flags in addition; proxies and the simulated agent's variables come from the present environment |
+//! | labels, env, expose, allow_hosts, registries, secrets (names) | the earlier run, and the flags in addition; proxies and the simulated agent's variables come from the present environment |
 //! | saving | the earlier run, unless the flag says not to |
 //! | queue (priority, account) | the flags, else the earlier run |
 //! | lineage | the earlier run |

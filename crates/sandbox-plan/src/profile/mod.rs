@@ -212,6 +212,11 @@ impl Profile {
         self.rules.iter().flat_map(|rules| &rules.network.allow).map(|entry| &entry.value)
     }
 
+    /// Returns true if a run may know and, on request, reach the user's registries. Without a sandbox there is no request.
+    pub fn has_registries(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.network.has_registries())
+    }
+
     pub fn confinement(&self) -> Confinement {
         match self.rules {
             Some(_) => Confinement::Bubblewrap,

@@ -14,7 +14,8 @@ use admission::words::talk::note;
 use admission::words::units;
 use clap::Subcommand;
 use run_protocol::{
-    CpuLimit, ExitCode, MemoryLimit, NetworkMode, ProcessLimit, RunRequest, RunSpec, SizeLimit,
+    AllowedHost, CpuLimit, ExitCode, MemoryLimit, NetworkMode, ProcessLimit, RunRequest, RunSpec,
+    SizeLimit,
 };
 use run_shim::{plan_run, survey_limits};
 use sandbox_plan::{Profile, SandboxPlan, Sourced};
@@ -57,6 +58,9 @@ struct ExplainArgs {
     /// The network mode. Default: the profile's.
     #[arg(long, value_name = "MODE", value_parser = NetworkMode::parser())]
     network: Option<NetworkMode>,
+    /// Also allow the registries of your own tools, and these hosts.
+    #[arg(long, value_name = "HOST,…", num_args = 0.., require_equals = true, value_delimiter = ',')]
+    registries: Option<Vec<AllowedHost>>,
     #[command(flatten)]
     limits: LimitOptions,
     /// Print one JSON object.
@@ -119,6 +123,7 @@ fn explain(helper: &CommandHelper, args: &ExplainArgs) -> Result<ExitCode, Comma
     let request = RunRequest {
         profile: args.profile.clone(),
         network: args.network,
+        registries: args.registries.clone(),
         agent: args.agent.clone(),
         memory,
         processes,
