@@ -11,12 +11,13 @@ use run_protocol::{
     AgentKind, AgentProgram, BytesPath, ExitCode, NetworkMode, RepositoryServer, ResourceLimits,
     RunId, RunLimits, RunRequest, RunSpec, UserMcpFiles, WorkspaceSaving,
 };
+use run_shim::machine_memory;
 use sandbox_plan::{Confinement, Profile};
 use uuid::Uuid;
 
 use super::{Admission, Chosen, RunContext, SIMULATION, create, is_proxy_variable};
 use crate::command_error::{CommandError, OrFail};
-use crate::host::{Host, host_git};
+use crate::host::{Host, host_git, memory};
 use crate::inheritance;
 use crate::sandbox::profiles::{self, NamedBy};
 use crate::sandbox::user_mcp;
@@ -115,9 +116,10 @@ impl Admission<'_, '_> {
         let asked = RunRequest { expose: self.exposed()?, ..self.asked.clone() };
         Ok(match &self.before {
             None => RunRequest::combine([self.config.request()?, asked]),
-            Some(before) => {
-                RunRequest::combine([inheritance::layer(before, profile, self.asked), asked])
-            }
+            Some(before) => RunRequest::combine([
+                inheritance::layer(before, profile, self.asked, self.auto_memory()),
+                asked,
+            ]),
         })
     }
 
@@ -242,11 +244,16 @@ impl Admission<'_, '_> {
 
     fn resources(&self, request: &RunRequest, profile: &Profile) -> ResourceLimits {
         let mut resources = match &self.before {
-            None => inheritance::of_profile(Some(profile)),
-            Some(before) => inheritance::resources(before, profile),
+            None => inheritance::of_profile(Some(profile), self.auto_memory()),
+            Some(before) => inheritance::resources(before, profile, self.auto_memory()),
         };
         resources.set(request);
         resources
+    }
+
+    /// The limit of a profile that says `memory = "auto"`.
+    fn auto_memory(&self) -> u64 {
+        memory::usual_limit(machine_memory(), self.config.queue.cap)
     }
 
     /// The run that this run continues, if the caller knows it. Another process may have continued the session during the

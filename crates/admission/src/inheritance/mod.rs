@@ -42,11 +42,19 @@ use crate::admit::{SIMULATION, is_proxy_variable};
 
 /// The lowest request layer of a run that continues `before` in the profile `now`. New restrictions of the profile
 /// apply; new permissions do not.
-pub(crate) fn layer(before: &RunSpec, now: &Profile, asked: &RunRequest) -> RunRequest {
+pub(crate) fn layer(
+    before: &RunSpec,
+    now: &Profile,
+    asked: &RunRequest,
+    auto_memory: u64,
+) -> RunRequest {
     let network = network(before, now, asked);
     let mut layer = RunRequest {
         network,
-        ..RunRequest::of_run(&RunSpec { resources: resources(before, now), ..before.clone() })
+        ..RunRequest::of_run(&RunSpec {
+            resources: resources(before, now, auto_memory),
+            ..before.clone()
+        })
     };
     // The proxy depends on the mode. The variables of the simulated agent come from this command.
     let is_other_way = mode_of(before) != Some(network.unwrap_or(now.network_mode()));
@@ -79,16 +87,17 @@ pub(crate) fn network(before: &RunSpec, now: &Profile, asked: &RunRequest) -> Op
 }
 
 /// The resource limits of a run that continues `before` in the profile `now`, without flags.
-pub(crate) fn resources(before: &RunSpec, now: &Profile) -> ResourceLimits {
+pub(crate) fn resources(before: &RunSpec, now: &Profile, auto_memory: u64) -> ResourceLimits {
     let was = Profile::parse(&before.profile, &before.profile_text).ok();
+    let of_profile = |profile| of_profile(profile, auto_memory);
     lowered(before.resources, of_profile(was.as_ref()), of_profile(Some(now)))
 }
 
-/// The limits that a profile sets.
-pub(crate) fn of_profile(profile: Option<&Profile>) -> ResourceLimits {
+/// The limits that a profile sets, where `auto` means this much memory.
+pub(crate) fn of_profile(profile: Option<&Profile>, auto_memory: u64) -> ResourceLimits {
     let Some(limits) = profile.and_then(Profile::limits) else { return ResourceLimits::default() };
     ResourceLimits {
-        memory_bytes: limits.memory.value,
+        memory_bytes: limits.memory.value.bytes(auto_memory),
         processes: limits.processes.value,
         cpu_weight: limits.cpu_weight.value,
         cpu_milli: limits.cpu_milli.value,

@@ -19,7 +19,7 @@ use toml::de::DeTable;
 
 use crate::origin::{Origin, Sourced};
 use crate::seccomp::FilterName;
-pub use limits::ProfileLimits;
+pub use limits::{MemoryRule, ProfileLimits};
 pub use network::NetworkLimits;
 pub(crate) use network::NetworkRules;
 pub use values::{Access, Confinement};

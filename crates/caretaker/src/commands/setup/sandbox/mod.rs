@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use admission::admit::{Admission, Conversation, RunContext, StartMode};
 use admission::command_error::CommandError;
 use admission::host::agent_discovery::SIMULATED;
+use admission::host::memory::usual_limit;
 use admission::sandbox::profiles;
 use admission::words::safe_text::on_one_line;
 use admission::words::talk::note;
@@ -17,7 +18,7 @@ use run_protocol::{
     AllowedHost, CpuLimit, ExitCode, MemoryLimit, NetworkMode, ProcessLimit, RunRequest, RunSpec,
     SizeLimit,
 };
-use run_shim::{plan_run, survey_limits};
+use run_shim::{machine_memory, plan_run, survey_limits};
 use sandbox_plan::{Profile, SandboxPlan, Sourced};
 use serde::Serialize;
 
@@ -138,7 +139,7 @@ fn explain(helper: &CommandHelper, args: &ExplainArgs) -> Result<ExitCode, Comma
         profiles::OFF => without_sandbox(&spec),
         _ => {
             let mut explained = explained(&spec, &plan_run(&host.state, &spec)?);
-            explained.parts.extend(limits(&spec));
+            explained.parts.extend(limits(&spec, helper.config()?.queue.cap));
             explained
         }
     };
@@ -210,7 +211,7 @@ fn explained(spec: &RunSpec, plan: &SandboxPlan) -> ExplainedSandbox {
 }
 
 /// The resource limits, the source of each, and the mechanism that enforces them on this host.
-fn limits(spec: &RunSpec) -> Vec<Part> {
+fn limits(spec: &RunSpec, cap: u32) -> Vec<Part> {
     let Ok(profile) = Profile::parse(&spec.profile, &spec.profile_text) else { return Vec::new() };
     let Some(of_profile) = profile.limits() else { return Vec::new() };
     let asked = &spec.resources;
@@ -235,8 +236,11 @@ fn limits(spec: &RunSpec) -> Vec<Part> {
         milli => format!("processors at most {}", words::processors(milli)),
     };
     let survey = survey_limits();
+    let auto = usual_limit(machine_memory(), cap);
+    let Sourced { value, origin } = of_profile.memory.clone();
+    let memory = Sourced { value: value.bytes(auto), origin };
     let mut parts = vec![
-        part(asked.memory_bytes, &of_profile.memory, sized("memory", asked.memory_bytes)),
+        part(asked.memory_bytes, &memory, sized("memory", asked.memory_bytes)),
         part(asked.processes, &of_profile.processes, counted("processes", asked.processes)),
         part(asked.cpu_weight, &of_profile.cpu_weight, format!("weight {}", asked.cpu_weight)),
         part(asked.cpu_milli, &of_profile.cpu_milli, processors),
