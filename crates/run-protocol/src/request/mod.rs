@@ -101,7 +101,7 @@ pub struct RunRequest {
     pub allow_host: Vec<AllowedHost>,
     /// Let the run also reach the registries that your own tools (npm, cargo, pip, uv, Go, Maven) are set up to use, and
     /// these hosts. Registries can carry data out. The profile `strict` refuses this.
-    #[arg(long, value_name = "HOST,…", num_args = 0.., require_equals = true, value_delimiter = ',')]
+    #[arg(long, value_name = "HOST,…", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
     pub registries: Option<Vec<AllowedHost>>,
     /// Also give the agent your own MCP servers from ~/.cursor/mcp.json, except those that you switched off for this
     /// workspace. They run inside the sandbox, so their programs must be visible there.

@@ -60,7 +60,7 @@ struct ExplainArgs {
     #[arg(long, value_name = "MODE", value_parser = NetworkMode::parser())]
     network: Option<NetworkMode>,
     /// Also allow the registries of your own tools, and these hosts.
-    #[arg(long, value_name = "HOST,…", num_args = 0.., require_equals = true, value_delimiter = ',')]
+    #[arg(long, value_name = "HOST,…", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
     registries: Option<Vec<AllowedHost>>,
     #[command(flatten)]
     limits: LimitOptions,
