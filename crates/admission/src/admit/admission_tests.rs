@@ -272,3 +272,21 @@ fn an_agent_in_the_repository_is_refused_for_a_worktree_of_it_too() {
         assert_eq!(refused.unwrap_err().exit_code(), ExitCode::Usage, "{workspace:?}");
     }
 }
+
+#[test]
+fn a_continued_run_keeps_its_memory_even_if_the_automatic_limit_changes() {
+    let stage = Stage::new(&[]);
+    let machine = run_shim::machine_memory().unwrap();
+    let one = stage.spec_after(None, "[queue]\ncap = 1\n", &[]).unwrap();
+    assert_eq!(one.resources.memory_bytes, (machine / 2).max(2 << 30).min(machine));
+    let many = stage.spec_after(None, "[queue]\ncap = 100000\n", &[]).unwrap();
+    assert_eq!(many.resources.memory_bytes, (2 << 30).min(machine));
+    let again = stage.spec_after(Some(&one), "[queue]\ncap = 100000\n", &[]).unwrap();
+    assert_eq!(again.resources.memory_bytes, one.resources.memory_bytes);
+    // A profile from before `auto` keeps its size.
+    let text = one.profile_text.replace("memory = \"auto\"", "memory = \"4G\"");
+    let resources = run_protocol::ResourceLimits { memory_bytes: 4 << 30, ..one.resources };
+    let old = RunSpec { profile_text: text.replace("registries = true", ""), resources, ..one };
+    let again = stage.spec_after(Some(&old), "", &[]).unwrap();
+    assert_eq!(again.resources.memory_bytes, 4 << 30);
+}

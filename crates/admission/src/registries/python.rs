@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn pip_s_own_defaults_are_in_its_program() {
         let text = "class PackageIndex:\n    pass\n\n\
-            PyPI = PackageIndex(\"https://pip.example.org/\", file_storage_domain=\"files.example.org\")\n\
+            Usual = PackageIndex(\"https://pip.example.org/\", file_storage_domain=\"files.example.org\")\n\
             Test = PackageIndex(\"https://test.example.org/\", file_storage_domain=\"x.example.org\")\n";
         let hosts: Vec<String> =
             built_in(text).iter().map(|address| address.host().unwrap().to_string()).collect();
