@@ -54,6 +54,13 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         act: |world| reveals(&world.in_home(".aws/credentials"), &world.secret),
     },
     Attempt {
+        id: "F1k",
+        does: "reads the token of a registry",
+        held_by: &["nothing"],
+        evidence: Evidence::Inside,
+        act: |world| reveals(&world.in_home(".npmrc"), &world.secret),
+    },
+    Attempt {
         id: "F1g",
         does: "reads /etc/shadow",
         held_by: &["ENOENT"],

@@ -172,6 +172,9 @@ fn narrow(
     if let Some(hosts) = &request.hosts {
         spec.allow_hosts = allow_hosts(parent, hosts)?;
     }
+    if request.hosts.is_some() || !parsed_profile(&spec)?.has_registries() {
+        spec.registries.clear();
+    }
     spec.limits = limits(parent, request.timeout_seconds, left_ms)?;
     let most = |what: &str, asked: Option<u64>, unit: u64, has: u64| match asked {
         None => Ok(has),
@@ -247,7 +250,7 @@ fn network(parent: &RunSpec, asked: Option<&str>) -> Result<Option<NetworkMode>,
 
 fn allow_hosts(parent: &RunSpec, asked: &[String]) -> Result<Vec<String>, NoChild> {
     let profile = parsed_profile(parent)?;
-    let own = parent.allow_hosts.iter().filter_map(|host| host.parse::<AllowedHost>().ok());
+    let own = parent.hosts().filter_map(|host| host.parse::<AllowedHost>().ok());
     let has: Vec<AllowedHost> = own.chain(profile.allowed_hosts().cloned()).collect();
     let mut allowed = Vec::new();
     for text in asked {

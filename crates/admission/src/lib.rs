@@ -31,6 +31,7 @@ pub mod credentials;
 pub mod host;
 pub mod inheritance;
 pub mod queue_run;
+pub mod registries;
 pub mod request;
 pub mod resumption;
 pub mod sandbox;

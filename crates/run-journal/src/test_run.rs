@@ -82,6 +82,8 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         secrets: Vec::new(),
         network: None,
         allow_hosts: Vec::new(),
+        registries: Vec::new(),
+        known_registries: Vec::new(),
         resources: run_protocol::ResourceLimits::default(),
         limits: RunLimits::default(),
         wait_for_locks: false,

@@ -36,6 +36,8 @@ pub enum NetVia {
 pub enum NetRefusal {
     /// The host is not on the list.
     NotListed,
+    /// The host is not on the list. It is a registry of the user, and the run has no `--registries`.
+    RegistryNotListed,
     /// The host is on the list, but the port is not.
     PortNotListed,
     /// It looks like a host name but is not a valid one.

@@ -62,6 +62,12 @@ pub struct RunSpec {
     /// Hosts that the run may reach in addition to the profile's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow_hosts: Vec<String>,
+    /// The registries that the run may reach too, from `--registries`. Not empty: tools can fetch dependencies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub registries: Vec<String>,
+    /// The user's registries that the run may not reach. A refusal of one offers `--registries`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known_registries: Vec<String>,
     /// The path of the bubblewrap program.
     pub bwrap: BytesPath,
     /// The user's home directory on the host.
@@ -124,6 +130,13 @@ pub struct RunSpec {
     pub widened: Vec<Widening>,
     /// The directory of the run's sockets.
     pub socket_dir: BytesPath,
+}
+
+impl RunSpec {
+    /// The hosts that the run may reach in addition to the profile's, registries included.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.allow_hosts.iter().chain(&self.registries).map(String::as_str)
+    }
 }
 
 /// The files that define the user's own MCP servers. The files hold secrets, so the spec only has their paths.

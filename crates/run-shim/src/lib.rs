@@ -41,7 +41,7 @@ pub use control::start_shim::{
     ShimEnvironment, StartShimError, Started, start_queued_shim, start_shim,
 };
 pub use control::{control_client, http_exchange};
-pub use limits::{LimitSurvey, LimitsNotHeld, survey_limits};
+pub use limits::{LimitSurvey, LimitsNotHeld, machine_memory, survey_limits};
 pub use login::{
     KeptLogin, LoginCopyError, LoginOrigin, RestoreError, Restored, kept_logins, restore_login,
 };

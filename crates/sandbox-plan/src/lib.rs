@@ -43,7 +43,8 @@ pub use origin::{Origin, Sourced};
 pub use plan::{DataFile, PlanError, PlanWarning, PlannedNetwork, SandboxPlan};
 pub use planner::plan;
 pub use profile::{
-    Access, Confinement, NetworkLimits, Profile, ProfileError, ProfileLimits, builtin_profiles,
+    Access, Confinement, MemoryRule, NetworkLimits, Profile, ProfileError, ProfileLimits,
+    builtin_profiles,
 };
 pub use request::{
     ChatsBind, EnvVariable, OWN_COMMON_DIR, Placeholders, PrivateFile, RunDirectories,

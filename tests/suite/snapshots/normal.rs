@@ -60,6 +60,8 @@ static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
             r#""limits":<as this machine can>"#,
         ),
         (r#""warnings": \[\s*"you are root[:,] [^"]*"\s*\]"#, r#""warnings": []"#),
+        (r"(?m)^(limits +)memory [0-9.]+ [MGT]iB", "${1}memory <n>"),
+        (r#"("memory_bytes": ?)\d+"#, "${1}<n>"),
         (r"(?m)^(limits  .*, )by .*$", "${1}by <what this machine has>"),
         (r#"("backend": )"[^"]*""#, r#"$1"<what this machine has>""#),
         (r#"("cpu_weight": )\d+"#, "${1}<n>"),

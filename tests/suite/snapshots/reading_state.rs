@@ -166,6 +166,8 @@ etc = [
     "!/etc/ld.so.conf.d", "!/etc/localtime", "!/etc/services", "!/etc/protocols", "!/etc/gai.conf",
     "!/etc/java-*-openjdk",
 ]
+[limits]
+memory = "4G"
 "#;
 
 #[test]

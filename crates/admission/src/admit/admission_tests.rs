@@ -30,9 +30,11 @@ impl Stage {
         let physical = fs::canonicalize(root.path()).unwrap();
         fs::create_dir_all(physical.join("home/work")).unwrap();
         let (home, state) = (physical.join("home"), physical.join("state"));
+        // The first value of a variable counts.
         let mut all: Vec<(&str, &Path)> =
-            vec![("HOME", &home), ("CARETAKER_HOME", &state), ("PATH", Path::new("/usr/bin:/bin"))];
-        all.extend(variables.iter().map(|(name, value)| (*name, Path::new(*value))));
+            variables.iter().map(|(name, value)| (*name, Path::new(*value))).collect();
+        let usual = Path::new("/usr/bin:/bin");
+        all.extend([("HOME", home.as_path()), ("CARETAKER_HOME", &state), ("PATH", usual)]);
         Self { root, host: Host::new(environment_of(&all)) }
     }
 
@@ -41,7 +43,12 @@ impl Stage {
     }
 
     /// Prepares the admission of `run` with these arguments, without starting anything.
-    fn with<T>(&self, config: &str, args: &[&str], then: impl FnOnce(Admission<'_, '_>) -> T) -> T {
+    pub(super) fn with<T>(
+        &self,
+        config: &str,
+        args: &[&str],
+        then: impl FnOnce(Admission<'_, '_>) -> T,
+    ) -> T {
         let workspace = self.workspace();
         let typed = Typed::try_parse_from(["run"].iter().chain(args)).unwrap();
         let config = Config::parse(config).unwrap();
@@ -264,4 +271,22 @@ fn an_agent_in_the_repository_is_refused_for_a_worktree_of_it_too() {
             stage.with("", &["--agent", program], |admission| admission.agent(&workspace));
         assert_eq!(refused.unwrap_err().exit_code(), ExitCode::Usage, "{workspace:?}");
     }
+}
+
+#[test]
+fn a_continued_run_keeps_its_memory_even_if_the_automatic_limit_changes() {
+    let stage = Stage::new(&[]);
+    let machine = run_shim::machine_memory().unwrap();
+    let one = stage.spec_after(None, "[queue]\ncap = 1\n", &[]).unwrap();
+    assert_eq!(one.resources.memory_bytes, (machine / 2).max(2 << 30).min(machine));
+    let many = stage.spec_after(None, "[queue]\ncap = 100000\n", &[]).unwrap();
+    assert_eq!(many.resources.memory_bytes, (2 << 30).min(machine));
+    let again = stage.spec_after(Some(&one), "[queue]\ncap = 100000\n", &[]).unwrap();
+    assert_eq!(again.resources.memory_bytes, one.resources.memory_bytes);
+    // A profile from before `auto` keeps its size.
+    let text = one.profile_text.replace("memory = \"auto\"", "memory = \"4G\"");
+    let resources = run_protocol::ResourceLimits { memory_bytes: 4 << 30, ..one.resources };
+    let old = RunSpec { profile_text: text.replace("registries = true", ""), resources, ..one };
+    let again = stage.spec_after(Some(&old), "", &[]).unwrap();
+    assert_eq!(again.resources.memory_bytes, 4 << 30);
 }

@@ -3,6 +3,7 @@
 mod create;
 mod host_proxy;
 mod login;
+mod registries;
 mod run_before;
 mod spec;
 
@@ -204,6 +205,7 @@ impl<'a, 'r> Admission<'a, 'r> {
             None => Trial::NotNeeded,
         };
         let mut remarks = user_mcp::notes(user_mcp.as_ref(), self.context.counts_tools);
+        remarks.extend(self.registry_remarks(&spec));
         remarks.extend(self.inheritance_remarks(&spec, &chosen.profile));
         Ok(Admitted { host, config, spec, shim_environment, credentials, trial, remarks })
     }

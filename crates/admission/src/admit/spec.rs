@@ -11,12 +11,13 @@ use run_protocol::{
     AgentKind, AgentProgram, BytesPath, ExitCode, NetworkMode, RepositoryServer, ResourceLimits,
     RunId, RunLimits, RunRequest, RunSpec, UserMcpFiles, WorkspaceSaving,
 };
+use run_shim::machine_memory;
 use sandbox_plan::{Confinement, Profile};
 use uuid::Uuid;
 
 use super::{Admission, Chosen, RunContext, SIMULATION, create, is_proxy_variable};
 use crate::command_error::{CommandError, OrFail};
-use crate::host::{Host, host_git};
+use crate::host::{Host, host_git, memory};
 use crate::inheritance;
 use crate::sandbox::profiles::{self, NamedBy};
 use crate::sandbox::user_mcp;
@@ -42,6 +43,8 @@ impl Admission<'_, '_> {
             return Err(CommandError::new(ExitCode::Usage, what).hint("leave them out"));
         }
         let request = self.combined(profile)?;
+        let found = self.found_registries(chosen);
+        let registries = self.registries(&request, profile, &found)?;
         let (queue, wait_for_locks) = create::queueing(&context.start_mode, &request);
         let mut spec = RunSpec {
             run: chosen.run,
@@ -58,13 +61,20 @@ impl Admission<'_, '_> {
             tool_approval: self.tool_approval(profile)?,
             partial_output: request.stream,
             extra_flags: extra_flags(&request.agent_flags)?,
-            env: self.variables(&request, &chosen.agent, profile)?,
-            home_files: BTreeMap::new(),
+            env: self.variables(&request, &chosen.agent, profile, found.variables)?,
+            home_files: found.home_files,
             secrets: self.secret_names(),
             profile: profile.name().to_owned(),
             profile_text: chosen.profile.text.clone(),
             network: request.network,
             allow_hosts: request.allow_host.iter().map(ToString::to_string).collect(),
+            known_registries: found
+                .hosts
+                .iter()
+                .map(ToString::to_string)
+                .filter(|host| !registries.contains(host))
+                .collect(),
+            registries,
             bwrap: chosen
                 .bubblewrap
                 .as_ref()
@@ -106,9 +116,10 @@ impl Admission<'_, '_> {
         let asked = RunRequest { expose: self.exposed()?, ..self.asked.clone() };
         Ok(match &self.before {
             None => RunRequest::combine([self.config.request()?, asked]),
-            Some(before) => {
-                RunRequest::combine([inheritance::layer(before, profile, self.asked), asked])
-            }
+            Some(before) => RunRequest::combine([
+                inheritance::layer(before, profile, self.asked, self.auto_memory()),
+                asked,
+            ]),
         })
     }
 
@@ -173,6 +184,7 @@ impl Admission<'_, '_> {
         request: &RunRequest,
         agent: &AgentProgram,
         profile: &Profile,
+        of_tools: BTreeMap<String, String>,
     ) -> Result<BTreeMap<String, String>, CommandError> {
         // Without a sandbox the agent gets every variable, but the spec records no more of them than in a sandbox.
         let usual = match profile.confinement() {
@@ -204,9 +216,8 @@ impl Admission<'_, '_> {
             .utf8_variables()
             .filter(|(name, _)| is_let_in(name) && (has_host_network || !is_proxy_variable(name)))
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let of_request = request.env.iter();
-        let all = of_host.chain(of_request.map(|set| (set.name.clone(), set.value.clone())));
-        Ok(all.collect())
+        let of_request = request.env.iter().map(|set| (set.name.clone(), set.value.clone()));
+        Ok(of_tools.into_iter().chain(of_host).chain(of_request).collect())
     }
 
     /// The absolute paths that the sandbox also shows.
@@ -233,11 +244,16 @@ impl Admission<'_, '_> {
 
     fn resources(&self, request: &RunRequest, profile: &Profile) -> ResourceLimits {
         let mut resources = match &self.before {
-            None => inheritance::of_profile(Some(profile)),
-            Some(before) => inheritance::resources(before, profile),
+            None => inheritance::of_profile(Some(profile), self.auto_memory()),
+            Some(before) => inheritance::resources(before, profile, self.auto_memory()),
         };
         resources.set(request);
         resources
+    }
+
+    /// The limit of a profile that says `memory = "auto"`.
+    fn auto_memory(&self) -> u64 {
+        memory::usual_limit(machine_memory(), self.config.queue.cap)
     }
 
     /// The run that this run continues, if the caller knows it. Another process may have continued the session during the

@@ -5,6 +5,7 @@ pub mod disk;
 pub mod environment;
 pub mod host_git;
 pub mod login_file;
+pub mod memory;
 pub mod places;
 pub mod store_places;
 

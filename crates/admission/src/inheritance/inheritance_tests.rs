@@ -343,6 +343,7 @@ fn each_bound_can_be_wider_by_itself_and_is_not_when_it_is_narrowed_back() {
         (Bound::Network, |spec| spec.network = Some(NetworkMode::Allowlist)),
         (Bound::Network, |spec| spec.network = None),
         (Bound::AllowHost, |spec| spec.allow_hosts.push("a.example.org".to_owned())),
+        (Bound::Registries, |spec| spec.registries.push("b.example.org".to_owned())),
         (Bound::Expose, |spec| spec.expose.push("/usr".into())),
         (Bound::Agent, |spec| spec.agent.kind = run_protocol::AgentKind::Cursor),
         (Bound::Mode, |spec| spec.mode = None),

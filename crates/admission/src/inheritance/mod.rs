@@ -11,7 +11,7 @@
 //! | fields of the spec | where they come from |
 //! |---|---|
 //! | run, created_ms, name, session, session_start, workspace, worktree, retry_of, continues, wait_for_locks, delivers | this run |
-//! | bwrap, home, host_config_root, login_file, socket_dir | this host's present state |
+//! | bwrap, home, host_config_root, login_file, socket_dir, home_files, known_registries | this host's present state |
 //! | profile | the flag, else the earlier run; its present text, unless that allows more than before |
 //! | network | the flag, else the earlier run; a profile that is narrower now wins over both |
 //! | resources | the flags, else the earlier run; lower where the profile was lowered since |
@@ -22,7 +22,7 @@
 //! | user_mcp, repository_mcp | the flags, else the earlier run |
 //! | mcp_choice | the session's record, or that of the session that it copies or replaces |
 //! | restart, partial_output | the earlier run, or the flag |
-//! | labels, env, expose, allow_hosts, secrets (names) | the earlier run, and the flags in addition; proxies and the simulated agent's variables come from the present environment |
+//! | labels, env, expose, allow_hosts, registries, secrets (names) | the earlier run, and the flags in addition; proxies and the simulated agent's variables come from the present environment |
 //! | saving | the earlier run, unless the flag says not to |
 //! | queue (priority, account) | the flags, else the earlier run |
 //! | lineage | the earlier run |
@@ -42,11 +42,19 @@ use crate::admit::{SIMULATION, is_proxy_variable};
 
 /// The lowest request layer of a run that continues `before` in the profile `now`. New restrictions of the profile
 /// apply; new permissions do not.
-pub(crate) fn layer(before: &RunSpec, now: &Profile, asked: &RunRequest) -> RunRequest {
+pub(crate) fn layer(
+    before: &RunSpec,
+    now: &Profile,
+    asked: &RunRequest,
+    auto_memory: u64,
+) -> RunRequest {
     let network = network(before, now, asked);
     let mut layer = RunRequest {
         network,
-        ..RunRequest::of_run(&RunSpec { resources: resources(before, now), ..before.clone() })
+        ..RunRequest::of_run(&RunSpec {
+            resources: resources(before, now, auto_memory),
+            ..before.clone()
+        })
     };
     // The proxy depends on the mode. The variables of the simulated agent come from this command.
     let is_other_way = mode_of(before) != Some(network.unwrap_or(now.network_mode()));
@@ -79,16 +87,17 @@ pub(crate) fn network(before: &RunSpec, now: &Profile, asked: &RunRequest) -> Op
 }
 
 /// The resource limits of a run that continues `before` in the profile `now`, without flags.
-pub(crate) fn resources(before: &RunSpec, now: &Profile) -> ResourceLimits {
+pub(crate) fn resources(before: &RunSpec, now: &Profile, auto_memory: u64) -> ResourceLimits {
     let was = Profile::parse(&before.profile, &before.profile_text).ok();
+    let of_profile = |profile| of_profile(profile, auto_memory);
     lowered(before.resources, of_profile(was.as_ref()), of_profile(Some(now)))
 }
 
-/// The limits that a profile sets.
-pub(crate) fn of_profile(profile: Option<&Profile>) -> ResourceLimits {
+/// The limits that a profile sets, where `auto` means this much memory.
+pub(crate) fn of_profile(profile: Option<&Profile>, auto_memory: u64) -> ResourceLimits {
     let Some(limits) = profile.and_then(Profile::limits) else { return ResourceLimits::default() };
     ResourceLimits {
-        memory_bytes: limits.memory.value,
+        memory_bytes: limits.memory.value.bytes(auto_memory),
         processes: limits.processes.value,
         cpu_weight: limits.cpu_weight.value,
         cpu_milli: limits.cpu_milli.value,

@@ -36,6 +36,9 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
         expose: _,
         network: _,
         allow_hosts: _,
+        registries: _,
+        // Only for hints.
+        known_registries: _,
         bwrap: _,
         home: _,
         host_config_root: _,
@@ -174,11 +177,12 @@ fn sandbox(found: &mut Found, now: &RunSpec, before: &RunSpec) -> HostsCount {
         (mode_before.word().to_owned(), mode_now.word().to_owned())
     });
     if mode_before != NetworkMode::Host {
-        let reached = hosts(before, had.as_ref());
-        let new = hosts(now, profile.as_ref())
-            .into_iter()
-            .filter(|host| !reached.iter().any(|known| known.covers(host)));
-        found.more(Bound::AllowHost, new);
+        let reached: Vec<AllowedHost> = hosts(before.hosts(), had.as_ref()).collect();
+        let is_new = |host: &AllowedHost| !reached.iter().any(|known| known.covers(host));
+        let own = now.allow_hosts.iter().map(String::as_str);
+        found.more(Bound::AllowHost, hosts(own, profile.as_ref()).filter(is_new));
+        let registries = now.registries.iter().map(String::as_str);
+        found.more(Bound::Registries, hosts(registries, None).filter(is_new));
     }
     let new = now.expose.iter().filter(|path| !before.expose.contains(path));
     found.more(Bound::Expose, new.map(|path| path.0.display()));
@@ -188,10 +192,13 @@ fn sandbox(found: &mut Found, now: &RunSpec, before: &RunSpec) -> HostsCount {
     }
 }
 
-/// The hosts that a run may reach in the mode `allowlist`.
-fn hosts(spec: &RunSpec, profile: Option<&Profile>) -> Vec<AllowedHost> {
-    let own = spec.allow_hosts.iter().filter_map(|host| host.parse().ok());
-    own.chain(profile.into_iter().flat_map(Profile::allowed_hosts).cloned()).collect()
+/// These hosts and the profile's.
+fn hosts<'a>(
+    own: impl Iterator<Item = &'a str>,
+    profile: Option<&Profile>,
+) -> impl Iterator<Item = AllowedHost> {
+    let own = own.filter_map(|host| host.parse().ok());
+    own.chain(profile.into_iter().flat_map(Profile::allowed_hosts).cloned())
 }
 
 /// A server that the user names adds its host to the allow-list; `--user-mcp` adds no host. The host is in the user's

@@ -1,5 +1,6 @@
 //! The checks of `doctor`. They clean up after dead runs, and change nothing else.
 
+pub(crate) mod project;
 mod promises;
 
 use std::fs;

@@ -32,6 +32,8 @@ bounds! {
     Network = "network",
     /// The hosts that the run may reach.
     AllowHost = "allow-host",
+    /// The registries that the run may reach.
+    Registries = "registries",
     /// The host's files that the sandbox shows.
     Expose = "expose",
     /// The agent's program and its version.

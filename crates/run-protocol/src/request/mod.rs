@@ -14,7 +14,7 @@
 //!
 //! - A field that a layer leaves out changes nothing.
 //! - If two layers set the same field, the later one wins. `labels`, `env` and `secret` are replaced name by name;
-//!   lists that add (`expose`, `allow_host`, `after`, `after_ok`, `widen`) are joined; lists that choose (`mcp`,
+//!   lists that add (`expose`, `allow_host`, `registries`, `after`, `after_ok`, `widen`) are joined; lists that choose (`mcp`,
 //!   `mcp_from_repo`, `agent_flags`) are replaced. Switches stay on, unless a later layer has the opposite one.
 //! - **Never wider:** a continued run starts from its earlier run, not from the configuration and the profile, which
 //!   may allow more by now. Admission compares the new spec with the spec of the earlier run. The user must name every
@@ -99,6 +99,10 @@ pub struct RunRequest {
     /// Let the run also reach this host; `*.example.org` means every host below it. May be given several times.
     #[arg(long, value_name = "HOST[:PORT]")]
     pub allow_host: Vec<AllowedHost>,
+    /// Let the run also reach the registries that your own tools (npm, cargo, pip, uv, Go, Maven) are set up to use, and
+    /// these hosts. Registries can carry data out. The profile `strict` refuses this.
+    #[arg(long, value_name = "HOST,…", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
+    pub registries: Option<Vec<AllowedHost>>,
     /// Also give the agent your own MCP servers from ~/.cursor/mcp.json, except those that you switched off for this
     /// workspace. They run inside the sandbox, so their programs must be visible there.
     #[arg(long)]
@@ -238,6 +242,10 @@ impl RunRequest {
             expose: joined(below.expose, self.expose),
             network: self.network.or(below.network),
             allow_host: joined(below.allow_host, self.allow_host),
+            registries: match (below.registries, self.registries) {
+                (Some(below), Some(above)) => Some(joined(below, above)),
+                (below, above) => above.or(below),
+            },
             user_mcp,
             no_user_mcp,
             mcp,
@@ -291,6 +299,8 @@ impl RunRequest {
             expose: spec.expose.iter().map(|path| path.0.clone()).collect(),
             network: spec.network,
             allow_host: spec.allow_hosts.iter().filter_map(|host| host.parse().ok()).collect(),
+            registries: (!spec.registries.is_empty())
+                .then(|| spec.registries.iter().filter_map(|host| host.parse().ok()).collect()),
             user_mcp: matches!(spec.user_mcp, Some(UserMcpFiles { only: None, .. })),
             mcp: only.unwrap_or_default(),
             mcp_from_repo: spec.repository_mcp.iter().map(|server| server.name.clone()).collect(),

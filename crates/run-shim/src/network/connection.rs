@@ -204,6 +204,9 @@ fn http_refusal(asked: &Asked, refused: &Refused) -> Vec<u8> {
     let host = asked.host.as_deref().unwrap_or("this");
     let host: String = host.chars().map(|c| if c.is_ascii_graphic() { c } else { '?' }).collect();
     let what = match (refused.reason, asked.port) {
+        (NetRefusal::RegistryNotListed, _) => {
+            format!("{host} is a registry that this run may not reach; to allow it: --registries")
+        }
         (NetRefusal::NotListed | NetRefusal::PortNotListed, Some(HTTPS_PORT) | None) => {
             format!("{host} is not on this run's list of hosts; to allow it: --allow-host {host}")
         }

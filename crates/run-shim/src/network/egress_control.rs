@@ -92,18 +92,25 @@ impl EgressControl {
     pub(super) fn knows(&self, name: &HostName) -> Result<(), Refused> {
         match self.policy.allow.knows(name) {
             true => Ok(()),
-            false => Err(Refused::plainly(NetRefusal::NotListed)),
+            false => Err(self.not_listed(name)),
         }
     }
 
     /// Decides about a connection.
     pub(super) fn admits(&self, target: &ConnectTarget) -> Result<(), Refused> {
         match self.policy.allow.decide(&target.host, target.port) {
-            Listed::No => Err(Refused::plainly(NetRefusal::NotListed)),
+            Listed::No => Err(self.not_listed(&target.host)),
             Listed::AtOtherPorts => Err(Refused::plainly(NetRefusal::PortNotListed)),
             Listed::Yes if self.is_spent() => Err(Refused::plainly(NetRefusal::TooMuchData)),
             Listed::Yes => Ok(()),
         }
+    }
+
+    fn not_listed(&self, name: &HostName) -> Refused {
+        Refused::plainly(match self.policy.registries.knows(name) {
+            true => NetRefusal::RegistryNotListed,
+            false => NetRefusal::NotListed,
+        })
     }
 
     /// Counts transferred bytes. Returns `false` once there are too many.

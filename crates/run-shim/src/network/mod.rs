@@ -60,6 +60,8 @@ pub(crate) fn proxy_variables() -> [(&'static str, String); 4] {
 #[derive(Debug)]
 pub(crate) struct NetworkPolicy {
     pub(crate) allow: AllowList,
+    /// The user's registries. A refusal of one names the flag that allows it.
+    pub(crate) registries: AllowList,
     pub(crate) limits: NetworkLimits,
     /// The proxy that the machine itself uses.
     pub(crate) upstream: Option<UpstreamProxy>,

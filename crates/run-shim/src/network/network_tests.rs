@@ -39,8 +39,10 @@ async fn open(limits: NetworkLimits) -> Inside {
     };
     let (sender, events) = mpsc::channel(64);
     let allow = ["*.cursor.sh"];
+    let registry: egress::AllowedHost = "registry.example.org".parse().unwrap();
     let policy = NetworkPolicy {
         allow: allow.iter().map(|host| host.parse::<egress::AllowedHost>().unwrap()).collect(),
+        registries: [registry].into_iter().collect(),
         limits,
         upstream: None,
     };
@@ -89,6 +91,11 @@ async fn a_proxy_refuses_what_is_not_on_the_list_and_says_what_would_allow_it() 
     assert!(answer.ends_with("to allow it: --allow-host evil.test\n"), "{answer}");
     let expected = (Some("evil.test".to_owned()), NetVia::Connect, NetRefusal::NotListed);
     assert_eq!(denial(inside.events.recv().await.unwrap()), expected);
+
+    let answer = say(inside.connect, b"CONNECT registry.example.org:443 HTTP/1.1\r\n\r\n").await;
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.ends_with("to allow it: --registries\n"), "{answer}");
+    assert_eq!(denial(inside.events.recv().await.unwrap()).2, NetRefusal::RegistryNotListed);
 
     let answer = say(inside.connect, b"CONNECT api2.cursor.sh:22 HTTP/1.1\r\n\r\n").await;
     let answer = String::from_utf8(answer).unwrap();
@@ -184,7 +191,8 @@ async fn pair() -> (TcpStream, TcpStream) {
 }
 
 fn control(limits: NetworkLimits) -> EgressControl {
-    let policy = NetworkPolicy { allow: AllowList::default(), limits, upstream: None };
+    let (allow, registries) = (AllowList::default(), AllowList::default());
+    let policy = NetworkPolicy { allow, registries, limits, upstream: None };
     EgressControl::new(policy, mpsc::channel(1).0)
 }
 

@@ -64,6 +64,10 @@ pub(crate) fn environment(
         let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
         EnvVariable { name: name.into(), value: value.into(), source, secrecy }
     });
+    let memory = memory_variables(spec.resources.memory_bytes).into_iter().map(|(name, value)| {
+        let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
+        EnvVariable { name: name.into(), value: value.into(), source, secrecy }
+    });
     // Admission has already applied the profile to the host's variables.
     let asked_for = spec.env.iter().filter(|(name, _)| *name != "PATH").map(|(name, value)| {
         let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
@@ -75,5 +79,36 @@ pub(crate) fn environment(
         source: VariableSource::Run,
         secrecy: Secrecy::Secret,
     });
-    ours.chain(to_our_proxy).chain(asked_for).chain(secret).collect()
+    ours.chain(to_our_proxy).chain(memory).chain(asked_for).chain(secret).collect()
+}
+
+/// Tells runtimes the memory limit. They would read it from `/sys/fs/cgroup`, which the sandbox does not have, and would
+/// otherwise plan with the whole machine. The user's own values win.
+///
+/// Node has only NODE_OPTIONS for this, which the agent's own node would obey too.
+fn memory_variables(bytes: u64) -> Vec<(&'static str, String)> {
+    match bytes {
+        0 => Vec::new(),
+        // The JVM's heap is a quarter of this, as in a container. Old versions know this option too.
+        // .NET's heap is three quarters of a container's memory; it reads a hexadecimal number.
+        bytes => vec![
+            ("JAVA_TOOL_OPTIONS", format!("-XX:MaxRAM={bytes}")),
+            ("DOTNET_GCHeapHardLimit", format!("{:x}", bytes / 4 * 3)),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runtimes_learn_the_limit_if_there_is_one() {
+        let expected = [
+            ("JAVA_TOOL_OPTIONS", "-XX:MaxRAM=2147483648".to_owned()),
+            ("DOTNET_GCHeapHardLimit", "60000000".to_owned()),
+        ];
+        assert_eq!(memory_variables(2 << 30), expected);
+        assert_eq!(memory_variables(0), []);
+    }
 }

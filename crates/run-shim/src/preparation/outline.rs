@@ -38,7 +38,7 @@ impl Outline {
         let profile = Profile::parse(&spec.profile, &spec.profile_text)?;
         let workspace = WorkspacePath::new(Path::new(&spec.workspace))?;
         let relay = own_program().map_err(PrepareError::OwnProgram)?;
-        let allow_hosts = spec.allow_hosts.iter().map(|host| host.parse());
+        let allow_hosts = spec.hosts().map(str::parse);
         let mut allow_hosts: Vec<AllowedHost> =
             allow_hosts.collect::<Result<_, AllowedHostError>>()?;
         let servers = RunServers::gather(&relay, spec, choice_of(state, spec))?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use run_journal::{RunDirectory, StateRoot};
-use run_protocol::{NetworkMode, RunEvent, RunSpec};
+use run_protocol::{AllowedHost, NetworkMode, RunEvent, RunSpec};
 use sandbox_plan::{Confinement, RunDirectories};
 use tokio::sync::mpsc;
 
@@ -175,11 +175,17 @@ impl Prepared {
     }
 
     /// The hosts and limits of the network through the shim. `None` in other network modes.
-    pub(crate) fn network_policy(&self, upstream: Option<UpstreamProxy>) -> Option<NetworkPolicy> {
+    pub(crate) fn network_policy(
+        &self,
+        spec: &RunSpec,
+        upstream: Option<UpstreamProxy>,
+    ) -> Option<NetworkPolicy> {
         let Launchable::Sandbox { plan, .. } = &self.launchable else { return None };
         let network = plan.network();
         let allow = network.allow.iter().map(|(host, _)| host.clone()).collect();
-        Some(NetworkPolicy { allow, limits: network.limits, upstream })
+        let registries = spec.known_registries.iter().filter_map(|host| host.parse().ok());
+        let registries = registries.collect::<Vec<AllowedHost>>().into_iter().collect();
+        Some(NetworkPolicy { allow, registries, limits: network.limits, upstream })
     }
 
     pub(crate) fn network_mode(&self) -> NetworkMode {

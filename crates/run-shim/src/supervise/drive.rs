@@ -171,7 +171,7 @@ impl<'a> Drive<'a> {
         let (tell_exceeded, exceeded) = mpsc::channel(4);
         let upstream = in_place.proxy.as_ref().and_then(|proxy| proxy.parse().ok());
         let doors = sandbox.doors.take();
-        let network = doors.zip(prepared.network_policy(upstream)).map(|(doors, policy)| {
+        let network = doors.zip(prepared.network_policy(spec, upstream)).map(|(doors, policy)| {
             Network::open(doors, policy, own_sender.clone(), tell_exceeded.clone())
         });
         if let Some(stdin) = sandbox.stdin.take() {

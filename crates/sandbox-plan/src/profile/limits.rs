@@ -13,8 +13,7 @@ use crate::origin::Sourced;
 #[serde(deny_unknown_fields)]
 pub struct ProfileLimits {
     /// Bytes of memory for all processes together.
-    #[serde(deserialize_with = "bytes_or_none")]
-    pub memory: Sourced<u64>,
+    pub memory: Sourced<MemoryRule>,
     /// Processes and threads.
     pub processes: Sourced<u64>,
     /// The share of a busy processor; 100 is the default share of a process.
@@ -33,6 +32,38 @@ pub struct ProfileLimits {
     /// True if the run must not start without a cgroup that limits memory and processes.
     pub required: Sourced<bool>,
 }
+
+/// The key `memory`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryRule {
+    /// As much as suits the machine.
+    Auto,
+    /// Zero means no limit.
+    Bytes(u64),
+}
+
+impl MemoryRule {
+    /// Returns the limit, if `auto` is this much.
+    pub fn bytes(self, auto: u64) -> u64 {
+        match self {
+            Self::Auto => auto,
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl FromStr for MemoryRule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            text => text.parse().map(|SizeLimit(bytes)| Self::Bytes(bytes)),
+        }
+    }
+}
+
+deserialize_from_text!(MemoryRule);
 
 /// A size, or `none`.
 struct SizeLimit(u64);

@@ -19,7 +19,7 @@ use toml::de::DeTable;
 
 use crate::origin::{Origin, Sourced};
 use crate::seccomp::FilterName;
-pub use limits::ProfileLimits;
+pub use limits::{MemoryRule, ProfileLimits};
 pub use network::NetworkLimits;
 pub(crate) use network::NetworkRules;
 pub use values::{Access, Confinement};
@@ -210,6 +210,11 @@ impl Profile {
     /// Returns the hosts that the agent may reach in the mode `allowlist`.
     pub fn allowed_hosts(&self) -> impl Iterator<Item = &AllowedHost> {
         self.rules.iter().flat_map(|rules| &rules.network.allow).map(|entry| &entry.value)
+    }
+
+    /// Returns true if a run may know and, on request, reach the user's registries. Without a sandbox there is no request.
+    pub fn has_registries(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.network.has_registries())
     }
 
     pub fn confinement(&self) -> Confinement {

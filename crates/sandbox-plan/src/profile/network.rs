@@ -18,6 +18,9 @@ use crate::origin::Sourced;
 pub(crate) struct NetworkRules {
     pub(crate) mode: Sourced<NetworkMode>,
     pub(crate) allow: Vec<Sourced<AllowedHost>>,
+    /// Stored profiles from before this key allow none.
+    #[serde(default)]
+    registries: Option<Sourced<bool>>,
     connections: Sourced<NonZeroU32>,
     transfer: Sourced<Size>,
     handshake: Sourced<Span>,
@@ -45,11 +48,13 @@ struct Span(Duration);
 impl NetworkRules {
     /// Returns the keys where these rules allow more than `other`.
     pub(super) fn wider_than(&self, other: &Self) -> Vec<&'static str> {
-        let Self { mode, allow, files, connections, transfer, handshake, idle } = self;
+        let Self { mode, allow, registries: _, files, connections, transfer, handshake, idle } =
+            self;
         let is_covered = |host: &AllowedHost| other.allow.iter().any(|it| it.value.covers(host));
         let is_wider = [
             ("network.mode", mode.value.width() > other.mode.value.width()),
             ("network.allow", allow.iter().any(|host| !is_covered(&host.value))),
+            ("network.registries", self.has_registries() && !other.has_registries()),
             ("network.files", has_more(files, &other.files)),
             ("network.connections", connections.value > other.connections.value),
             ("network.transfer", transfer.value.0 > other.transfer.value.0),
@@ -57,6 +62,11 @@ impl NetworkRules {
             ("network.idle", idle.value.0 > other.idle.value.0),
         ];
         is_wider.into_iter().filter(|(_, is_wider)| *is_wider).map(|(key, _)| key).collect()
+    }
+
+    /// Returns true if a run may know and, on request, reach the user's registries.
+    pub(super) fn has_registries(&self) -> bool {
+        self.registries.as_ref().is_some_and(|key| key.value)
     }
 
     pub(crate) fn limits(&self) -> NetworkLimits {

@@ -122,6 +122,11 @@ pub(super) const PROTECTIONS: &[Protection] = &[
         &[Off::Private("~", "~")],
         &["F1a", "F1d", "F2b", "F4c", "F5a", "F1j"],
     ),
+    protection(
+        "the settings of tools have no credentials",
+        &[Off::Private("~", "~"), Off::Mount("~/.npmrc")],
+        &["F1k"],
+    ),
     protection("parent directories are private", &[Off::Private("~/work", "~/work")], &["F1e"]),
     protection("parent directories are pinned", &[Off::Mount("~/work")], &["C3d"]),
     protection(

@@ -186,7 +186,7 @@ impl Recording {
         programs: &mut BTreeMap<i32, Vec<u8>>,
     ) {
         let at = |words: &Operation, place: &str| {
-            let mounts = ["--bind", "--ro-bind", "--tmpfs", "--proc", "--dev"];
+            let mounts = ["--bind", "--ro-bind", "--tmpfs", "--proc", "--dev", "--file"];
             mounts.contains(&words[0].as_str()) && words.last() == Some(&self.place(place))
         };
         match off {

@@ -1,14 +1,18 @@
 //! `caretaker doctor`: checks whether runs can work on this host, and says what to change.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use admission::command_error::CommandError;
+use admission::host::agent_discovery::SIMULATED;
 use admission::words::safe_text::{on_lines, on_one_line};
-use run_protocol::ExitCode;
+use run_protocol::{ExitCode, RunRequest};
+use run_shim::plan_run;
+use sandbox_plan::SandboxPlan;
 use serde_json::json;
 
 use crate::command_helper::CommandHelper;
+use crate::commands::setup::sandbox::hypothetical_spec;
 use crate::data_out::{print_json, print_view};
 use crate::health::{self, Finding, Status};
 use crate::view::styled_line::{BAD, DIM, GOOD, ODD};
@@ -21,6 +25,9 @@ pub(crate) struct Args {
     /// The agent's program, or `simulated`. Default: the installed cursor-agent.
     #[arg(long, value_name = "PATH|simulated")]
     agent: Option<PathBuf>,
+    /// Also check the project in this directory: will its tools and dependencies be visible inside?
+    #[arg(long, short = 'C', value_name = "DIR")]
+    workspace: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -30,7 +37,11 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let host = &helper.host;
     host.clean_up_after_the_dead();
     let config = helper.config();
-    let checks = health::examine(host, config, args.agent.as_deref());
+    let mut checks = health::examine(host, config, args.agent.as_deref());
+    if let Some(workspace) = &args.workspace {
+        let workspace = host.environment.absolute(workspace);
+        checks.extend(health::project::of(&host.environment, &workspace, plan(helper, &workspace)));
+    }
     let is_ok = is_ok(&checks);
     if args.json {
         print_json(&json!({ "v": 1, "ok": is_ok, "checks": checks }))?;
@@ -38,6 +49,13 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         print_view(|out| print(out, &checks))?;
     }
     Ok(if is_ok { ExitCode::Success } else { ExitCode::Failed })
+}
+
+/// The sandbox of a run there. Every agent has the same tools.
+fn plan(helper: &CommandHelper, workspace: &Path) -> Result<SandboxPlan, CommandError> {
+    let request = RunRequest { agent: Some(SIMULATED.into()), ..RunRequest::default() };
+    let spec = hypothetical_spec(helper, Some(workspace.to_owned()), &request)?;
+    Ok(plan_run(&helper.host.state, &spec)?)
 }
 
 fn is_ok(checks: &[Finding]) -> bool {

@@ -18,6 +18,7 @@ pub(crate) fn place(host: Option<&str>, port: Option<u16>) -> String {
 pub(crate) fn refusal(reason: NetRefusal, detail: Option<&str>) -> String {
     let words = match reason {
         NetRefusal::NotListed => "not on the allow-list",
+        NetRefusal::RegistryNotListed => "a registry of yours, not on the allow-list",
         NetRefusal::PortNotListed => "the allow-list has this host, but not this port",
         NetRefusal::BadName => "not a valid host name",
         NetRefusal::NoName => "the connection names no host",
@@ -51,6 +52,9 @@ pub(crate) fn times(count: u64) -> String {
 
 /// The flag that would have allowed the attempt.
 pub(crate) fn flag(host: Option<&str>, port: Option<u16>, reason: NetRefusal) -> Option<String> {
+    if reason == NetRefusal::RegistryNotListed {
+        return Some("--registries".to_owned());
+    }
     let (NetRefusal::NotListed | NetRefusal::PortNotListed, Some(host)) = (reason, host) else {
         return None;
     };
@@ -75,6 +79,8 @@ mod tests {
             of("git.example.org", Some(22), NetRefusal::PortNotListed),
             Some("--allow-host git.example.org:22".to_owned())
         );
+        let registry = of("registry.example.org", None, NetRefusal::RegistryNotListed);
+        assert_eq!(registry, Some("--registries".to_owned()));
         assert_eq!(of("a b", None, not_listed), None);
         assert_eq!(of("*.example.org", None, NetRefusal::BadName), None);
         assert_eq!(of("registry.example.org", None, NetRefusal::ForbiddenAddress), None);

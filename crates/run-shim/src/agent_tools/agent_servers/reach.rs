@@ -66,7 +66,7 @@ impl Reach {
         let confined =
             profile.as_ref().filter(|profile| profile.confinement() != Confinement::None);
         let of_profile = confined.map_or(NetworkMode::Host, Profile::network_mode);
-        let of_spec = spec.allow_hosts.iter().filter_map(|host| host.parse().ok());
+        let of_spec = spec.hosts().filter_map(|host| host.parse().ok());
         let allow = confined.into_iter().flat_map(Profile::allowed_hosts).cloned();
         let mode = spec.network.filter(|_| confined.is_some()).unwrap_or(of_profile);
         Self::new(mode, allow.chain(of_spec).collect(), servers)

@@ -8,15 +8,17 @@ use std::path::PathBuf;
 use admission::admit::{Admission, Conversation, RunContext, StartMode};
 use admission::command_error::CommandError;
 use admission::host::agent_discovery::SIMULATED;
+use admission::host::memory::usual_limit;
 use admission::sandbox::profiles;
 use admission::words::safe_text::on_one_line;
 use admission::words::talk::note;
 use admission::words::units;
 use clap::Subcommand;
 use run_protocol::{
-    CpuLimit, ExitCode, MemoryLimit, NetworkMode, ProcessLimit, RunRequest, RunSpec, SizeLimit,
+    AllowedHost, CpuLimit, ExitCode, MemoryLimit, NetworkMode, ProcessLimit, RunRequest, RunSpec,
+    SizeLimit,
 };
-use run_shim::{plan_run, survey_limits};
+use run_shim::{machine_memory, plan_run, survey_limits};
 use sandbox_plan::{Profile, SandboxPlan, Sourced};
 use serde::Serialize;
 
@@ -57,6 +59,9 @@ struct ExplainArgs {
     /// The network mode. Default: the profile's.
     #[arg(long, value_name = "MODE", value_parser = NetworkMode::parser())]
     network: Option<NetworkMode>,
+    /// Also allow the registries of your own tools, and these hosts.
+    #[arg(long, value_name = "HOST,…", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
+    registries: Option<Vec<AllowedHost>>,
     #[command(flatten)]
     limits: LimitOptions,
     /// Print one JSON object.
@@ -119,6 +124,7 @@ fn explain(helper: &CommandHelper, args: &ExplainArgs) -> Result<ExitCode, Comma
     let request = RunRequest {
         profile: args.profile.clone(),
         network: args.network,
+        registries: args.registries.clone(),
         agent: args.agent.clone(),
         memory,
         processes,
@@ -133,7 +139,7 @@ fn explain(helper: &CommandHelper, args: &ExplainArgs) -> Result<ExitCode, Comma
         profiles::OFF => without_sandbox(&spec),
         _ => {
             let mut explained = explained(&spec, &plan_run(&host.state, &spec)?);
-            explained.parts.extend(limits(&spec));
+            explained.parts.extend(limits(&spec, helper.config()?.queue.cap));
             explained
         }
     };
@@ -205,7 +211,7 @@ fn explained(spec: &RunSpec, plan: &SandboxPlan) -> ExplainedSandbox {
 }
 
 /// The resource limits, the source of each, and the mechanism that enforces them on this host.
-fn limits(spec: &RunSpec) -> Vec<Part> {
+fn limits(spec: &RunSpec, cap: u32) -> Vec<Part> {
     let Ok(profile) = Profile::parse(&spec.profile, &spec.profile_text) else { return Vec::new() };
     let Some(of_profile) = profile.limits() else { return Vec::new() };
     let asked = &spec.resources;
@@ -230,8 +236,11 @@ fn limits(spec: &RunSpec) -> Vec<Part> {
         milli => format!("processors at most {}", words::processors(milli)),
     };
     let survey = survey_limits();
+    let auto = usual_limit(machine_memory(), cap);
+    let Sourced { value, origin } = of_profile.memory.clone();
+    let memory = Sourced { value: value.bytes(auto), origin };
     let mut parts = vec![
-        part(asked.memory_bytes, &of_profile.memory, sized("memory", asked.memory_bytes)),
+        part(asked.memory_bytes, &memory, sized("memory", asked.memory_bytes)),
         part(asked.processes, &of_profile.processes, counted("processes", asked.processes)),
         part(asked.cpu_weight, &of_profile.cpu_weight, format!("weight {}", asked.cpu_weight)),
         part(asked.cpu_milli, &of_profile.cpu_milli, processors),
