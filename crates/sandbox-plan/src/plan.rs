@@ -80,7 +80,8 @@ pub enum PlanWarning {
     #[error("the sandbox has no cache for {tool}, because of `{}`", .path.display())]
     CacheHidden { tool: String, path: PathBuf },
     #[error(
-        "`{}` has another name (a hard link): the agent can change your package store through it; reinstall with copies", .0.display()
+        "the files in `{}` are hard links to your package store, so the agent can change the store; install copies instead",
+        .0.display()
     )]
     StoreLinked(PathBuf),
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
+use crate::sandbox::strict::extend_strict;
 use crate::stage::{Stage, assert_exit, printed, stderr};
 
 /// A registry on loopback. It serves files until the test ends.
@@ -60,10 +61,12 @@ fn packed(root: &Path, name: &str, program: &str) -> (Vec<u8>, String) {
     (std::fs::read(archive).unwrap(), sum.split(' ').next().unwrap().to_owned())
 }
 
-/// Names, kinds, sizes, times, numbers, modes and link texts of a tree, and the contents of its files.
-fn fingerprint(tree: &Path) -> String {
-    let script = "find . -printf '%p %y %s %T@ %i %m %l\\n' | sort; find . -type f -print0 | sort -z | xargs -0r sha256sum";
-    printed(&Command::new("sh").args(["-c", script]).current_dir(tree).output().unwrap())
+/// Names, kinds, sizes, times, numbers, modes and link texts in the home, and the contents of its files, without the
+/// workspace and Cursor's own directory.
+fn fingerprint(stage: &Stage) -> String {
+    let script = "find . -mindepth 1 \\( -path ./project -o -path ./.cursor \\) -prune -o -printf '%p %y %s %T@ %i %m %l\\n' | sort
+        find . \\( -path ./project -o -path ./.cursor \\) -prune -o -type f -print0 | sort -z | xargs -0r sha256sum";
+    printed(&Command::new("sh").args(["-c", script]).current_dir(stage.home()).output().unwrap())
 }
 
 /// The toolchain that built this suite.
@@ -135,13 +138,107 @@ fn inside(stage: &Stage, command: &str, flags: &[&str]) -> (String, String) {
 fn a_cargo_project_is_tested_offline_cold_and_again_and_the_hosts_cache_stays_as_it_was() {
     let stage = Stage::new();
     cargo_project(&stage);
-    let before = fingerprint(&stage.home().join(".cargo"));
+    let before = fingerprint(&stage);
     for round in ["cold", "again"] {
         let (said, code) = inside(&stage, "rm -rf target; cargo test", &[]);
         assert_eq!(code, "0", "{round}: {said}");
         assert!(said.contains("it_stands ... ok"), "{round}: {said}");
     }
-    assert_eq!(fingerprint(&stage.home().join(".cargo")), before);
+    assert_eq!(fingerprint(&stage), before);
     let run = stage.run_ids().pop().unwrap();
     assert_eq!(stage.json(&["show", &run, "--json"])["caches"], serde_json::json!(["cargo"]));
+}
+
+#[test]
+fn an_npm_project_is_installed_and_tested_offline_cold_and_again() {
+    let stage = Stage::new();
+    let made = stage.root().join("made");
+    write(&made.join("package/package.json"), r#"{"name":"heron","version":"1.0.0"}"#);
+    write(&made.join("package/index.js"), "module.exports = 2;\n");
+    let (archive, sum) = packed(&made, "package", "sha1sum");
+    let registry = Registry::start(|address| {
+        let about = format!(
+            r#"{{"name":"heron","dist-tags":{{"latest":"1.0.0"}},"versions":{{"1.0.0":{{"name":"heron","version":"1.0.0","dist":{{"tarball":"{address}/heron-1.0.0.tgz","shasum":"{sum}"}}}}}}}}"#
+        );
+        BTreeMap::from([
+            ("heron".to_owned(), about.into_bytes()),
+            ("heron-1.0.0.tgz".to_owned(), archive),
+        ])
+    });
+    let workspace = stage.workspace();
+    let manifest = r#"{"name":"nest","version":"1.0.0","scripts":{"test":"node -e \"require('assert').equal(require('heron'), 2)\""},"dependencies":{"heron":"1"}}"#;
+    write(&workspace.join("package.json"), manifest);
+    write(&workspace.join(".npmrc"), &format!("registry={}/\n", registry.address));
+    let installed = on_host(&stage, "npm", &["install", "--no-audit", "--no-fund"]);
+    assert!(installed.status.success(), "{}", stderr(&installed));
+    let before = fingerprint(&stage);
+    for round in ["cold", "again"] {
+        let (said, code) = inside(&stage, "rm -r node_modules && npm ci && npm test", &[]);
+        assert_eq!(code, "0", "{round}: {said}");
+        assert!(workspace.join("node_modules/heron/index.js").is_file(), "{round}: {said}");
+    }
+    assert_eq!(fingerprint(&stage), before);
+}
+
+#[test]
+fn a_virtualenv_outside_the_workspace_is_there_and_cannot_be_changed() {
+    let stage = Stage::new();
+    let venv = stage.home().join("venvs/nest");
+    let make = ["-m", "venv", "--without-pip", venv.to_str().unwrap()];
+    let made = on_host(&stage, "/usr/bin/python3", &make);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let lib = std::fs::read_dir(venv.join("lib")).unwrap().next().unwrap().unwrap().path();
+    write(&lib.join("site-packages/heron.py"), "legs = 2\n");
+    write(&stage.workspace().join("pyproject.toml"), "[project]\nname = \"nest\"\n");
+    write(&stage.workspace().join("test.py"), "import heron\nassert heron.legs == 2\n");
+    let before = fingerprint(&stage);
+    let script = "shell \"$VIRTUAL_ENV\"/bin/python test.py && touch passed\n\
+                  shell rm \"$VIRTUAL_ENV\"/pyvenv.cfg || touch kept";
+    let prompt = format!("Play this:\n```agent\n{script}\n```\n");
+    let mut command = stage.caretaker(&["run", &prompt, "--agent", "simulated"]);
+    assert_exit(&command.env("VIRTUAL_ENV", &venv).output().unwrap(), 0);
+    assert!(stage.workspace().join("passed").exists() && stage.workspace().join("kept").exists());
+    assert_eq!(fingerprint(&stage), before);
+}
+
+#[test]
+fn strict_shows_no_cache_and_keeps_none() {
+    let stage = Stage::new();
+    write(&stage.home().join(".cargo/registry/cache/reg/a-1.0.0.crate"), "a");
+    write(&stage.workspace().join("Cargo.toml"), "");
+    extend_strict(&stage, "tight", "[caller]\nroot = \"warn\"\n[limits]\nrequired = false\n");
+    let explained = |profile: &str| {
+        let explain = ["sandbox", "explain", "--agent", "simulated", "--profile", profile];
+        printed(&stage.output(&explain))
+    };
+    assert!(explained("default").contains("/run/seed/cargo/registry/cache read-only from"));
+    assert!(!explained("tight").contains("/run/seed"));
+    assert_exit(&stage.play("say Done.", &["--profile", "tight"]), 0);
+    assert!(!stage.root().join("state/caches").exists());
+}
+
+#[test]
+fn gc_removes_the_caches_of_repositories_that_are_gone() {
+    let stage = Stage::new();
+    let old = stage.home().join("old");
+    for workspace in [&old, &stage.workspace()] {
+        write(&workspace.join("Cargo.toml"), "");
+        let leave =
+            "```agent\nshell cd ~/.cargo/registry && mkdir -p m/d && chmod 555 m/d m\n```\n";
+        let run = ["run", "--agent", "simulated", leave, "-C", workspace.to_str().unwrap()];
+        assert_exit(&stage.output(&run), 0);
+    }
+    let caches = || std::fs::read_dir(stage.root().join("state/caches")).unwrap().count();
+    // Each cache is a directory and a lock.
+    assert_eq!(caches(), 4);
+    std::fs::remove_dir_all(&old).unwrap();
+    let report = stage.json(&["gc", "--keep", "10", "--json"]);
+    assert_eq!(report["caches"][0]["repository"], old.to_str().unwrap());
+    assert_eq!(caches(), 4, "a dry run");
+    let output = stage.output(&["gc", "--keep", "10", "--yes"]);
+    assert_exit(&output, 0);
+    assert!(stderr(&output).contains("deleted the dependency caches of"), "{}", stderr(&output));
+    assert_eq!(caches(), 2);
+    assert_exit(&stage.output(&["gc", "--older-than", "0s", "--keep", "10", "--yes"]), 0);
+    assert_eq!(caches(), 0);
 }

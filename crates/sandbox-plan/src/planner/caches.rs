@@ -17,6 +17,8 @@ use crate::tool_caches::{PrivatePart, Seed};
 
 /// The search for credential files ends after this many entries. It lists the first directory to its end.
 const MOST_ENTRIES: usize = 2_000;
+/// The number of installed files that say whether they are hard links.
+const MOST_SAMPLED: usize = 64;
 
 impl Planner<'_> {
     /// Returns the tools' variables, with their profile lines.
@@ -96,6 +98,16 @@ impl Planner<'_> {
         below.or(system.map(Path::to_owned)).or_else(|| around.filter(|_| !is_there()))
     }
 
+    /// Warns if installed packages are hard links to the user's package store.
+    pub(super) fn store_links(&mut self) {
+        for name in ["node_modules", ".venv"] {
+            let path = self.request.workspace.join(name);
+            if is_of_store(&path) {
+                self.warnings.push(PlanWarning::StoreLinked(path));
+            }
+        }
+    }
+
     /// Covers credential files in the directories that the sandbox shows read-only.
     pub(super) fn masks(&mut self) -> Result<(), PlanError> {
         let rules = self.rules;
@@ -134,6 +146,34 @@ impl Planner<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns true if most of the files that a short search finds have other names.
+fn is_of_store(directory: &Path) -> bool {
+    let Ok(root) = Directory::open(directory) else { return false };
+    let mut pending = vec![PathBuf::new()];
+    let (mut n_entries, mut n_files, mut n_linked) = (0, 0, 0);
+    while let Some(at) = pending.pop() {
+        let Ok(opened) = root.open_to_list(&at) else { continue };
+        for entry in Dir::read_from(&opened).into_iter().flatten().flatten() {
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            match entry.file_type() {
+                _ if name == "." || name == ".." => continue,
+                FileType::Directory => pending.push(at.join(name)),
+                FileType::RegularFile => {
+                    let found = root.look(&at.join(name)).ok().flatten();
+                    n_files += 1;
+                    n_linked += usize::from(found.is_some_and(|found| found.has_other_names));
+                }
+                _ => {}
+            }
+            n_entries += 1;
+            if n_files >= MOST_SAMPLED || n_entries >= MOST_ENTRIES {
+                return n_linked * 2 > n_files;
+            }
+        }
+    }
+    n_linked * 2 > n_files
 }
 
 /// Returns the entries of a directory, and of the directories in it, whose names fit.

@@ -72,6 +72,7 @@ pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
     planner.home()?;
     planner.caches()?;
     planner.masks()?;
+    planner.store_links();
     let dot_cursor = planner.workspace(&workspace)?;
     planner.push(Step::RemountReadOnly("/".into()), Origin::Always);
     planner.push(Step::ChangeDirectory(workspace.path().to_owned()), Origin::Run);
