@@ -13,7 +13,7 @@ use crate::origin::Origin;
 use crate::plan::{PlanError, PlanWarning};
 use crate::profile::Access;
 use crate::step::Step;
-use crate::tool_caches::{PrivatePart, Seed};
+use crate::tool_caches::{PrivatePart, SEEDS_INSIDE, Seed};
 
 /// The search for credential files ends after this many entries. It lists the first directory to its end.
 const MOST_ENTRIES: usize = 2_000;
@@ -127,7 +127,9 @@ impl Planner<'_> {
             if is_skipped(source) || is_skipped(dest) {
                 continue;
             }
-            for (relative, kind) in named_in(source, &|name| mask_of(name).is_some()) {
+            // Below its first level, a seed has only packages.
+            let deepest = usize::from(!dest.starts_with(SEEDS_INSIDE));
+            for (relative, kind) in named_in(source, deepest, &|name| mask_of(name).is_some()) {
                 let mask = relative.file_name().and_then(mask_of);
                 covered.extend(mask.map(|mask| (dest.join(&relative), kind, mask.origin.clone())));
             }
@@ -176,8 +178,12 @@ fn is_of_store(directory: &Path) -> bool {
     n_linked * 2 > n_files
 }
 
-/// Returns the entries of a directory, and of the directories in it, whose names fit.
-fn named_in(directory: &Path, fits: &dyn Fn(&OsStr) -> bool) -> Vec<(PathBuf, FileType)> {
+/// Returns the entries of a directory whose names fit, and those of the directories in it.
+fn named_in(
+    directory: &Path,
+    deepest: usize,
+    fits: &dyn Fn(&OsStr) -> bool,
+) -> Vec<(PathBuf, FileType)> {
     let Ok(root) = Directory::open(directory) else { return Vec::new() };
     let mut named = Vec::new();
     let mut n_entries = 0;
@@ -197,8 +203,8 @@ fn named_in(directory: &Path, fits: &dyn Fn(&OsStr) -> bool) -> Vec<(PathBuf, Fi
             let kind = entry.file_type();
             if fits(name) {
                 named.push((at.join(name), kind));
-            } else if kind == FileType::Directory && depth == 0 {
-                pending.push_back((at.join(name), 1));
+            } else if kind == FileType::Directory && depth < deepest {
+                pending.push_back((at.join(name), depth + 1));
             }
         }
     }

@@ -26,7 +26,7 @@ use crate::retention::plan::{Candidate, Criteria, Need, Plan, plan};
 use crate::retention::removal::{finish_earlier, remove};
 use crate::view::words;
 
-/// Remove old runs: their records, and worktrees without unapplied changes. Remove unused dependency caches.
+/// Remove old runs: their records, and worktrees without unapplied changes.
 ///
 /// A run goes if one of the rules says so. `[retention]` in the configuration gives the rules that flags do not give.
 /// Without `--yes`, nothing is removed. Live, queued and pinned runs stay. So do runs that are still needed: a session

@@ -135,10 +135,11 @@ fn prepare_tool(directory: &Path, cache: &ToolCache) -> io::Result<()> {
         return Ok(());
     }
     let stamp_path = directory.join(format!("{}.stamp", cache.tool));
-    let stamp = seed_stamp::stamp(cache);
-    if fs::read_to_string(&stamp_path).is_ok_and(|known| known == stamp) {
+    if fs::read_to_string(&stamp_path).is_ok_and(|stamp| seed_stamp::holds(&stamp, cache)) {
         return Ok(());
     }
+    // Before the links, so that a change in between counts as one.
+    let stamp = seed_stamp::stamp(cache);
     links::refresh(&home, cache);
     fs::write(stamp_path, stamp)
 }
