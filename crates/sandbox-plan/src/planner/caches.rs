@@ -85,12 +85,12 @@ impl Planner<'_> {
         let dest = &part.inside;
         let in_system = ["/proc", "/dev", "/etc", "/run/caretaker"];
         let covers = |path: &Path| path.starts_with(dest);
-        let shown = self.steps.iter().filter_map(|planned| planned.step.shown_at());
+        let mut shown = self.steps.iter().filter_map(|planned| planned.step.shown_at());
         let mounted = self.steps.iter().filter_map(|planned| planned.step.mounted_at());
         let below = shown.clone().chain(mounted).find(|path| covers(path)).map(Path::to_owned);
         let system = in_system.iter().map(Path::new).find(|path| dest.starts_with(path));
         // In a read-only directory bubblewrap cannot make a mount point. One of the right kind may be there.
-        let around = shown.filter(|path| dest.starts_with(path)).last().map(Path::to_owned);
+        let around = shown.rfind(|path| dest.starts_with(path)).map(Path::to_owned);
         let is_there = || {
             let found = host_path::look(dest).ok().flatten().map(|found| found.kind);
             found == Some(if part.is_directory { FileKind::Directory } else { FileKind::File })
