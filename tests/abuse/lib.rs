@@ -14,6 +14,7 @@
 //! [`World::is_apart`].
 
 mod attempt;
+mod caches;
 mod calls;
 mod configuration;
 mod files;
@@ -37,6 +38,7 @@ pub use world::{LEAKED_DESCRIPTOR, NEIGHBOUR, Neighbour, World, network_namespac
 pub fn attempts() -> Vec<&'static Attempt> {
     let groups = [
         files::ATTEMPTS,
+        caches::ATTEMPTS,
         configuration::ATTEMPTS,
         processes::ATTEMPTS,
         machine::ATTEMPTS,

@@ -129,6 +129,7 @@ fn run_examples() -> Vec<RunEvent> {
             sandbox_pid: 4242,
             mounts: 42,
             network: Some(NetworkMode::Allowlist),
+            caches: vec![text("cargo")],
             limits: Some(LimitsInForce {
                 backend: LimitBackend::CgroupV1,
                 held: ResourceLimits {

@@ -84,6 +84,11 @@ impl StateRoot {
         self.0.join("worktrees")
     }
 
+    /// The dependency caches of repositories.
+    pub fn caches(&self) -> PathBuf {
+        self.0.join("caches")
+    }
+
     /// The records of groups of runs.
     pub fn groups(&self) -> PathBuf {
         self.0.join("groups")

@@ -117,6 +117,9 @@ pub enum RunEvent {
         /// The run's limits on the machine, and the mechanism that enforces them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<LimitsInForce>,
+        /// The tools whose dependency caches the run has.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        caches: Vec<String>,
         /// Warnings for the user: a protection that is off, a version with known holes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,

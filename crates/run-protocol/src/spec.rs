@@ -56,6 +56,9 @@ pub struct RunSpec {
     /// More host paths to show inside the sandbox, read-only, from the configuration and `--expose`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expose: Vec<BytesPath>,
+    /// True if the run begins with empty dependency caches.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fresh_cache: bool,
     /// The network mode, if it differs from the profile's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkMode>,

@@ -46,6 +46,7 @@ pub use login::{
     KeptLogin, LoginCopyError, LoginOrigin, RestoreError, Restored, kept_logins, restore_login,
 };
 pub use network::{UpstreamProxy, UpstreamProxyError};
+pub use preparation::caches::{CacheError, StoredCache, stored_caches};
 pub use preparation::error::PrepareError;
 pub use preparation::{check_run, plan_run};
 pub use sandbox::gate::gate_main;

@@ -29,6 +29,7 @@ mod profile;
 mod request;
 mod seccomp;
 mod step;
+mod tool_caches;
 mod verify;
 mod workspace;
 
@@ -43,7 +44,7 @@ pub use origin::{Origin, Sourced};
 pub use plan::{DataFile, PlanError, PlanWarning, PlannedNetwork, SandboxPlan};
 pub use planner::plan;
 pub use profile::{
-    Access, Confinement, MemoryRule, NetworkLimits, Profile, ProfileError, ProfileLimits,
+    Access, Confinement, Links, MemoryRule, NetworkLimits, Profile, ProfileError, ProfileLimits,
     builtin_profiles,
 };
 pub use request::{
@@ -52,5 +53,6 @@ pub use request::{
 };
 pub use seccomp::{FilterError, SeccompProgram};
 pub use step::PlanFds;
+pub use tool_caches::{PrivatePart, SEEDS_INSIDE, Seed, ToolCache};
 pub use verify::{Mismatch, SandboxRoot};
 pub use workspace::{Surroundings, Workspace, WorkspaceError};

@@ -77,18 +77,29 @@ pub enum PlanWarning {
     NotShown(PathBuf),
     #[error("`{}` is in the workspace, so the agent can change it", .0.display())]
     ToolInWorkspace(PathBuf),
+    #[error("the sandbox has no cache for {tool}, because of `{}`", .path.display())]
+    CacheHidden { tool: String, path: PathBuf },
+    #[error(
+        "the files in `{}` are hard links to your package store, so the agent can change the store; install copies instead",
+        .0.display()
+    )]
+    StoreLinked(PathBuf),
 }
 
 impl PlanWarning {
     /// Returns true if the agent can change a file that the sandbox should protect.
     pub(crate) fn is_unprotected(&self) -> bool {
         match self {
-            Self::HardLinked(_) | Self::NestedLink(_) | Self::NestedUnseen { .. } => true,
+            Self::HardLinked(_)
+            | Self::NestedLink(_)
+            | Self::NestedUnseen { .. }
+            | Self::StoreLinked(_) => true,
             Self::Root
             | Self::GitHidden { .. }
             | Self::GitReadOnly { .. }
             | Self::NotShown(_)
-            | Self::ToolInWorkspace(_) => false,
+            | Self::ToolInWorkspace(_)
+            | Self::CacheHidden { .. } => false,
         }
     }
 }

@@ -7,6 +7,7 @@ use egress::AllowedHost;
 use run_protocol::NetworkMode;
 
 use crate::profile::Profile;
+use crate::tool_caches::ToolCache;
 
 /// The sandbox that a run needs. All paths are absolute paths on the host, unless a comment says otherwise.
 #[derive(Debug, Clone)]
@@ -43,6 +44,10 @@ pub struct SandboxRequest {
     /// The program that runs inside, as an absolute path, and its arguments.
     pub program: Vec<OsString>,
     pub env: Vec<EnvVariable>,
+    /// The dependency caches of the workspace's tools.
+    pub caches: Vec<ToolCache>,
+    /// The repository's private caches, one directory for each tool.
+    pub cache_directory: PathBuf,
 }
 
 /// The user, for `/etc/passwd` and `/etc/group` inside.

@@ -7,6 +7,7 @@
 //! `meta` proves that the attempts can succeed: it removes each protection in turn, and then its attempt must escape.
 
 mod bombs;
+mod cache_plants;
 mod evidence;
 mod git_plants;
 mod hostile;
@@ -21,6 +22,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bombs::{BOMBS, END_THEIR_RUN};
+use cache_plants::CACHE_PLANTS;
 use git_plants::GIT_PLANTS;
 use hostile::{Caller, Hostile, is_root};
 use logins::LOGINS;
@@ -62,6 +64,7 @@ fn whole_runs(table: &mut Table) {
         .chain(WHOLE_RUNS)
         .chain(LOGINS)
         .chain(GIT_PLANTS)
+        .chain(CACHE_PLANTS)
         .flat_map(|whole| whole.callers.iter().map(move |caller| (whole, *caller)))
         .collect();
     let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

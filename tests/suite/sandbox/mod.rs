@@ -1,5 +1,6 @@
 //! The protections of a sandboxed run: profile, network, login and secrets.
 
+mod caches;
 pub(crate) mod login;
 pub(crate) mod network;
 mod off;

@@ -66,6 +66,7 @@ impl Admission<'_, '_> {
             secrets: self.secret_names(),
             profile: profile.name().to_owned(),
             profile_text: chosen.profile.text.clone(),
+            fresh_cache: request.fresh_cache,
             network: request.network,
             allow_hosts: request.allow_host.iter().map(ToString::to_string).collect(),
             known_registries: found

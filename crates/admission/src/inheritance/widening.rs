@@ -34,6 +34,7 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
         profile: _,
         profile_text: _,
         expose: _,
+        fresh_cache: _,
         network: _,
         allow_hosts: _,
         registries: _,

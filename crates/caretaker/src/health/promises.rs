@@ -9,7 +9,7 @@ pub(crate) fn of(uid: Uid) -> Vec<Finding> {
     vec![
         Finding::ok(
             "files",
-            "an agent sees its workspace, its own session and programs, and none of your other files",
+            "an agent sees its workspace, its own session, programs, the package caches that its workspace uses, and none of your other files",
         ),
         Finding::ok("processes", "everything that an agent starts ends with its run"),
         privileges(uid),

@@ -91,6 +91,7 @@ fn a_run_is_followed_from_its_start_to_its_end() {
         mounts: 1,
         network: None,
         limits: None,
+        caches: Vec::new(),
         warnings: Vec::new(),
     };
     assert_eq!(after(2, ready).state, RunState::Starting);

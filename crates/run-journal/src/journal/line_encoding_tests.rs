@@ -171,6 +171,7 @@ fn every_event_of_ours_is_read_back() {
             sandbox_pid: 4,
             mounts: 31,
             network: Some(NetworkMode::None),
+            caches: vec!["cargo".to_owned()],
             limits: Some(LimitsInForce {
                 backend: LimitBackend::CgroupV1,
                 held: ResourceLimits {

@@ -92,6 +92,10 @@ pub struct RunRequest {
     #[arg(long, value_name = "PATH")]
     #[schema(value_type = Vec<String>)]
     pub expose: Vec<PathBuf>,
+    /// Begin with empty private dependency caches. Without this, the run uses what earlier runs of the same repository
+    /// left in them.
+    #[arg(long)]
+    pub fresh_cache: bool,
     /// The network in the sandbox: the hosts of the allow-list, nothing, or everything that this machine can reach.
     /// Default: as in the session's last run; for a new session as the profile says.
     #[arg(long, value_name = "MODE", value_parser = NetworkMode::parser())]
@@ -240,6 +244,7 @@ impl RunRequest {
             env: by_name(below.env, self.env, |variable| &variable.name),
             secret: by_name(below.secret, self.secret, |secret| secret_name(secret)),
             expose: joined(below.expose, self.expose),
+            fresh_cache: self.fresh_cache || below.fresh_cache,
             network: self.network.or(below.network),
             allow_host: joined(below.allow_host, self.allow_host),
             registries: match (below.registries, self.registries) {

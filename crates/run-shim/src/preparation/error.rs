@@ -11,6 +11,7 @@ use sandbox_plan::{MountPointError, PlanError, PlanWarning, ProfileError, Worksp
 use crate::agent_tools::agent_servers::UserMcpError;
 use crate::limits::LimitsNotHeld;
 use crate::login::LoginCopyError;
+use crate::preparation::caches::CacheError;
 use crate::preparation::private_roots::PrivateRootsError;
 
 /// Why the shim cannot prepare a run.
@@ -33,6 +34,8 @@ pub enum PrepareError {
     MountPoints(#[from] MountPointError),
     #[error(transparent)]
     Login(#[from] LoginCopyError),
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     #[error("the session's directory could not be made")]
     Bucket(#[source] std::io::Error),
     #[error(transparent)]
@@ -66,10 +69,12 @@ impl PrepareError {
                 ExitCode::Usage
             }
             Self::Plan(_) | Self::AllowedHost(_) | Self::UserMcp(_) => ExitCode::Usage,
+            Self::Cache(CacheError::InUse) => ExitCode::Usage,
             Self::Login(_) => ExitCode::AuthenticationMissing,
             Self::Roots(_)
             | Self::MountPoints(_)
             | Self::Bucket(_)
+            | Self::Cache(CacheError::Io { .. })
             | Self::Prompt { .. }
             | Self::Limits(_)
             | Self::OwnProgram(_) => ExitCode::SupervisorFailed,
@@ -112,6 +117,9 @@ impl PrepareError {
                 "the repository or an earlier run put it there: look at it, and remove it"
                     .to_owned(),
             ),
+            Self::Cache(CacheError::InUse) => {
+                Some("wait for that run, or leave out --fresh-cache".to_owned())
+            }
             Self::Login(_) => {
                 Some("log in with `cursor-agent login`, or set CURSOR_API_KEY".to_owned())
             }

@@ -8,6 +8,7 @@
 
 mod agent_invocation;
 mod agents_directory;
+pub(crate) mod caches;
 pub(crate) mod error;
 pub(crate) mod leftovers;
 mod outline;

@@ -9,7 +9,7 @@ use run_journal::StateRoot;
 use run_protocol::{NetworkMode, RunSpec};
 use sandbox_plan::{
     ChatsBind, Confinement, PrivateFile, Profile, RunDirectories, SandboxPlan, SandboxRequest,
-    SandboxUser,
+    SandboxUser, ToolCache,
 };
 
 use crate::agent_tools::agent_servers::{Reach, RunServers, choice_of};
@@ -17,6 +17,7 @@ use crate::agent_tools::live_servers::ServerFiles;
 use crate::control::sockets::SocketPaths;
 use crate::login::LoginCopy;
 use crate::preparation::agent_invocation::{arguments, environment};
+use crate::preparation::caches::RepositoryCache;
 use crate::preparation::error::PrepareError;
 use crate::preparation::private_roots::{HomeFile, PrivateRoots};
 use crate::session::session_bucket::SessionBucket;
@@ -31,6 +32,9 @@ pub(crate) struct Outline {
     pub(crate) sockets: SocketPaths,
     pub(crate) mcp: ServerFiles,
     pub(crate) reach: Reach,
+    pub(crate) caches: Vec<ToolCache>,
+    /// The directory of the repository's private caches.
+    pub(crate) cache_directory: PathBuf,
 }
 
 impl Outline {
@@ -59,7 +63,11 @@ impl Outline {
             servers,
             relay,
         };
+        let variable = |name: &str| spec.env.get(name).cloned();
+        let caches = ToolCache::find(&profile, workspace.as_path(), &spec.home.0, &variable);
         Ok(Self {
+            caches,
+            cache_directory: RepositoryCache::directory(state, spec),
             arguments: arguments(spec, &workspace, profile.confinement())?,
             profile,
             allow_hosts,
@@ -124,6 +132,8 @@ impl Outline {
             expose,
             program,
             env: environment(spec, home, self.network_mode(spec), secrets),
+            caches: self.caches.clone(),
+            cache_directory: self.cache_directory.clone(),
         };
         Ok(sandbox_plan::plan(&request)?)
     }

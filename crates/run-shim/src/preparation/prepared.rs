@@ -13,6 +13,7 @@ use crate::agent_tools::live_servers::{LiveServers, ServerFiles};
 use crate::login::{LoginCopy, LoginWatch};
 use crate::network::{NetworkPolicy, UpstreamProxy};
 use crate::preparation::agent_invocation::environment;
+use crate::preparation::caches::RepositoryCache;
 use crate::preparation::error::PrepareError;
 use crate::preparation::leftovers::{MOUNT_POINTS_FILE, forget_servers, remove_recorded};
 use crate::preparation::outline::Outline;
@@ -36,6 +37,9 @@ pub(crate) struct Prepared {
     mount_points: PathBuf,
     mcp: ServerFiles,
     reach: Reach,
+    /// The tools with caches, and the lock that keeps the caches.
+    caches: Vec<String>,
+    _cache: Option<RepositoryCache>,
 }
 
 impl Prepared {
@@ -53,6 +57,10 @@ impl Prepared {
             return Ok(Self::unconfined(outline, run, spec, secrets, prompt));
         }
         let roots = outline.mcp.build()?;
+        let caches = &outline.caches;
+        let cache = (!caches.is_empty())
+            .then(|| RepositoryCache::prepare(state, spec, caches))
+            .transpose()?;
         let login_file = spec.login_file.as_ref();
         let login = login_file.map(|file| LoginCopy::make(state, spec.run, &file.0)).transpose()?;
         let bucket = outline.bucket(spec);
@@ -76,6 +84,8 @@ impl Prepared {
             mount_points,
             mcp: outline.mcp,
             reach: outline.reach,
+            caches: caches.iter().map(|cache| cache.tool.clone()).collect(),
+            _cache: cache,
         })
     }
 
@@ -117,7 +127,14 @@ impl Prepared {
             mount_points: run.path().join(MOUNT_POINTS_FILE),
             mcp: outline.mcp,
             reach: outline.reach,
+            caches: Vec::new(),
+            _cache: None,
         }
+    }
+
+    /// The tools whose dependency caches the run has.
+    pub(crate) fn caches(&self) -> &[String] {
+        &self.caches
     }
 
     /// Removes all files of a run that will not start.

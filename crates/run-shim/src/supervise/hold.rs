@@ -180,6 +180,7 @@ fn decide_on_release(
         mounts,
         limits: Some(confined.in_force.clone()),
         network: Some(prepared.network_mode()),
+        caches: prepared.caches().to_vec(),
         warnings,
     });
     supervisor.record.event(&RunEvent::Released);

@@ -11,7 +11,7 @@ use crate::request::{EnvVariable, Secrecy, VariableSource};
 use crate::step::{PlannedStep, Step};
 
 impl Planner<'_> {
-    /// Sets the profile's variables, then those that the profile lets in from the host, then the run's. The last value wins.
+    /// Sets the profile's variables, then those of the tools' caches, then those that the profile lets in from the host, then the run's. The last value wins.
     pub(super) fn environment(&mut self) -> Result<(), PlanError> {
         let mut variables: Vec<PlannedStep> = Vec::new();
         let mut set = |name: &OsString, value: &OsString, secrecy, origin| {
@@ -28,6 +28,9 @@ impl Planner<'_> {
                 return Err(PlanError::NulByte(name.0.clone()));
             }
             set(&OsString::from(&name.0), &text, Secrecy::Public, value.origin.clone());
+        }
+        for (name, value, origin) in self.cache_variables() {
+            set(&name.into(), &value.into(), Secrecy::Public, origin);
         }
         for source in [VariableSource::Host, VariableSource::Run] {
             for variable in self.request.env.iter().filter(|variable| variable.source == source) {

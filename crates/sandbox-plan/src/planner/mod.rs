@@ -1,5 +1,6 @@
 //! Turns a request into the steps of a plan, in bubblewrap's order.
 
+mod caches;
 mod environment;
 mod generated;
 mod git;
@@ -69,6 +70,9 @@ pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
     planner.kernel()?;
     planner.private_directories_and_tools(&workspace)?;
     planner.home()?;
+    planner.caches()?;
+    planner.masks()?;
+    planner.store_links();
     let dot_cursor = planner.workspace(&workspace)?;
     planner.push(Step::RemountReadOnly("/".into()), Origin::Always);
     planner.push(Step::ChangeDirectory(workspace.path().to_owned()), Origin::Run);
@@ -128,6 +132,7 @@ fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
         .into_iter()
         .chain(&request.chats.sessions)
         .chain(&request.expose)
+        .chain([&request.cache_directory])
         .chain(&request.ours);
     for path in paths {
         if host_path::has_nul(path.as_os_str()) {

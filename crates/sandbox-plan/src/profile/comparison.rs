@@ -39,6 +39,7 @@ impl Rules {
                 WorkspaceRules { access, show, protect, missing, unprotected, git, git_protect },
             environment: EnvironmentRules { run: variables, pass, set },
             seccomp: SeccompRules { filters },
+            caches,
             limits: _,
         } = self;
         let (system, temporary, workspace) = (&other.system, &other.temporary, &other.workspace);
@@ -72,6 +73,7 @@ impl Rules {
             ("environment.pass", has_more(pass, &environment.pass)),
             ("environment.set", sets_more),
             ("seccomp.filters", has_more(&other.seccomp.filters, filters)),
+            ("caches", caches.as_ref().is_some_and(|now| now.is_wider_than(other.caches.as_ref()))),
         ];
         let found = is_wider.into_iter().filter(|(_, is_wider)| *is_wider).map(|(key, _)| key);
         found.chain(network.wider_than(&other.network)).collect()

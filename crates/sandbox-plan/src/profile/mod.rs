@@ -1,5 +1,6 @@
 //! A profile: a TOML file that says what a sandboxed process may see and reach.
 
+mod caches;
 mod comparison;
 #[cfg(test)]
 mod format_tests;
@@ -19,6 +20,8 @@ use toml::de::DeTable;
 
 use crate::origin::{Origin, Sourced};
 use crate::seccomp::FilterName;
+pub use caches::Links;
+pub(crate) use caches::{CachePath, CacheRules, CacheTool};
 pub use limits::{MemoryRule, ProfileLimits};
 pub use network::NetworkLimits;
 pub(crate) use network::NetworkRules;
@@ -82,6 +85,9 @@ pub(crate) struct Rules {
     pub(crate) workspace: WorkspaceRules,
     pub(crate) environment: EnvironmentRules,
     pub(crate) seccomp: SeccompRules,
+    /// Missing in profiles that older versions stored.
+    #[serde(default)]
+    pub(crate) caches: Option<CacheRules>,
     limits: ProfileLimits,
 }
 

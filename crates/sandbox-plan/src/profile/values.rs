@@ -353,7 +353,7 @@ fn relative_path(text: &str) -> Result<PathBuf, String> {
 }
 
 /// Parses a relative path that has only plain names.
-fn plain_relative(text: &str) -> Option<PathBuf> {
+pub(super) fn plain_relative(text: &str) -> Option<PathBuf> {
     let path = Path::new(text);
     let plain = path.components().all(|component| matches!(component, Component::Normal(_)));
     // `components` also accepts `a//b`, `a/./b` and `a/`. Only a plain path comes out unchanged.
@@ -363,7 +363,7 @@ fn plain_relative(text: &str) -> Option<PathBuf> {
 }
 
 /// Returns a predicate that matches names against the pattern, or `None` if the pattern has no `*`.
-fn star_fits(pattern: &OsStr) -> Option<impl Fn(&OsStr) -> bool> {
+pub(super) fn star_fits(pattern: &OsStr) -> Option<impl Fn(&OsStr) -> bool> {
     let star = pattern.as_bytes().iter().position(|byte| *byte == b'*')?;
     let (begin, end) = (&pattern.as_bytes()[..star], &pattern.as_bytes()[star + 1..]);
     Some(move |name: &OsStr| {
@@ -372,7 +372,7 @@ fn star_fits(pattern: &OsStr) -> Option<impl Fn(&OsStr) -> bool> {
     })
 }
 
-fn stars(text: &OsStr) -> usize {
+pub(super) fn stars(text: &OsStr) -> usize {
     text.as_bytes().iter().filter(|byte| **byte == b'*').count()
 }
 

@@ -10,6 +10,7 @@
 )]
 
 mod arguments;
+mod caches;
 mod configuration;
 mod home;
 mod launch;

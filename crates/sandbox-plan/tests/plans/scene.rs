@@ -84,6 +84,8 @@ impl Scene {
                 run_variable("PATH", "/usr/local/bin:/usr/bin:/bin"),
                 run_variable("HOME", &home),
             ],
+            caches: Vec::new(),
+            cache_directory: run.join("caches"),
             home,
         };
         Self { host, request }

@@ -55,6 +55,9 @@ pub(super) const EXCLUDED: &[(&str, &str)] = &[
 const LINK: &str = r#"mv "$home/work/project/.cursor" "$home/victim"
 ln -s "/oldroot$home/victim" "$home/work/project/.cursor""#;
 
+const SEED: &str = "/run/seed/cargo/registry/cache";
+const SEED_CREDENTIALS: &str = "/run/seed/cargo/registry/cache/credentials.toml";
+
 const CAPABILITIES: Off = Off::Option("--cap-drop");
 const NESTING: Off = Off::Option("--disable-userns");
 const FIRST_PROCESS: Off = Off::Mount("/proc/1");
@@ -117,10 +120,19 @@ pub(super) const PROTECTIONS: &[Protection] = &[
     protection("/ is read-only", &[Off::Remount("/")], &["F3b", "F3c"]),
     protection("/dev is read-only", &[Off::Remount("/dev")], &["F3d"]),
     protection("tools are read-only", &[Off::ReadOnly("~/.local/bin")], &["F3g"]),
+    protection("credentials are covered", &[Off::Mount("~/.local/bin/.npmrc")], &["K1a"]),
+    protection("credentials are covered", &[Off::Mount("~/.local/bin/etc/npmrc")], &["K1b"]),
+    protection("credentials are covered", &[Off::Mount(SEED_CREDENTIALS)], &["K1c"]),
+    protection("the host's cache is read-only", &[Off::ReadOnly(SEED)], &["K2"]),
+    protection(
+        "a cache belongs to one repository",
+        &[Off::Private("~/.cargo/registry", "~/other/cache")],
+        &["K3"],
+    ),
     protection(
         "the home is private",
         &[Off::Private("~", "~")],
-        &["F1a", "F1d", "F2b", "F4c", "F5a", "F1j"],
+        &["K1d", "F1a", "F1d", "F2b", "F4c", "F5a", "F1j"],
     ),
     protection(
         "the settings of tools have no credentials",

@@ -12,7 +12,8 @@ use admission::words::units;
 use admission::worktrees::Worktree;
 use ground::now_ms;
 use run_journal::{KernelLock, RunDirectory, RunFilter, RunOverview};
-use run_protocol::{ExitCode, RunId};
+use run_protocol::{BytesPath, ExitCode, RunId};
+use run_shim::{StoredCache, stored_caches};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -30,7 +31,8 @@ use crate::view::words;
 /// A run goes if one of the rules says so. `[retention]` in the configuration gives the rules that flags do not give.
 /// Without `--yes`, nothing is removed. Live, queued and pinned runs stay. So do runs that are still needed: a session
 /// waits to be resumed, a worktree has unapplied changes, another run waits for this one, the budget of the day counts
-/// it. Conversations always stay, and so do the counts of a group: how its runs ended and what they used.
+/// it. Conversations always stay, and so do the counts of a group: how its runs ended and what they used. The private
+/// dependency caches of a repository go if the repository is gone or if no run has used them for `--older-than`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -64,6 +66,9 @@ struct Report {
     bytes: u64,
     /// Unused session ids from `sessions new`.
     minted: Vec<Uuid>,
+    /// Dependency caches of repositories.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    caches: Vec<GoneCache>,
     /// Runs that a rule would remove, but that are still needed.
     kept: Vec<Kept>,
     /// Runs that could not be removed.
@@ -78,6 +83,13 @@ struct Gone {
     bytes: u64,
     /// Its worktree, which goes too.
     worktree: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct GoneCache {
+    repository: Option<BytesPath>,
+    directory: BytesPath,
+    last_use_ms: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -114,6 +126,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         minted: criteria
             .older_than_ms
             .map_or_else(Vec::new, |age| minted::unused(&host.state, &runs, age, now_ms())),
+        caches: caches(host, criteria.older_than_ms, args.yes),
         kept: plan
             .stay
             .into_iter()
@@ -179,6 +192,30 @@ impl Args {
         }
         Ok(criteria)
     }
+}
+
+/// The dependency caches that no run needs. Removes them if `is_done`, and leaves those of live runs.
+fn caches(host: &Host, older_than_ms: Option<u64>, is_done: bool) -> Vec<GoneCache> {
+    let now = now_ms();
+    let is_unused = |cache: &StoredCache| {
+        let is_old = older_than_ms.is_some_and(|age| now.saturating_sub(cache.used_ms) > age);
+        is_old || cache.repository.as_ref().is_none_or(|path| !path.exists())
+    };
+    let unused = stored_caches(&host.state).into_iter().filter(is_unused);
+    let gone = unused.filter(|cache| match is_done.then(|| cache.remove()) {
+        Some(Err(error)) => {
+            note(&format!("cannot remove the cache {}: {error}", cache.directory.display()));
+            false
+        }
+        Some(Ok(is_gone)) => is_gone,
+        None => true,
+    });
+    gone.map(|cache| GoneCache {
+        repository: cache.repository.map(BytesPath::from),
+        directory: cache.directory.into(),
+        last_use_ms: cache.used_ms,
+    })
+    .collect()
 }
 
 /// Decides which runs go, and which worktrees go with them. It compares only worktrees that would go, so it may take
@@ -302,11 +339,19 @@ fn show(report: &Report, runs: &[RunOverview]) -> Result<(), CommandError> {
             false => format!("unused session id {session} would be deleted"),
         });
     }
+    for GoneCache { repository, directory, .. } in &report.caches {
+        let of = repository.as_ref().unwrap_or(directory).0.display();
+        note(&match report.is_done {
+            true => format!("deleted the dependency caches of {of}"),
+            false => format!("the dependency caches of {of} would be deleted"),
+        });
+    }
+    let has_others = !report.minted.is_empty() || !report.caches.is_empty();
     let what = units::counted(report.runs.len() as u64, "run", "runs");
     let size = units::bytes(report.bytes);
     say(&match (report.is_done, report.runs.is_empty()) {
-        (true, true) if !report.minted.is_empty() => return Ok(()),
-        (false, true) if !report.minted.is_empty() => "dry run; pass --yes to delete".to_owned(),
+        (true, true) if has_others => return Ok(()),
+        (false, true) if has_others => "dry run; pass --yes to delete".to_owned(),
         (_, true) => "nothing to delete".to_owned(),
         (true, false) => format!("{what} deleted, {size}"),
         (false, false) => format!("{what}, {size}: dry run; pass --yes to delete"),

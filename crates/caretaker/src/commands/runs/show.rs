@@ -57,6 +57,9 @@ pub(crate) struct ShownRun {
     pub(crate) usage: Option<Usage>,
     /// Lines of the agent that this version does not understand.
     pub(crate) unknown_kinds: BTreeMap<String, u64>,
+    /// The tools whose dependency caches it had.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) caches: Vec<String>,
     /// Its attempts to use the network.
     pub(crate) network: NetworkSum,
     /// The snapshot before the run, which `undo` needs.
@@ -98,7 +101,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
 
 fn look_at(host: &Host, run: &RunDirectory) -> Result<ShownRun, CommandError> {
     let overview = overview(run)?;
-    let WholeJournal { summary, stderr_tail, limits, network, saved, audit, login } =
+    let WholeJournal { summary, stderr_tail, limits, caches, network, saved, audit, login } =
         read_journal(run)?;
     let stderr_tail = match stderr_tail {
         Some(tail) => tail,
@@ -115,6 +118,7 @@ fn look_at(host: &Host, run: &RunDirectory) -> Result<ShownRun, CommandError> {
         open_tools: summary.open_tools,
         usage: summary.usage,
         unknown_kinds: summary.unknown_kinds,
+        caches,
         network,
         saved,
         audit,
@@ -140,6 +144,7 @@ struct WholeJournal {
     /// The end of stderr, from the last event.
     stderr_tail: Option<String>,
     limits: Option<LimitsInForce>,
+    caches: Vec<String>,
     network: NetworkSum,
     saved: Option<WorkspaceSaved>,
     audit: Option<Audit>,
@@ -159,8 +164,9 @@ fn read_journal(run: &RunDirectory) -> Result<WholeJournal, CommandError> {
         }
         JournalEntry::Run { event, .. } => match event {
             RunEvent::Ended { stderr_tail, .. } => read.stderr_tail = Some(stderr_tail),
-            RunEvent::SandboxReady { ref limits, .. } => {
+            RunEvent::SandboxReady { ref limits, ref caches, .. } => {
                 read.limits = limits.clone();
+                read.caches = caches.clone();
                 network.observe(event);
             }
             RunEvent::Audit(audit) => read.audit = Some(audit),

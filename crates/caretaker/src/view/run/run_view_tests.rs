@@ -74,6 +74,7 @@ fn a_run_reads_from_its_name_to_its_outcome() {
         mounts: 42,
         network: Some(NetworkMode::Allowlist),
         limits: None,
+        caches: Vec::new(),
         warnings: vec!["bubblewrap 0.8.0 has a known hole".to_owned()],
     };
     let checkpoint = RunEvent::Checkpoint(Checkpoint {
@@ -195,6 +196,7 @@ fn no_event_of_ours_carries_a_control_character_to_the_terminal() {
             mounts: 1,
             network: None,
             limits: None,
+            caches: Vec::new(),
             warnings: vec![evil()],
         }),
         run(RunEvent::NetAllowed { host: Some(evil()), port: None, via: NetVia::Tls, count: 1 }),

@@ -59,6 +59,7 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
         format!("{}, by {}", words::resources(&limits.held), words::backend(limits.backend))
     });
     row(out, "limits", &limits.unwrap_or_default())?;
+    row(out, "caches", &shown.caches.join(" "))?;
     print_times(out, shown)?;
     print_work(out, shown)?;
     print_network(out, &shown.network)?;

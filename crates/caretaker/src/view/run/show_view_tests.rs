@@ -71,6 +71,7 @@ fn shown() -> ShownRun {
                 ..ResourceLimits::default()
             },
         }),
+        caches: vec!["cargo".to_owned(), "npm".to_owned()],
         tools: BTreeMap::from([(
             "shell".to_owned(),
             BTreeMap::from([("failure".to_owned(), 1), ("success".to_owned(), 3)]),
