@@ -26,6 +26,7 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::host::agent_discovery::refuse_inside;
 use crate::host::disk;
+use crate::host::git_settings::GitSettings;
 use crate::request::name_claim;
 use crate::request::named_secret::{self, NamedSecret};
 use crate::resumption::Resumption;
@@ -143,6 +144,8 @@ struct Chosen {
     profile: FoundProfile,
     /// A run without a sandbox needs no bubblewrap.
     bubblewrap: Option<Bubblewrap>,
+    /// A run without a sandbox reads the user's own settings.
+    git: GitSettings,
 }
 
 impl<'a, 'r> Admission<'a, 'r> {
@@ -184,7 +187,9 @@ impl<'a, 'r> Admission<'a, 'r> {
             }
             Confinement::None => None,
         };
-        let chosen = Chosen { run, session, session_start, workspace, agent, profile, bubblewrap };
+        let git = self.git_settings(&workspace, confinement);
+        let chosen =
+            Chosen { run, session, session_start, workspace, agent, profile, bubblewrap, git };
         let mut spec = self.spec(&chosen, &roots)?;
         let ShimEnvironment { secrets, proxy, .. } = &shim_environment;
         let credentials = Credentials::of_run(&spec, secrets, proxy.clone());
@@ -204,6 +209,7 @@ impl<'a, 'r> Admission<'a, 'r> {
             None => Trial::NotNeeded,
         };
         let mut remarks = user_mcp::notes(user_mcp.as_ref(), self.context.counts_tools);
+        remarks.extend(chosen.git.remarks.iter().cloned());
         remarks.extend(self.inheritance_remarks(&spec, &chosen.profile));
         Ok(Admitted { host, config, spec, shim_environment, credentials, trial, remarks })
     }
@@ -217,16 +223,25 @@ impl Admission<'_, '_> {
         let workspace = workspace::check(self.host, self.context.conversation.workspace())?;
         let bubblewrap = Bubblewrap::find(environment, Some(workspace.as_path()))
             .unwrap_or_else(|_| Bubblewrap { path: "/usr/bin/bwrap".into() });
+        let profile = self.profile()?;
         let chosen = Chosen {
             run: RunId::generate(),
             session: Uuid::new_v4(),
             session_start: SessionStart::New,
             agent: self.agent(&workspace)?,
+            git: self.git_settings(&workspace, profile.profile.confinement()),
             workspace,
-            profile: self.profile()?,
+            profile,
             bubblewrap: Some(bubblewrap),
         };
         self.spec(&chosen, &roots)
+    }
+
+    fn git_settings(&self, workspace: &WorkspacePath, confinement: Confinement) -> GitSettings {
+        match confinement {
+            Confinement::Bubblewrap => GitSettings::of(self.host, workspace.as_path()),
+            Confinement::None => GitSettings::default(),
+        }
     }
 
     fn check_sockets(&self, run: RunId) -> Result<(), CommandError> {

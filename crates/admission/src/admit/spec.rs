@@ -59,7 +59,7 @@ impl Admission<'_, '_> {
             partial_output: request.stream,
             extra_flags: extra_flags(&request.agent_flags)?,
             env: self.variables(&request, &chosen.agent, profile)?,
-            home_files: BTreeMap::new(),
+            home_files: chosen.git.files.clone(),
             secrets: self.secret_names(),
             profile: profile.name().to_owned(),
             profile_text: chosen.profile.text.clone(),

@@ -16,7 +16,7 @@ use crate::agent_tools::agent_servers::{Reach, RunServers, choice_of};
 use crate::agent_tools::live_servers::ServerFiles;
 use crate::control::sockets::SocketPaths;
 use crate::login::LoginCopy;
-use crate::preparation::agent_invocation::{arguments, environment};
+use crate::preparation::agent_invocation::{arguments, environment, without_signing};
 use crate::preparation::error::PrepareError;
 use crate::preparation::private_roots::{HomeFile, PrivateRoots};
 use crate::session::session_bucket::SessionBucket;
@@ -123,7 +123,9 @@ impl Outline {
             private_home_files: home_files(spec, roots.home_files),
             expose,
             program,
-            env: environment(spec, home, self.network_mode(spec), secrets),
+            env: without_signing()
+                .chain(environment(spec, home, self.network_mode(spec), secrets))
+                .collect(),
         };
         Ok(sandbox_plan::plan(&request)?)
     }
