@@ -13,7 +13,7 @@ use cursor_home::{
     agent_cli_state_json, approvals_json, trust_marker_json,
 };
 use ground::{Durable, replace_file};
-use sandbox_plan::{OWN_COMMON_DIR, Placeholders};
+use sandbox_plan::{OWN_COMMON_DIR, Placeholders, SHADOW_COMMON_DIR};
 
 use crate::preparation::agents_directory::AgentsDirectory;
 
@@ -84,6 +84,7 @@ impl RootsRequest<'_> {
                 directory: self.run_dir.join("nothing").join("directory"),
                 file: self.run_dir.join("nothing").join("file"),
                 common_dir: self.run_dir.join("nothing").join("commondir"),
+                shadow_common_dir: self.run_dir.join("nothing").join("shadow"),
             },
         }
     }
@@ -106,7 +107,8 @@ impl RootsRequest<'_> {
         let placeholders = self.expected().placeholders;
         make_dir(&placeholders.directory)?;
         write(&placeholders.file, b"")?;
-        write(&placeholders.common_dir, OWN_COMMON_DIR)
+        write(&placeholders.common_dir, OWN_COMMON_DIR)?;
+        write(&placeholders.shadow_common_dir, SHADOW_COMMON_DIR)
     }
 
     /// Writes the servers' approvals into a directory that the agent can write to.

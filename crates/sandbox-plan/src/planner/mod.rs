@@ -3,6 +3,7 @@
 mod environment;
 mod generated;
 mod git;
+mod git_locks;
 mod git_named_files;
 mod home;
 mod nested_repositories;
@@ -118,6 +119,7 @@ fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
         &request.placeholders.directory,
         &request.placeholders.file,
         &request.placeholders.common_dir,
+        &request.placeholders.shadow_common_dir,
         &request.dot_cursor,
         &request.inside_sockets,
         &request.data_root,
