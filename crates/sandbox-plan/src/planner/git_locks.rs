@@ -39,8 +39,8 @@ const SHARED: [&str; 11] = [
     "worktrees",
 ];
 const CHAIN: [&str; 6] = ["packed-refs", "1", "2", "3", "4", "5"];
-/// Git creates these to replace `packed-refs` and to collect garbage.
-const BLOCKED: [&str; 2] = ["5.new", "gc.pid.lock"];
+/// Git creates these to replace `packed-refs` and to collect garbage. Other implementations of git follow no links.
+const BLOCKED: [&str; 3] = ["5.new", "gc.pid.lock", "packed-refs.lock"];
 
 impl Planner<'_> {
     /// `names_common_dir` is the worktree's file that names the shared part.
