@@ -264,6 +264,7 @@ fn run_examples() -> Vec<RunEvent> {
             disabled: vec![text("slack")],
             servers: vec![text("caretaker"), text("notes")],
         },
+        RunEvent::SetupOutput { text: text("added 120 packages in 3s") },
     ]
 }
 
@@ -311,6 +312,7 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::LoginDropped { .. } => 38,
         RunEvent::Widened { .. } => 39,
         RunEvent::McpChanged { .. } => 40,
+        RunEvent::SetupOutput { .. } => 41,
     }
 }
 

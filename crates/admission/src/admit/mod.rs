@@ -64,6 +64,8 @@ pub struct RunContext {
     pub retry_of: Option<RunId>,
     /// The run that this run continues, if the caller chose it. The shim refuses if a later run has taken the session.
     pub continues: Option<RunId>,
+    /// The run that a new worktree was made for: this run, which is its first.
+    pub fresh: Option<RunId>,
     /// The ids of the inbox messages that are the prompt.
     pub delivers: Vec<String>,
     /// True if the run only counts the tools of MCP servers; then the caller prints the count.
@@ -72,8 +74,8 @@ pub struct RunContext {
 
 impl RunContext {
     pub fn new(conversation: Conversation, start_mode: StartMode) -> Self {
-        let (retry_of, continues, delivers) = (None, None, Vec::new());
-        Self { conversation, start_mode, retry_of, continues, delivers, counts_tools: false }
+        let (retry_of, continues, fresh, delivers) = (None, None, None, Vec::new());
+        Self { conversation, start_mode, retry_of, continues, fresh, delivers, counts_tools: false }
     }
 }
 
@@ -172,7 +174,7 @@ impl<'a, 'r> Admission<'a, 'r> {
     /// Makes every check, but creates nothing. Problems that the user can easily fix come first.
     pub fn admit_silently(&self) -> Result<Admitted<'a>, CommandError> {
         let Self { host, config, program, asked, .. } = *self;
-        let run = RunId::generate();
+        let run = self.context.fresh.unwrap_or_else(RunId::generate);
         let roots = host.environment.cursor_roots()?;
         let workspace = workspace::check(host, self.context.conversation.workspace())?;
         refuse_inside(program, &[workspace.as_path()])?;

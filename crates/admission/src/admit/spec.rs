@@ -51,6 +51,7 @@ impl Admission<'_, '_> {
             session_start: chosen.session_start,
             workspace: chosen.workspace.as_utf8()?.to_owned(),
             worktree: worktrees::origin_of(host, chosen.workspace.as_path()),
+            setup: self.setup(&request)?,
             saving: self.saving(&request, chosen.workspace.as_path()),
             agent: chosen.agent.clone(),
             model: model(&request)?,
@@ -110,6 +111,19 @@ impl Admission<'_, '_> {
                 RunRequest::combine([inheritance::layer(before, profile, self.asked), asked])
             }
         })
+    }
+
+    /// The command that prepares a new worktree.
+    fn setup(&self, request: &RunRequest) -> Result<Option<String>, CommandError> {
+        match (self.context.fresh, self.context.retry_of, &self.asked.setup) {
+            (Some(_), ..) => Ok(request.setup.clone()),
+            (None, None, Some(_)) => {
+                let what = "--setup prepares a new worktree, and this run has none";
+                Err(CommandError::new(ExitCode::Usage, what).hint("add --worktree"))
+            }
+            // A retry works in a worktree that is prepared.
+            (None, ..) => Ok(None),
+        }
     }
 
     /// How the shim saves the workspace before the run.

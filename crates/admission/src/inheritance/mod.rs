@@ -10,8 +10,8 @@
 //!
 //! | fields of the spec | where they come from |
 //! |---|---|
-//! | run, created_ms, name, session, session_start, workspace, worktree, retry_of, continues, wait_for_locks, delivers | this run |
-//! | bwrap, home, host_config_root, login_file, socket_dir | this host's present state |
+//! | run, created_ms, name, session, session_start, workspace, worktree, setup, retry_of, continues, wait_for_locks, delivers | this run |
+//! | home_files, bwrap, home, host_config_root, login_file, socket_dir | this host's present state |
 //! | profile | the flag, else the earlier run; its present text, unless that allows more than before |
 //! | network | the flag, else the earlier run; a profile that is narrower now wins over both |
 //! | resources | the flags, else the earlier run; lower where the profile was lowered since |
