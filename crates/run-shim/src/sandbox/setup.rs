@@ -111,7 +111,7 @@ mod tests {
         let whole = b">one\n>=\n>{\"type\":\"result\"}\n=\n{\"type\":\"system\"}\n";
         for cut in 0..=whole.len() {
             let (mut output, mut lines, mut rest) =
-                (SetupOutput::default(), Vec::new(), Vec::new());
+                (SetupOutput::default(), Vec::new(), Vec::<u8>::new());
             let mut is_over = false;
             for piece in [&whole[..cut], &whole[cut..]] {
                 let begins = match is_over {
@@ -119,7 +119,7 @@ mod tests {
                     false => output.read(piece, |line| lines.push(line)),
                 };
                 is_over |= begins.is_some();
-                rest.extend(begins.map(|at| &piece[at..]).unwrap_or_default());
+                rest.extend_from_slice(begins.map_or(&[][..], |at| &piece[at..]));
             }
             assert_eq!(lines, ["one", "=", "{\"type\":\"result\"}"]);
             assert_eq!(rest, b"{\"type\":\"system\"}\n");
