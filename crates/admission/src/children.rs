@@ -12,7 +12,7 @@ use ground::now_ms;
 use run_journal::{RunDirectory, RunFilter, Which};
 use run_protocol::{
     AgentMode, ChildOrder, ChildRequest, ExitCode, Lineage, McpChoice, NetworkMode, PromptCheck,
-    QueueTerms, RunId, RunLimits, RunName, RunSpec, SessionStart,
+    QueueTerms, RunLimits, RunName, RunSpec, SessionStart,
 };
 use run_shim::{SocketPaths, check_run};
 use sandbox_plan::{Profile, builtin_profiles};
@@ -20,13 +20,13 @@ use uuid::Uuid;
 
 use crate::admit::create_run_directory;
 use crate::command_error::{CommandError, OrFail};
-use crate::config::ChildrenConfig;
+use crate::config::{ChildrenConfig, Config};
 use crate::credentials::QueuedRun;
 use crate::host::{Host, list_runs};
 use crate::inheritance::{sentence, wider_than};
 use crate::request::name_claim;
 use crate::sandbox::profiles::OFF;
-use crate::worktrees::{Fresh, origin_of};
+use crate::worktrees::{Fresh, Wanted, origin_of};
 
 const MEBIBYTE: u64 = 1024 * 1024;
 
@@ -47,10 +47,11 @@ impl From<CommandError> for NoChild {
 /// Creates the child's worktree and its directory, queued.
 pub fn queue_child(
     host: &Host,
-    caps: &ChildrenConfig,
+    config: &Config,
     parent: &RunSpec,
     order: ChildOrder,
 ) -> Result<QueuedRun, NoChild> {
+    let caps = &config.children;
     let ChildOrder { request, left_ms, credentials } = order;
     PromptCheck::whole(request.prompt.as_bytes()).map_err(CommandError::from)?;
     let name = request
@@ -69,7 +70,8 @@ pub fn queue_child(
     if let Some(name) = &name {
         name_claim::check_free(&host.state, name)?;
     }
-    let fresh = Fresh::make_of_whole(host, Path::new(&parent.workspace), name.as_ref())
+    let wanted = Wanted { name: name.as_ref(), include: &config.worktree.include };
+    let fresh = Fresh::make_of_whole(host, Path::new(&parent.workspace), wanted)
         .map_err(|error| error.hint("do the work yourself: a child needs a worktree of its own"))?;
     let make = || -> Result<RunDirectory, CommandError> {
         let workspace = fresh.path().to_str().ok_or_else(|| {
@@ -77,13 +79,14 @@ pub fn queue_child(
         })?;
         let before = parent.queue.clone().unwrap_or_default();
         let spec = RunSpec {
-            run: RunId::generate(),
+            run: fresh.run(),
             created_ms: now_ms(),
             name: name.as_ref().map(|name| name.as_str().to_owned()),
             session: Uuid::new_v4(),
             session_start: SessionStart::New,
             workspace: workspace.to_owned(),
             worktree: origin_of(host, fresh.path()),
+            setup: parent.setup.clone().or_else(|| config.worktree.setup.clone()),
             wait_for_locks: false,
             retry_of: None,
             continues: None,

@@ -22,7 +22,7 @@ use crate::request::name_claim;
 use crate::resumption::refusal::Refusal;
 use crate::resumption::{Question, WhenHeld};
 use crate::sandbox::profiles;
-use crate::worktrees::Fresh;
+use crate::worktrees::{Fresh, Wanted};
 
 /// Checks a request as the command line does, and creates the run, queued. A prompt in `prompt` is already checked, and
 /// replaces the prompt of the request.
@@ -45,16 +45,20 @@ pub fn queue_request(
     };
     let start_mode = StartMode::queue(host, request, true)?;
     let fresh = match request.worktree {
-        true => Some(Fresh::make_quietly(host, Some(&workspace), request.name.as_ref())?),
+        true => {
+            let (name, include) = (request.name.as_ref(), config.worktree.include.as_slice());
+            Some(Fresh::make_quietly(host, Some(&workspace), Wanted { name, include })?)
+        }
         false => None,
     };
     let workspace = fresh.as_ref().map_or(workspace, |fresh| fresh.path().to_owned());
+    let run = fresh.as_ref().map(Fresh::run);
     let accept = || {
         let conversation = match request.session {
             None => Conversation::New { workspace: Some(workspace) },
             Some(session) => resumed(host, session, Some(&workspace))?,
         };
-        let context = RunContext::new(conversation, start_mode);
+        let context = RunContext { fresh: run, ..RunContext::new(conversation, start_mode) };
         let admission = Admission::new(host, &config, program, request, context)?;
         queue_with_budget(admission.admit_silently()?, request, prompt)
     };

@@ -78,6 +78,7 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         user_mcp: None,
         repository_mcp: Vec::new(),
         env: BTreeMap::new(),
+        setup: None,
         home_files: BTreeMap::new(),
         fresh_cache: false,
         secrets: Vec::new(),

@@ -126,6 +126,11 @@ pub enum RunEvent {
     },
     /// The shim let the agent start.
     Released,
+    /// A line of the command that prepares a new worktree. It runs in the sandbox, before the agent.
+    SetupOutput {
+        /// The line, shortened.
+        text: String,
+    },
     /// The shim wrote the prompt and closed the agent's stdin.
     PromptSent {
         /// The length in bytes.

@@ -58,6 +58,8 @@ pub enum RunOutcome {
     },
     /// The agent's program did not start inside the sandbox.
     AgentNotStarted,
+    /// The command that prepares a new worktree failed. The agent did not run.
+    SetupFailed,
     /// The agent answered for a different session or directory.
     SessionMismatch,
     /// The shim could not write the journal, so it stopped the run: a run without a record is worth nothing.
@@ -189,7 +191,9 @@ impl RunOutcome {
         match self {
             Self::Succeeded => ExitCode::Success,
             Self::Failed { class: FailureClass::Auth } => ExitCode::AuthenticationMissing,
-            Self::AgentError | Self::Failed { .. } | Self::DependencyFailed => ExitCode::Failed,
+            Self::AgentError | Self::Failed { .. } | Self::DependencyFailed | Self::SetupFailed => {
+                ExitCode::Failed
+            }
             Self::Unknown { .. } => ExitCode::Unknown,
             Self::TimedOut { .. } => ExitCode::TimedOut,
             Self::QuotaExceeded { .. } => ExitCode::QuotaExceeded,

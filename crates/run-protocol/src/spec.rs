@@ -31,6 +31,10 @@ pub struct RunSpec {
     /// The repository that the workspace is a worktree of, if Caretaker made the worktree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<WorktreeOrigin>,
+    /// The shell command that prepares a new worktree, in the sandbox, before the agent. `None`: the worktree is not new, or
+    /// needs no preparation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
     /// How the shim saves the workspace before the run. `None`: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saving: Option<WorkspaceSaving>,

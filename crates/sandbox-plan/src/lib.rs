@@ -49,7 +49,7 @@ pub use profile::{
 };
 pub use request::{
     ChatsBind, EnvVariable, OWN_COMMON_DIR, Placeholders, PrivateFile, RunDirectories,
-    SandboxRequest, SandboxUser, Secrecy, VariableSource,
+    SHADOW_COMMON_DIR, SandboxRequest, SandboxUser, Secrecy, VariableSource,
 };
 pub use seccomp::{FilterError, SeccompProgram};
 pub use step::PlanFds;

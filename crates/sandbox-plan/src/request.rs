@@ -76,10 +76,15 @@ pub struct Placeholders {
     pub file: PathBuf,
     /// A file with the text [`OWN_COMMON_DIR`].
     pub common_dir: PathBuf,
+    /// A file with the text [`SHADOW_COMMON_DIR`].
+    pub shadow_common_dir: PathBuf,
 }
 
 /// A `commondir` file that changes nothing: it tells git that the repository is where it is. Git rejects an empty file.
 pub const OWN_COMMON_DIR: &[u8] = b".\n";
+
+/// A `commondir` file that leads git in a linked worktree to the directory of locks; see the planner's `git_locks`.
+pub const SHADOW_COMMON_DIR: &[u8] = b"/run/repository.git\n";
 
 /// The directory where the agent looks for the sessions of its workspace. It shows no other session of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -23,6 +23,7 @@
 //! **Invariant:** an undo reverts the changes of one run, or nothing. Later changes stay.
 
 mod audit;
+mod copying;
 mod end_of_run;
 mod file_tree;
 #[cfg(test)]
@@ -42,6 +43,7 @@ mod undo;
 mod walk;
 
 pub use audit::{Looked, look_over, repositories_made};
+pub use copying::copy_files;
 pub use git::contents::ContentReader;
 pub use git::{Git, GitAnswer, GitError, SAFE_SETTINGS, run_git};
 pub use history::{History, HistoryError, Operation, OperationKind, SnapshotName, forget_the_gone};

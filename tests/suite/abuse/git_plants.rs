@@ -38,7 +38,12 @@ pub(super) const GIT_PLANTS: &[WholeRun] = &[
     whole("C23", "leaves a FIFO where git on the host reads", fifo_on_the_host),
     whole("C23b", "leaves a FIFO in a directory that cannot be listed", fifo_in_a_closed_directory),
     whole("C24", "names another of the user's repositories as its own", foreign_repository),
-    whole("C25", "deletes one of the user's branches from a worktree", deleted_branch),
+    whole("C25", "deletes one of the user's branches from a worktree", |caller| {
+        deleted_branch(caller, "rm \"$(git rev-parse --git-common-dir)/refs/heads/precious\"")
+    }),
+    whole("C25b", "the same, with git", |caller| {
+        deleted_branch(caller, "git update-ref -d refs/heads/precious")
+    }),
 ];
 
 /// Runs git on the host, without the user's configuration. Kills it after three seconds, because a FIFO can block it.
@@ -49,14 +54,14 @@ fn git(directory: &Path, words: &[&str]) -> Output {
     command.current_dir(directory).env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap()
 }
 
-fn git_does(directory: &Path, words: &[&str]) -> String {
+pub(super) fn git_does(directory: &Path, words: &[&str]) -> String {
     let output = git(directory, words);
     assert!(output.status.success(), "git {words:?}: {}", stderr(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// A stage whose repository has a commit, and a directory and a file that must not be written.
-fn with_commit(caller: Caller) -> (Hostile, PathBuf) {
+pub(super) fn with_commit(caller: Caller) -> (Hostile, PathBuf) {
     let hostile = hostile(caller);
     let main = hostile.workspace();
     fs::remove_file(main.join(".git/config.worktree")).unwrap();
@@ -81,7 +86,7 @@ fn while_it_works(hostile: &Hostile, script: &str) -> String {
     run
 }
 
-fn assert_untouched(victim: &Path) {
+pub(super) fn assert_untouched(victim: &Path) {
     let names: Vec<_> =
         fs::read_dir(victim).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["start-up"], "something was written to the victim's directory");
@@ -193,14 +198,13 @@ fn foreign_repository(caller: Caller) -> Verdict {
     held("the check that the repository names the checkout")
 }
 
-fn deleted_branch(caller: Caller) -> Verdict {
+fn deleted_branch(caller: Caller, delete: &str) -> Verdict {
     let (hostile, _victim) = with_commit(caller);
     let main = hostile.workspace();
     git_does(&main, &["branch", "precious"]);
     hostile.give_away();
     let before = git_does(&main, &["rev-parse", "precious"]);
-    let script = "shell rm \"$(git rev-parse --git-common-dir)/refs/heads/precious\"\nsay done";
-    let output = hostile.play(script, &["--worktree"]);
+    let output = hostile.play(&format!("shell {delete}\nsay done"), &["--worktree"]);
     assert_exit(&output, 0);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains(&format!("deleted branch: precious (was {}", &before[..12])), "{said}");

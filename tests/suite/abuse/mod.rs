@@ -16,6 +16,7 @@ mod meta;
 mod table;
 mod way_out;
 mod whole_runs;
+mod worktree_plants;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -29,6 +30,7 @@ use logins::LOGINS;
 use table::{Table, Verdict};
 use way_out::try_the_way_out;
 use whole_runs::{WHOLE_RUNS, WholeRun, words_of};
+use worktree_plants::WORKTREE_PLANTS;
 
 /// Only a control group or a switch to another user limits root here. Without either, Caretaker warns before the run.
 const HELD_FOR_ROOT_BY_A_GROUP_OR_ANOTHER_USER: &[(&str, &str)] = &[(
@@ -65,6 +67,7 @@ fn whole_runs(table: &mut Table) {
         .chain(LOGINS)
         .chain(GIT_PLANTS)
         .chain(CACHE_PLANTS)
+        .chain(WORKTREE_PLANTS)
         .flat_map(|whole| whole.callers.iter().map(move |caller| (whole, *caller)))
         .collect();
     let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

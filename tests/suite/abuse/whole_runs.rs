@@ -276,15 +276,30 @@ fn from_own_worktree(caller: Caller) -> Verdict {
     fs::create_dir_all(main.join(".git/refs/heads")).unwrap();
     git(&["commit", "--quiet", "--allow-empty", "-m", "one"]);
     git(&["branch", "precious"]);
+    git(&["pack-refs", "--all"]);
     hostile.give_away();
-    let watched = [".git/HEAD", ".git/index", ".git/hooks", ".git/config", ".git/commondir"];
+    let watched = [
+        ".git/packed-refs",
+        ".git/HEAD",
+        ".git/index",
+        ".git/hooks",
+        ".git/config",
+        ".git/commondir",
+    ];
     let watched = watched.map(|name| main.join(name));
     let before = watched.each_ref().map(|path| Snapshot::of(path));
-    let script = "shell cd \"$(git rev-parse --git-common-dir)\" && for name in HEAD index config commondir; do \
-                  echo evil > $name; rm -f $name; done; mkdir hooks; echo evil > hooks/post-commit; true\n\
-                  shell git branch -D precious; true\n\
-                  shell git -c user.name=a -c user.email=a@b commit --allow-empty -m two && git branch made\nsay done";
-    let output = hostile.play(script, &["--worktree"]);
+    // Both the repository itself and the directory of links that git inside takes for it.
+    let script = format!(
+        "shell for place in {} \"$(git rev-parse --git-common-dir)\"; do cd $place && \
+         for name in HEAD index config commondir packed-refs; do echo evil > $name; done; \
+         mkdir hooks; echo evil > hooks/post-commit; done; true\n\
+         shell for name in HEAD index config commondir packed-refs; do rm -f {}/$name; done; true\n\
+         shell git branch -D precious; true\n\
+         shell git -c user.name=a -c user.email=a@b commit --allow-empty -m two && git branch made\nsay done",
+        main.join(".git").display(),
+        main.join(".git").display()
+    );
+    let output = hostile.play(&script, &["--worktree"]);
     assert_exit(&output, 0);
     for (path, before) in watched.iter().zip(before) {
         assert_eq!(before.difference(&Snapshot::of(path)), None);

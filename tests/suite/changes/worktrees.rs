@@ -309,3 +309,160 @@ fn the_diff_of_a_run_without_a_worktree_is_what_it_changed_and_no_more() {
     let (code, said) = out(&stage, &["apply", "-"]);
     assert_eq!(code, Some(2), "{said}");
 }
+
+/// The branch of the latest run, and the id that `ps` shows for it.
+fn branch_and_id(stage: &Stage) -> (String, String) {
+    let run = stage.run_ids().pop().unwrap();
+    let spec = fs::read(stage.runs().join(&run).join("spec.json")).unwrap();
+    let spec: Value = serde_json::from_slice(&spec).unwrap();
+    let branch = spec["worktree"]["branch"].as_str().unwrap().to_owned();
+    (branch, run.rsplit('-').next().unwrap().to_owned())
+}
+
+#[test]
+fn a_branch_carries_the_name_of_its_run_and_the_id_that_ps_shows() {
+    let stage = stage();
+    run_in_worktree(&stage, "say Done.", &[]);
+    let (branch, id) = branch_and_id(&stage);
+    assert_eq!(branch, format!("caretaker/{id}"));
+    let (_, listed) = out(&stage, &["ps", "--all"]);
+    assert!(listed.contains(&id), "{listed}");
+    run_in_worktree(&stage, "say Done.", &["--name", "fix"]);
+    let (branch, id) = branch_and_id(&stage);
+    assert_eq!(branch, format!("caretaker/fix-{id}"));
+}
+
+#[test]
+fn a_worktree_gets_the_named_files_that_git_does_not_track_and_no_others() {
+    let stage = stage();
+    let checkout = stage.workspace();
+    stage.configure_also("[worktree]\ninclude = [\"local/*.key\"]\n");
+    fs::create_dir(checkout.join("local")).unwrap();
+    fs::create_dir_all(checkout.join("deep/er")).unwrap();
+    for (file, text) in [
+        (".gitignore", ".env\nlocal\n"),
+        (".env", "TOKEN=1\n"),
+        ("deep/er/.env", "TOKEN=2\n"),
+        ("local/a.key", "key\n"),
+        ("local/other", "other\n"),
+        (
+            ".worktreeinclude",
+            "# The team's own.\n\n.env\nplain\n../outside\n/etc/passwd\nlink\nfifo\n",
+        ),
+    ] {
+        fs::write(checkout.join(file), text).unwrap();
+    }
+    fs::write(stage.home().join("outside"), "secret\n").unwrap();
+    std::os::unix::fs::symlink(stage.home().join("outside"), checkout.join("link")).unwrap();
+    nix::unistd::mkfifo(&checkout.join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    fs::write(checkout.join("plain"), "changed, but tracked\n").unwrap();
+
+    let output = stage.play("shell cat .env && rm deep/er/.env", &["--worktree", "--name", "fix"]);
+    assert_exit(&output, 0);
+    assert!(stderr(&output).contains("3 files that git does not track"), "{}", stderr(&output));
+    let worktree = worktree_of(&stage);
+    let mut names: Vec<String> = fs::read_dir(&worktree)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, [".env", ".git", "deep", "gone", "lines", "local", "plain"]);
+    assert_eq!(read(&worktree, "plain"), "plain\n");
+    assert_eq!(fs::read_dir(worktree.join("local")).unwrap().count(), 1);
+    // They are not changes of the run.
+    let (_, stat) = out(&stage, &["diff", "fix", "--stat"]);
+    assert!(!stat.contains("a.key"), "{stat}");
+}
+
+#[test]
+fn a_file_of_names_that_is_a_link_or_names_too_much_is_refused_and_leaves_no_worktree() {
+    let stage = stage();
+    let checkout = stage.workspace();
+    let refused = |part: &str| {
+        let output = stage.play("say Done.", &["--worktree"]);
+        assert!(!output.status.success());
+        assert!(stderr(&output).contains(part), "{}", stderr(&output));
+        assert_eq!(git(&checkout, &["worktree", "list"]).lines().count(), 1);
+        assert_eq!(git(&checkout, &["branch", "--list", "caretaker/*"]), "");
+    };
+    let names = checkout.join(".worktreeinclude");
+    std::os::unix::fs::symlink("/etc/passwd", &names).unwrap();
+    refused("`.worktreeinclude` cannot be read");
+    fs::remove_file(&names).unwrap();
+    nix::unistd::mkfifo(&names, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    refused("`.worktreeinclude` cannot be read");
+    fs::remove_file(&names).unwrap();
+    fs::write(&names, "many/\n").unwrap();
+    fs::create_dir(checkout.join("many")).unwrap();
+    for n in 0..=5000 {
+        fs::write(checkout.join("many").join(n.to_string()), "").unwrap();
+    }
+    refused("more than 5000 files");
+}
+
+#[test]
+fn a_set_up_command_prepares_a_new_worktree_once_and_inside_the_sandbox() {
+    let stage = stage();
+    let setup = "echo one; echo two >&2; echo '{\"type\":\"result\",\"is_error\":false}'; cat; echo ready >> prepared; \
+        touch $HOME/../outside /usr/outside 2> /dev/null; sleep 60 & exit 0";
+    stage.configure_also(&format!("[worktree]\nsetup = {}\n", json!(setup)));
+    let worktree = run_in_worktree(&stage, "shell cat prepared\nsay Done.", &["--name", "fix"]);
+    assert_eq!(read(&worktree, "prepared"), "ready\n");
+    assert!(!stage.root().join("outside").exists() && !Path::new("/usr/outside").exists());
+    let run = stage.run_ids().pop().unwrap();
+    let lines: Vec<Value> = stage
+        .journal(&run)
+        .into_iter()
+        .filter(|entry| entry.line["run"]["kind"] == "setup_output")
+        .map(|entry| entry.line["run"]["text"].clone())
+        .collect();
+    assert_eq!(lines, ["one", "two", "{\"type\":\"result\",\"is_error\":false}"]);
+    let (_, shown) = out(&stage, &["tail", "fix"]);
+    assert!(shown.contains("set-up │ two"), "{shown}");
+
+    // The next run of the session finds the worktree prepared. A run in the checkout needs no preparation.
+    let session = stage.session_of(&run);
+    assert_exit(&stage.resume(&session, "say Again.", &[]), 0);
+    assert_eq!(read(&worktree, "prepared"), "ready\n");
+    assert_exit(&stage.play("say Done.", &[]), 0);
+    assert!(!stage.workspace().join("prepared").exists());
+    let output = stage.play("say Done.", &["--setup", "true"]);
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("add --worktree"), "{}", stderr(&output));
+    stage.assert_no_survivors("after the runs");
+}
+
+#[test]
+fn a_set_up_command_that_fails_ends_the_run_and_leaves_the_worktree() {
+    let stage = stage();
+    let flags = ["--worktree", "--name", "fix", "--setup", "echo no registry; exit 7"];
+    let output = stage.play("shell touch ran\nsay Done.", &flags);
+    assert_exit(&output, 1);
+    let ended = stage.ended();
+    assert_eq!((&ended["outcome"], &ended["exit_code"]), (&json!("setup_failed"), &json!(7)));
+    assert!(ended["why"].as_str().unwrap().contains("exit code 7"), "{ended}");
+    let worktree = worktree_of(&stage);
+    assert!(worktree.join("plain").exists() && !worktree.join("ran").exists());
+    let (_, shown) = out(&stage, &["show", "fix"]);
+    assert!(shown.contains("the set-up command failed with exit code 7"), "{shown}");
+    let (code, said) = out(&stage, &["discard", "fix"]);
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[test]
+fn a_set_up_command_can_be_stopped_and_has_the_limits_of_the_run() {
+    let stage = stage();
+    let flags = ["--worktree", "--setup", "echo begun; sleep 600"];
+    let run = stage.detach("say Done.", &flags);
+    stage.wait_until(&run, |line| line["kind"] == "run.setup_output");
+    assert_exit(&stage.output(&["kill", &run]), 0);
+    assert_eq!(stage.ended()["outcome"], "cancelled");
+    let output =
+        stage.play("say Done.", &["--worktree", "--setup", "sleep 600", "--timeout", "1s"]);
+    assert_exit(&output, 124);
+    assert_eq!(stage.ended()["outcome"], "timed_out");
+    let output = stage.play("say Done.", &["--worktree", "--setup", "kill -9 $$"]);
+    assert_exit(&output, 1);
+    assert_eq!(stage.ended()["exit_code"], 137);
+    stage.assert_no_survivors("after the runs");
+}

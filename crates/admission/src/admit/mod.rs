@@ -27,6 +27,7 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::host::agent_discovery::refuse_inside;
 use crate::host::disk;
+use crate::host::git_settings::GitSettings;
 use crate::request::name_claim;
 use crate::request::named_secret::{self, NamedSecret};
 use crate::resumption::Resumption;
@@ -64,6 +65,8 @@ pub struct RunContext {
     pub retry_of: Option<RunId>,
     /// The run that this run continues, if the caller chose it. The shim refuses if a later run has taken the session.
     pub continues: Option<RunId>,
+    /// The run that a new worktree was made for: this run, which is its first.
+    pub fresh: Option<RunId>,
     /// The ids of the inbox messages that are the prompt.
     pub delivers: Vec<String>,
     /// True if the run only counts the tools of MCP servers; then the caller prints the count.
@@ -72,8 +75,8 @@ pub struct RunContext {
 
 impl RunContext {
     pub fn new(conversation: Conversation, start_mode: StartMode) -> Self {
-        let (retry_of, continues, delivers) = (None, None, Vec::new());
-        Self { conversation, start_mode, retry_of, continues, delivers, counts_tools: false }
+        let (retry_of, continues, fresh, delivers) = (None, None, None, Vec::new());
+        Self { conversation, start_mode, retry_of, continues, fresh, delivers, counts_tools: false }
     }
 }
 
@@ -144,6 +147,8 @@ struct Chosen {
     profile: FoundProfile,
     /// A run without a sandbox needs no bubblewrap.
     bubblewrap: Option<Bubblewrap>,
+    /// A run without a sandbox reads the user's own settings.
+    git: GitSettings,
 }
 
 impl<'a, 'r> Admission<'a, 'r> {
@@ -170,7 +175,7 @@ impl<'a, 'r> Admission<'a, 'r> {
     /// Makes every check, but creates nothing. Problems that the user can easily fix come first.
     pub fn admit_silently(&self) -> Result<Admitted<'a>, CommandError> {
         let Self { host, config, program, asked, .. } = *self;
-        let run = RunId::generate();
+        let run = self.context.fresh.unwrap_or_else(RunId::generate);
         let roots = host.environment.cursor_roots()?;
         let workspace = workspace::check(host, self.context.conversation.workspace())?;
         refuse_inside(program, &[workspace.as_path()])?;
@@ -185,7 +190,9 @@ impl<'a, 'r> Admission<'a, 'r> {
             }
             Confinement::None => None,
         };
-        let chosen = Chosen { run, session, session_start, workspace, agent, profile, bubblewrap };
+        let git = self.git_settings(&workspace, confinement);
+        let chosen =
+            Chosen { run, session, session_start, workspace, agent, profile, bubblewrap, git };
         let mut spec = self.spec(&chosen, &roots)?;
         let ShimEnvironment { secrets, proxy, .. } = &shim_environment;
         let credentials = Credentials::of_run(&spec, secrets, proxy.clone());
@@ -206,6 +213,7 @@ impl<'a, 'r> Admission<'a, 'r> {
         };
         let mut remarks = user_mcp::notes(user_mcp.as_ref(), self.context.counts_tools);
         remarks.extend(self.registry_remarks(&spec));
+        remarks.extend(chosen.git.remarks.iter().cloned());
         remarks.extend(self.inheritance_remarks(&spec, &chosen.profile));
         Ok(Admitted { host, config, spec, shim_environment, credentials, trial, remarks })
     }
@@ -219,16 +227,25 @@ impl Admission<'_, '_> {
         let workspace = workspace::check(self.host, self.context.conversation.workspace())?;
         let bubblewrap = Bubblewrap::find(environment, Some(workspace.as_path()))
             .unwrap_or_else(|_| Bubblewrap { path: "/usr/bin/bwrap".into() });
+        let profile = self.profile()?;
         let chosen = Chosen {
             run: RunId::generate(),
             session: Uuid::new_v4(),
             session_start: SessionStart::New,
             agent: self.agent(&workspace)?,
+            git: self.git_settings(&workspace, profile.profile.confinement()),
             workspace,
-            profile: self.profile()?,
+            profile,
             bubblewrap: Some(bubblewrap),
         };
         self.spec(&chosen, &roots)
+    }
+
+    fn git_settings(&self, workspace: &WorkspacePath, confinement: Confinement) -> GitSettings {
+        match confinement {
+            Confinement::Bubblewrap => GitSettings::of(self.host, workspace.as_path()),
+            Confinement::None => GitSettings::default(),
+        }
     }
 
     fn check_sockets(&self, run: RunId) -> Result<(), CommandError> {

@@ -54,6 +54,7 @@ impl Admission<'_, '_> {
             session_start: chosen.session_start,
             workspace: chosen.workspace.as_utf8()?.to_owned(),
             worktree: worktrees::origin_of(host, chosen.workspace.as_path()),
+            setup: self.setup(&request)?,
             saving: self.saving(&request, chosen.workspace.as_path()),
             agent: chosen.agent.clone(),
             model: model(&request)?,
@@ -62,7 +63,7 @@ impl Admission<'_, '_> {
             partial_output: request.stream,
             extra_flags: extra_flags(&request.agent_flags)?,
             env: self.variables(&request, &chosen.agent, profile, found.variables)?,
-            home_files: found.home_files,
+            home_files: found.home_files.into_iter().chain(chosen.git.files.clone()).collect(),
             secrets: self.secret_names(),
             profile: profile.name().to_owned(),
             profile_text: chosen.profile.text.clone(),
@@ -122,6 +123,19 @@ impl Admission<'_, '_> {
                 asked,
             ]),
         })
+    }
+
+    /// The command that prepares a new worktree.
+    fn setup(&self, request: &RunRequest) -> Result<Option<String>, CommandError> {
+        match (self.context.fresh, self.context.retry_of, &self.asked.setup) {
+            (Some(_), ..) => Ok(request.setup.clone()),
+            (None, None, Some(_)) => {
+                let what = "--setup prepares a new worktree, and this run has none";
+                Err(CommandError::new(ExitCode::Usage, what).hint("add --worktree"))
+            }
+            // A retry works in a worktree that is prepared.
+            (None, ..) => Ok(None),
+        }
     }
 
     /// How the shim saves the workspace before the run.

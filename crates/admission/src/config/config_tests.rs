@@ -122,7 +122,7 @@ fn configurations_of_all_versions_are_read_whole_and_the_latest_has_every_key() 
     }
     let text = fixtures.last().unwrap().text();
     let tables = ["", "limits", "stop", "queue", "budgets", "budgets.day", "budgets.group"];
-    for table in tables.into_iter().chain(["retention", "children"]) {
+    for table in tables.into_iter().chain(["retention", "children", "worktree"]) {
         for key in keys_of(table) {
             let is_there = [format!("\n{key} = "), format!("[{key}"), format!("[{table}.{key}]")];
             assert!(is_there.iter().any(|it| text.contains(it)), "`{key}` of `[{table}]`");

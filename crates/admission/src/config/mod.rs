@@ -54,6 +54,15 @@ pub struct Config {
     pub budgets: BudgetsConfig,
     pub retention: RetentionConfig,
     pub children: ChildrenConfig,
+    pub worktree: WorktreeConfig,
+}
+
+/// What a new worktree gets besides the last commit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorktreeConfig {
+    pub include: Vec<String>,
+    pub setup: Option<String>,
 }
 
 /// How many child runs an agent may have.
@@ -158,6 +167,7 @@ impl Default for Config {
             budgets: BudgetsConfig::default(),
             retention: RetentionConfig::default(),
             children: ChildrenConfig::default(),
+            worktree: WorktreeConfig::default(),
         }
     }
 }
@@ -250,6 +260,7 @@ impl Config {
             allow_host: self.allow_hosts.clone(),
             user_mcp: self.user_mcp,
             no_checkpoint: !self.checkpoint,
+            setup: self.worktree.setup.clone(),
             memory,
             processes,
             cpus,

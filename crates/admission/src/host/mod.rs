@@ -3,6 +3,7 @@
 pub mod agent_discovery;
 pub mod disk;
 pub mod environment;
+pub(crate) mod git_settings;
 pub mod host_git;
 pub mod login_file;
 pub mod memory;

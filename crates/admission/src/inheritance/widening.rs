@@ -24,6 +24,8 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
         session_start: _,
         workspace: _,
         worktree: _,
+        // It runs in the same sandbox as the agent.
+        setup: _,
         saving: _,
         agent,
         model: _,

@@ -12,20 +12,30 @@ use workspace_history::{
     Git, GitAnswer, GitError, History, Repository, RepositoryError, Scope, SnapshotName, run_git,
 };
 
-use super::{GENEROUS, Record, write_record};
+use super::{GENEROUS, Record, include, write_record};
 use crate::command_error::{CommandError, OrFail};
 use crate::host::host_git;
 use crate::host::{Host, short_id};
 use crate::sandbox::workspace;
 use crate::words::talk::note;
+use crate::words::units::counted;
 
 /// The checkout of a large repository takes a long time.
 const CHECKOUT: Duration = Duration::from_secs(1800);
 const QUESTION: Duration = Duration::from_secs(30);
 
+/// The name of a new worktree's run, and the files that the configuration wants in it.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'w> {
+    pub name: Option<&'w RunName>,
+    pub include: &'w [String],
+}
+
 /// A worktree that no run has used yet. Dropping it removes the worktree.
 pub struct Fresh<'a> {
     host: &'a Host,
+    run: RunId,
+    n_included: u64,
     git: Git,
     path: PathBuf,
     origin: WorktreeOrigin,
@@ -37,12 +47,16 @@ impl<'a> Fresh<'a> {
     pub fn make(
         host: &'a Host,
         named: Option<&Path>,
-        name: Option<&RunName>,
+        wanted: Wanted<'_>,
     ) -> Result<Self, CommandError> {
-        let fresh = Self::make_quietly(host, named, name)?;
+        let fresh = Self::make_quietly(host, named, wanted)?;
         let repository = &fresh.origin.repository.0;
         if *repository != workspace::check(host, named)?.as_path() {
             note(&format!("the worktree contains all of `{}`", repository.display()));
+        }
+        if fresh.n_included > 0 {
+            let files = counted(fresh.n_included, "file", "files");
+            note(&format!("the worktree has {files} that git does not track"));
         }
         Ok(fresh)
     }
@@ -59,12 +73,12 @@ impl<'a> Fresh<'a> {
     pub fn make_quietly(
         host: &'a Host,
         named: Option<&Path>,
-        name: Option<&RunName>,
+        wanted: Wanted<'_>,
     ) -> Result<Self, CommandError> {
         let checkout = workspace::check(host, named)?;
         let git = host_git::find(host, Some(checkout.as_path()))?;
         let repository = repository_of(checkout.as_path())?;
-        Self::make_in(host, git, repository, name)
+        Self::make_in(host, git, repository, wanted)
     }
 
     /// Like `make_quietly`, but the directory must be the root of its repository: an agent that sees only a part must
@@ -72,7 +86,7 @@ impl<'a> Fresh<'a> {
     pub(crate) fn make_of_whole(
         host: &'a Host,
         checkout: &Path,
-        name: Option<&RunName>,
+        wanted: Wanted<'_>,
     ) -> Result<Self, CommandError> {
         let git = host_git::find(host, Some(checkout))?;
         let repository = repository_of(checkout)?;
@@ -80,20 +94,20 @@ impl<'a> Fresh<'a> {
             let what = "the workspace is only a part of its git repository, and a worktree would contain all of it";
             return Err(CommandError::new(ExitCode::Usage, what));
         }
-        Self::make_in(host, git, repository, name)
+        Self::make_in(host, git, repository, wanted)
     }
 
     fn make_in(
         host: &'a Host,
         git: Git,
         repository: Repository,
-        name: Option<&RunName>,
+        wanted: Wanted<'_>,
     ) -> Result<Self, CommandError> {
         let base = base_of(&git, &repository.root)?;
-        let id = short_id(RunId::generate());
-        let name = match name {
-            Some(name) => format!("{}-{id}", name.as_str()),
-            None => id,
+        let run = RunId::generate();
+        let name = match wanted.name {
+            Some(name) => format!("{}-{}", name.as_str(), short_id(run)),
+            None => short_id(run),
         };
         let home = host.state.worktrees();
         let made = make_private_dir(&home).and_then(|()| fs::canonicalize(&home));
@@ -105,9 +119,18 @@ impl<'a> Fresh<'a> {
         let root = BytesPath::from(repository.root.as_path());
         let origin = WorktreeOrigin { repository: root, branch, base };
         // Before git creates anything, so that dropping this removes an incomplete worktree.
-        let fresh = Self { host, git, path, origin, is_kept: false };
+        let (n_included, is_kept) = (0, false);
+        let mut fresh = Self { host, run, n_included, git, path, origin, is_kept };
         fresh.check_out(&repository)?;
+        fresh.n_included =
+            include::copy(&fresh.git, &repository.root, &fresh.path, wanted.include)?;
+        fresh.write_down()?;
         Ok(fresh)
+    }
+
+    /// The id of the run that the worktree is for. The name of the worktree and of its branch contain it.
+    pub fn run(&self) -> RunId {
+        self.run
     }
 
     pub fn path(&self) -> &Path {
@@ -149,6 +172,11 @@ impl<'a> Fresh<'a> {
         let mut command = self.git.command_as_user(&self.path).map_err(failed)?;
         command.args(["read-tree", "--reset", "-u", &self.origin.base]);
         run_git(&mut command, None, CHECKOUT).and_then(GitAnswer::checked).map_err(failed)?;
+        Ok(())
+    }
+
+    /// Writes the record, and saves the first state.
+    fn write_down(&self) -> Result<(), CommandError> {
         let record =
             Record { v: 1, origin: self.origin.clone(), created_ms: now_ms(), discarded_ms: None };
         write_record(self.host, &self.path, &record).or_fail_as(

@@ -7,6 +7,7 @@
 //! ```
 
 mod fresh;
+mod include;
 
 use std::fs;
 use std::io;
@@ -23,7 +24,7 @@ use crate::command_error::{CommandError, OrFail};
 use crate::host::host_git;
 use crate::host::{Host, overview, short_id};
 
-pub use fresh::{Branch, Fresh, remove};
+pub use fresh::{Branch, Fresh, Wanted, remove};
 
 /// Generous limits, so that even a very large worktree is saved.
 pub const GENEROUS: Limits = Limits {

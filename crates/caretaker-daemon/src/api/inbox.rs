@@ -153,7 +153,7 @@ pub(crate) async fn spawn(
 fn queue_child(daemon: &Daemon, parent: &RunSpec, order: ChildOrder) -> Result<RunId, ApiError> {
     let _one = lock(&daemon.children);
     let config = daemon.host.load_config()?;
-    let queued = children::queue_child(&daemon.host, &config.children, parent, order);
+    let queued = children::queue_child(&daemon.host, &config, parent, order);
     let QueuedRun { run, credentials, .. } = queued.map_err(|error| match error {
         NoChild::Forbidden(error) => ApiError::new(ErrorCode::ChildForbidden, error),
         NoChild::Failed(error) => error.into(),

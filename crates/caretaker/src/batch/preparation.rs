@@ -8,10 +8,10 @@ use admission::command_error::CommandError;
 use admission::request::name_claim;
 use admission::sandbox::profiles::warn_of_no_sandbox;
 use admission::sandbox::workspace;
-use admission::worktrees::Fresh;
+use admission::worktrees::{Fresh, Wanted};
 use caretaker_daemon::BatchRun;
 use run_journal::RunDirectory;
-use run_protocol::RunRequest;
+use run_protocol::{RunId, RunRequest};
 
 use super::items::Item;
 use crate::running::launching::Launch;
@@ -54,9 +54,13 @@ pub(crate) fn check(
             name_claim::check_free(&host.state, name).map_err(in_line)?;
         }
         // Runs that differ only in name and labels need only one check.
-        let plain = RunRequest { name: None, labels: Vec::new(), ..item.request.clone() };
+        let mut plain = RunRequest { name: None, labels: Vec::new(), ..item.request.clone() };
+        if !preparation.in_place {
+            // Its worktree does not exist yet.
+            plain.setup = None;
+        }
         if seen.insert((place.clone(), format!("{plain:?}"))) {
-            let admitted = preparation.admit(&plain, named).map_err(in_line)?;
+            let admitted = preparation.admit(&plain, named, None).map_err(in_line)?;
             if seen.len() == 1 {
                 warn_of_no_sandbox(&admitted.spec);
             }
@@ -86,10 +90,12 @@ impl<'a> Preparation<'a> {
         &self,
         request: &RunRequest,
         workspace: Option<&Path>,
+        fresh: Option<RunId>,
     ) -> Result<Admitted<'a>, CommandError> {
         let Launch { host, config, program, route, console } = self.launch;
         let conversation = Conversation::New { workspace: workspace.map(Path::to_owned) };
-        let context = RunContext::new(conversation, route.way(host, console, request)?);
+        let way = route.way(host, console, request)?;
+        let context = RunContext { fresh, ..RunContext::new(conversation, way) };
         Admission::new(host, config, program, request, context)?.admit()
     }
 
@@ -100,10 +106,15 @@ impl<'a> Preparation<'a> {
         let named = self.named(item);
         let fresh = match self.in_place {
             true => None,
-            false => Some(Fresh::make_quietly(host, named, request.name.as_ref())?),
+            false => {
+                let include = self.launch.config.worktree.include.as_slice();
+                let wanted = Wanted { name: request.name.as_ref(), include };
+                Some(Fresh::make_quietly(host, named, wanted)?)
+            }
         };
         let workspace = fresh.as_ref().map_or(named, |fresh| Some(fresh.path()));
-        let started = self.admit(request, workspace).and_then(|admitted| {
+        let run = fresh.as_ref().map(Fresh::run);
+        let started = self.admit(request, workspace, run).and_then(|admitted| {
             self.launch.start_silently(admitted, &item.prompt).map(|(run, _)| run)
         });
         if let Some(fresh) = fresh {

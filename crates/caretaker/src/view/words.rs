@@ -31,6 +31,7 @@ pub(crate) fn outcome(outcome: &RunOutcome) -> String {
         RunOutcome::SandboxFailed => "sandbox failed".to_owned(),
         RunOutcome::ProtectionLost { .. } => "protection lost".to_owned(),
         RunOutcome::AgentNotStarted => "agent not started".to_owned(),
+        RunOutcome::SetupFailed => "set-up failed".to_owned(),
         RunOutcome::SessionMismatch => "session mismatch".to_owned(),
         RunOutcome::JournalFailed => "journal failed".to_owned(),
         RunOutcome::SupervisorFailed => "supervisor failed".to_owned(),

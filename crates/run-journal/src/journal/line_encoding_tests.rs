@@ -149,6 +149,7 @@ fn every_event_of_ours_is_read_back() {
         RunOutcome::LeaseLost,
         RunOutcome::SandboxFailed,
         RunOutcome::AgentNotStarted,
+        RunOutcome::SetupFailed,
         RunOutcome::SessionMismatch,
         RunOutcome::JournalFailed,
         RunOutcome::SupervisorFailed,

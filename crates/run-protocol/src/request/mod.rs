@@ -57,6 +57,10 @@ pub struct RunRequest {
     /// Work in a fresh git worktree of the workspace, on a branch of its own.
     #[arg(skip)]
     pub worktree: bool,
+    /// Run this shell command in the sandbox before the agent, in the first run of a new worktree: `npm ci`. If it fails,
+    /// the run ends (`setup_failed`). Default: `setup` in `[worktree]` of the configuration.
+    #[arg(long, value_name = "COMMAND")]
+    pub setup: Option<String>,
     /// Continue this session instead of beginning a new one.
     #[arg(skip)]
     pub session: Option<Uuid>,
@@ -235,6 +239,7 @@ impl RunRequest {
             prompt: self.prompt.or(below.prompt),
             workspace: self.workspace.or(below.workspace),
             worktree: self.worktree || below.worktree,
+            setup: self.setup.or(below.setup),
             session: self.session.or(below.session),
             model: self.model.or(below.model),
             mode: self.mode.or(below.mode),
@@ -284,7 +289,7 @@ impl RunRequest {
     }
 
     /// A request for the same settings as an earlier run: the lowest layer of the run that continues or repeats it. It
-    /// leaves out name, session, workspace and start time, which belong to that run alone, and secrets, which no file
+    /// leaves out name, session, workspace, set-up command and start time, which belong to that run alone, and secrets, which no file
     /// has.
     pub fn of_run(spec: &RunSpec) -> Self {
         let RunSpec { limits, resources, queue, .. } = spec;

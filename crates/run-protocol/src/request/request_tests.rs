@@ -10,7 +10,7 @@ use super::*;
 /// A request with every field that a client may send.
 fn everything() -> Value {
     let text = r#"{
-        "prompt": "do it", "workspace": "/w", "worktree": true,
+        "prompt": "do it", "workspace": "/w", "worktree": true, "setup": "make",
         "session": "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "model": "m", "mode": "plan",
         "profile": "strict", "name": "nightly", "labels": {"team": "core"}, "env": {"X": "y"},
         "secret": ["TOKEN=file:/t"], "expose": ["/opt"], "network": "none",

@@ -112,3 +112,18 @@ mod tests {
         assert_eq!(memory_variables(0), []);
     }
 }
+
+/// Turns signing off, because the sandbox has no keys. Git obeys these variables rather than any file.
+pub(crate) fn without_signing() -> impl Iterator<Item = EnvVariable> {
+    let settings = [
+        ("GIT_CONFIG_COUNT", "2"),
+        ("GIT_CONFIG_KEY_0", "commit.gpgsign"),
+        ("GIT_CONFIG_VALUE_0", "false"),
+        ("GIT_CONFIG_KEY_1", "tag.gpgsign"),
+        ("GIT_CONFIG_VALUE_1", "false"),
+    ];
+    settings.into_iter().map(|(name, value)| {
+        let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
+        EnvVariable { name: name.into(), value: value.into(), source, secrecy }
+    })
+}

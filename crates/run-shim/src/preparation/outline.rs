@@ -16,10 +16,11 @@ use crate::agent_tools::agent_servers::{Reach, RunServers, choice_of};
 use crate::agent_tools::live_servers::ServerFiles;
 use crate::control::sockets::SocketPaths;
 use crate::login::LoginCopy;
-use crate::preparation::agent_invocation::{arguments, environment};
+use crate::preparation::agent_invocation::{arguments, environment, without_signing};
 use crate::preparation::caches::RepositoryCache;
 use crate::preparation::error::PrepareError;
 use crate::preparation::private_roots::{HomeFile, PrivateRoots};
+use crate::sandbox::gate;
 use crate::session::session_bucket::SessionBucket;
 
 /// The decisions about a run before anything is created.
@@ -93,6 +94,13 @@ impl Outline {
         spec.network.unwrap_or(self.profile.network_mode())
     }
 
+    /// The arguments of the gate: the set-up command, and the agent with its arguments.
+    pub(crate) fn behind_gate(&self, spec: &RunSpec) -> Vec<OsString> {
+        let setup = spec.setup.iter().flat_map(|setup| [gate::SETUP.into(), setup.into()]);
+        let agent = [spec.agent.program.0.clone().into_os_string()];
+        setup.chain(agent).chain(self.arguments.iter().cloned()).collect()
+    }
+
     pub(crate) fn plan(
         &self,
         spec: &RunSpec,
@@ -106,9 +114,7 @@ impl Outline {
             spec.agent.expose.iter().chain(&spec.expose).map(|path| path.0.clone()).collect();
         expose.push(self.mcp.relay.clone());
         let gate = [self.mcp.relay.clone().into_os_string(), "gate".into()];
-        let agent = spec.agent.program.0.clone().into_os_string();
-        let program =
-            gate.into_iter().chain([agent]).chain(self.arguments.iter().cloned()).collect();
+        let program = gate.into_iter().chain(self.behind_gate(spec)).collect();
         let request = SandboxRequest {
             profile: self.profile.clone(),
             network: spec.network,
@@ -131,7 +137,9 @@ impl Outline {
             private_home_files: home_files(spec, roots.home_files),
             expose,
             program,
-            env: environment(spec, home, self.network_mode(spec), secrets),
+            env: without_signing()
+                .chain(environment(spec, home, self.network_mode(spec), secrets))
+                .collect(),
             caches: self.caches.clone(),
             cache_directory: self.cache_directory.clone(),
         };

@@ -99,10 +99,9 @@ impl Prepared {
     ) -> Self {
         let login = spec.login_file.as_ref().and_then(|file| LoginCopy::read_tokens(&file.0));
         let bucket = outline.bucket(spec);
-        let agent = spec.agent.program.0.clone().into_os_string();
         let plan = UnconfinedPlan {
             program: outline.mcp.relay.clone(),
-            agent: std::iter::once(agent).chain(outline.arguments).collect(),
+            agent: outline.behind_gate(spec),
             directory: outline.workspace.as_path().to_owned(),
             environment: environment(spec, &outline.mcp.home, NetworkMode::Host, secrets)
                 .into_iter()

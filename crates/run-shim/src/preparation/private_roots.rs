@@ -3,8 +3,8 @@
 //! Files on disk are in the directories of the run and of the session. The sandbox gets the files of the private home
 //! as bytes, which never touch a disk.
 
-use std::fs::{self, DirBuilder};
-use std::io::{self};
+use std::fs::DirBuilder;
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use cursor_home::{
     agent_cli_state_json, approvals_json, trust_marker_json,
 };
 use ground::{Durable, replace_file};
-use sandbox_plan::{OWN_COMMON_DIR, Placeholders};
+use sandbox_plan::{OWN_COMMON_DIR, Placeholders, SHADOW_COMMON_DIR};
 
 use crate::preparation::agents_directory::AgentsDirectory;
 
@@ -84,6 +84,7 @@ impl RootsRequest<'_> {
                 directory: self.run_dir.join("nothing").join("directory"),
                 file: self.run_dir.join("nothing").join("file"),
                 common_dir: self.run_dir.join("nothing").join("commondir"),
+                shadow_common_dir: self.run_dir.join("nothing").join("shadow"),
             },
         }
     }
@@ -106,7 +107,8 @@ impl RootsRequest<'_> {
         let placeholders = self.expected().placeholders;
         make_dir(&placeholders.directory)?;
         write(&placeholders.file, b"")?;
-        write(&placeholders.common_dir, OWN_COMMON_DIR)
+        write(&placeholders.common_dir, OWN_COMMON_DIR)?;
+        write(&placeholders.shadow_common_dir, SHADOW_COMMON_DIR)
     }
 
     /// Writes the servers' approvals into a directory that the agent can write to.
@@ -130,9 +132,6 @@ impl RootsRequest<'_> {
         vec![
             file(".cursor/cli-config.json", config.to_json()),
             file(".cursor/agent-cli-state.json", agent_cli_state_json()),
-            file(".gitconfig", git_config(self.home).into_bytes()),
-            // Git reads this file by default, so `git add -A` does not commit the run's own files.
-            file(".config/git/ignore", b"/.cursor/mcp.json\n".to_vec()),
         ]
     }
 }
@@ -140,47 +139,6 @@ impl RootsRequest<'_> {
 /// The generated `mcp.json` in the run's directory.
 pub(crate) fn mcp_json_in(run_dir: &Path) -> PathBuf {
     run_dir.join("dotcursor").join("mcp.json")
-}
-
-/// The identity for commits: the user's own, if a simple parser finds it in `.gitconfig`.
-fn git_config(home: &Path) -> String {
-    let own = fs::read_to_string(home.join(".gitconfig")).unwrap_or_default();
-    let name = git_user_value(&own, "name").unwrap_or("Cursor Agent");
-    let email = git_user_value(&own, "email").unwrap_or("agent@localhost");
-    // In the sandbox, the workspace may seem to belong to another user. Admission has checked its real owner.
-    format!(
-        "[user]\n\tname = {}\n\temail = {}\n[safe]\n\tdirectory = *\n",
-        git_quoted(name),
-        git_quoted(email)
-    )
-}
-
-fn git_user_value<'t>(config: &'t str, key: &str) -> Option<&'t str> {
-    let mut in_user = false;
-    let mut found = None;
-    for line in config.lines().map(str::trim) {
-        if let Some(section) = line.strip_prefix('[') {
-            in_user = section.trim_end_matches(']').trim().eq_ignore_ascii_case("user");
-        } else if in_user
-            && let Some((name, value)) = line.split_once('=')
-            && name.trim().eq_ignore_ascii_case(key)
-        {
-            found = Some(value.trim().trim_matches('"'));
-        }
-    }
-    found.filter(|value| !value.is_empty())
-}
-
-fn git_quoted(value: &str) -> String {
-    let escaped: String = value
-        .chars()
-        .filter(|character| !character.is_control())
-        .flat_map(|character| match character {
-            '"' | '\\' => vec!['\\', character],
-            _ => vec![character],
-        })
-        .collect();
-    format!("\"{escaped}\"")
 }
 
 fn make_dir(path: &Path) -> Result<(), PrivateRootsError> {

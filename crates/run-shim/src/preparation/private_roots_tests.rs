@@ -2,6 +2,8 @@ use std::os::unix::fs::MetadataExt;
 
 use pretty_assertions::assert_eq;
 
+use std::fs;
+
 use super::*;
 use crate::agent_tools::agent_servers;
 
@@ -74,17 +76,4 @@ fn what_we_write_is_ours_alone_and_can_be_written_again() {
     assert_eq!(fs::metadata(roots.dot_cursor.join("mcp.json")).unwrap().mode() & 0o777, 0o600);
     let leftovers = fs::read_dir(&roots.dot_cursor).unwrap().count();
     assert_eq!(leftovers, 1, "no temporary file stays");
-}
-
-#[test]
-fn commits_carry_the_users_identity_and_no_other_setting_of_theirs() {
-    let place = place();
-    let config = "[core]\n\thooksPath = /evil\n[user]\n\tname = \"Ada \\ Lovelace\"\n\tEmail = ada@example.com\n[user \"x\"]\n\tname = other\n";
-    fs::write(place.directory.path().join("home/.gitconfig"), config).unwrap();
-    let written =
-        place.build().home_files.into_iter().find(|file| file.path.ends_with(".gitconfig"));
-    assert_eq!(
-        String::from_utf8(written.unwrap().content).unwrap(),
-        "[user]\n\tname = \"Ada \\\\ Lovelace\"\n\temail = \"ada@example.com\"\n[safe]\n\tdirectory = *\n"
-    );
 }

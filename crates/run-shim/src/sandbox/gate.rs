@@ -10,6 +10,8 @@
 //!             before the prompt
 //!             end of file                                "the shim is dead"       ──► exits, nothing ran
 //! ```
+//!
+//! In the first run of a new worktree, the gate runs the set-up command before it becomes the agent; see `setup`.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -18,6 +20,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use crate::limits::ProcessLimits;
+use crate::sandbox::setup;
 
 /// The gate's report that it is there.
 pub(crate) const HERE: u8 = 0x06;
@@ -32,8 +35,15 @@ pub(crate) const COMPLAINT: &str = "caretaker gate: ";
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// The whole life of the gate: `caretaker gate <program> <arguments…>`.
+/// Stands before the set-up command.
+pub(crate) const SETUP: &str = "--setup";
+
+/// The whole life of the gate: `caretaker gate [--setup <command>] <program> <arguments…>`.
 pub fn gate_main(command: &[OsString]) -> ExitCode {
+    let (setup, command) = match command {
+        [flag, setup, command @ ..] if flag == SETUP => (setup.to_str(), command),
+        command => (None, command),
+    };
     let Some((program, arguments)) = command.split_first() else { return ExitCode::FAILURE };
     let mut stdout = io::stdout();
     if stdout.write_all(&[HERE]).and_then(|()| stdout.flush()).is_err() {
@@ -48,6 +58,9 @@ pub fn gate_main(command: &[OsString]) -> ExitCode {
     nix::sys::signal::SigSet::all().thread_unblock().ok();
     // The agent must not inherit bubblewrap's descriptors.
     close_fds::set_fds_cloexec(3, &[]);
+    if let Some(Err(code)) = setup.map(setup::run) {
+        return ExitCode::from(code);
+    }
     let error = Command::new(program).args(arguments).exec();
     writeln!(io::stderr(), "{COMPLAINT}`{}` cannot be started: {error}", program.display()).ok();
     ExitCode::from(match error.kind() {

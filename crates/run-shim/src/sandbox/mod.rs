@@ -19,6 +19,7 @@ pub(crate) mod mount_watch;
 mod orphans;
 mod process;
 mod record;
+pub(crate) mod setup;
 pub(crate) mod unconfined;
 mod without_shim;
 

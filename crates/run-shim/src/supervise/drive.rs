@@ -1,13 +1,12 @@
 //! Phase four: the agent runs. The shim waits for exactly one thing, lets [`RunState`](super::run_state::RunState)
 //! decide, and acts.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_stream::{AgentStream, StreamLine};
-use run_protocol::{LimitKind, RunEvent, RunSpec, Spend, StopManner};
+use agent_stream::StreamLine;
+use run_protocol::{LimitKind, RunEvent, RunOutcome, RunSpec, Spend, StopManner};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
@@ -22,7 +21,8 @@ use crate::record::stderr_keeper::StderrKeeper;
 use crate::sandbox::mount_watch::{self, MountWatch};
 use crate::sandbox::{Launchable, Sandbox, was_killed_on_order};
 use crate::session::session_memory;
-use crate::supervise::agent_line::{Expected, drift, sign_of};
+use crate::supervise::agent_line::{drift, sign_of};
+use crate::supervise::agent_output::Output;
 use crate::supervise::claim::Claim;
 use crate::supervise::prepare::InPlace;
 use crate::supervise::presence::Presence;
@@ -30,10 +30,6 @@ use crate::supervise::prompt;
 use crate::supervise::run_state::{AgentSign, Ending, Input};
 use crate::supervise::supervisor::{Heard, Supervisor, look_after, sleep_until};
 
-/// The most bytes of stdout in one read. They become one batch of the journal.
-const CHUNK: usize = 256 * 1024;
-/// The most bytes of stderr in one read.
-const STDERR_CHUNK: usize = 16 * 1024;
 /// The most kinds of unknown events that the journal names.
 const MOST_DRIFT: usize = 32;
 
@@ -120,20 +116,6 @@ struct Drive<'a> {
     servers: Option<LiveServers>,
 }
 
-/// The agent's output.
-struct Output {
-    chunk: Vec<u8>,
-    stderr_chunk: Vec<u8>,
-    stdout_open: bool,
-    stderr_open: bool,
-    /// True while the sandbox lives.
-    alive: bool,
-    stream: AgentStream,
-    expected: Expected,
-    /// The unknown events that the journal already names.
-    drift: BTreeSet<String>,
-}
-
 /// The meaning of one batch of lines.
 #[derive(Default)]
 struct Batch {
@@ -184,7 +166,7 @@ impl<'a> Drive<'a> {
         Self {
             mounts: watch_mounts(&sandbox, &prepared.launchable),
             run_dir: claim.run.path(),
-            output: Output::new(Expected::of(spec)),
+            output: Output::new(spec),
             stderr: StderrKeeper::new(&claim.run.stderr_log_path(), account.clone()),
             records: RecordLimits::new(account, spec),
             presence: Presence::new(),
@@ -314,10 +296,21 @@ impl<'a> Drive<'a> {
 
     fn read_stdout(&mut self, length: usize) -> Batch {
         let record = &mut self.supervisor.record;
-        let Output { stream, expected, drift: known, chunk, .. } = &mut self.output;
+        let Output { setup, stream, expected, drift: known, chunk, .. } = &mut self.output;
         let mut batch = Batch::default();
+        let mut bytes = &chunk[..length];
         if length > 0 {
             record.learn_new_tokens();
+            let tell = |text| record.event_of_agent(&RunEvent::SetupOutput { text });
+            match setup.as_mut().map(|setup| setup.read(bytes, tell)) {
+                None => {}
+                Some(None) => return batch,
+                Some(Some(begin)) => {
+                    *setup = None;
+                    bytes = &bytes[begin..];
+                    batch.inputs.push(Input::Released);
+                }
+            }
         }
         let take = |line: StreamLine<'_>| {
             record.agent_line(&line);
@@ -334,7 +327,7 @@ impl<'a> Drive<'a> {
                 self.output.stdout_open = false;
                 batch.inputs.push(Input::StdoutClosed);
             }
-            _ => stream.feed(&chunk[..length], take),
+            _ => stream.feed(bytes, take),
         }
         batch
     }
@@ -425,14 +418,15 @@ impl<'a> Drive<'a> {
         for event in network.map(Network::close).into_iter().flatten() {
             supervisor.record.event(&event);
         }
-        let ending = supervisor.ending.take();
-        Driven {
-            ending: ending.unwrap_or(Ending::ByItself { exit_code, was_released: true }),
-            exit_code,
-            stderr_tail: stderr.tail(),
-            tokens,
-            has_run: true,
-        }
+        let ending = match supervisor.ending.take() {
+            None => Ending::ByItself { exit_code, was_released: true },
+            // The gate ended before it became the agent.
+            Some(Ending::ByItself { was_released: false, .. }) => {
+                Ending::Decided(RunOutcome::SetupFailed)
+            }
+            Some(ending) => ending,
+        };
+        Driven { ending, exit_code, stderr_tail: stderr.tail(), tokens, has_run: true }
     }
 
     /// Reads the rest of stderr after the agent's end. It does not wait for a process that holds the pipe open.
@@ -449,21 +443,6 @@ impl<'a> Drive<'a> {
             }
         }
         self.stderr.finish(&clean);
-    }
-}
-
-impl Output {
-    fn new(expected: Expected) -> Self {
-        Self {
-            chunk: vec![0; CHUNK],
-            stderr_chunk: vec![0; STDERR_CHUNK],
-            stdout_open: true,
-            stderr_open: true,
-            alive: true,
-            stream: AgentStream::default(),
-            expected,
-            drift: BTreeSet::new(),
-        }
     }
 }
 

@@ -71,13 +71,17 @@ pub(crate) async fn hold(
     in_place: &mut InPlace,
     limits: PreparedLimits,
     stand_by: &mut StandBy,
+    has_setup: bool,
 ) -> Result<Sandbox, NotLaunched> {
     stand_by.guard.check().map_err(LaunchError::Guard)?;
     let held = bring_up(supervisor, in_place, limits, stand_by.helper.take()).await;
     // By now the sandbox is bound to the shim's life, or gone.
     stand_by.guard.dismiss();
     let sandbox = held?.release().await?;
-    supervisor.step(Input::Released, None);
+    // While a worktree is set up, the agent's limits on time do not count yet.
+    if !has_setup {
+        supervisor.step(Input::Released, None);
+    }
     Ok(sandbox)
 }
 

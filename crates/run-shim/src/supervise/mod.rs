@@ -12,6 +12,7 @@
 //! it waits. After "ready", the journal records everything, and every run reaches `close`.
 
 mod agent_line;
+mod agent_output;
 mod claim;
 mod close;
 mod drive;
@@ -128,7 +129,8 @@ async fn supervise(
             return Ok(());
         }
     };
-    let driven = match hold(&mut supervisor, &mut in_place, limits, stand_by).await {
+    let has_setup = claim.spec.setup.is_some();
+    let driven = match hold(&mut supervisor, &mut in_place, limits, stand_by, has_setup).await {
         Ok(sandbox) => drive::drive(&mut supervisor, sandbox, &claim, &mut in_place).await,
         Err(not_launched) => not_launched.as_driven(claim.run.path()),
     };

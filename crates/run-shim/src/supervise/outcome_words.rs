@@ -80,6 +80,12 @@ pub(crate) fn why(
         RunOutcome::AgentNotStarted => {
             "the agent's program could not be started inside the sandbox".to_owned()
         }
+        RunOutcome::SetupFailed => match exit_code {
+            Some(code) => format!(
+                "the set-up command failed with exit code {code}; `caretaker tail` shows its output, and the worktree stays"
+            ),
+            None => "the set-up command was killed; the worktree stays".to_owned(),
+        },
         RunOutcome::SessionMismatch => {
             "the agent worked on another session or directory than asked".to_owned()
         }

@@ -177,8 +177,9 @@ impl RunState {
     }
 
     fn released(&mut self, now: Moment) {
+        // The agent may have ended before the shim read that the set-up was over.
+        self.was_released = true;
         if self.phase == Phase::Starting {
-            self.was_released = true;
             self.phase = Phase::Running(Activity {
                 since: now,
                 saw_init: false,

@@ -87,8 +87,10 @@ impl Planner<'_> {
             }
         }
         // Git trusts these files to find the repository and its worktree.
-        for name in ["gitdir", COMMON_DIR] {
-            self.keep(common, &relative.join(name), &access.origin)?;
+        self.keep(common, &relative.join("gitdir"), &access.origin)?;
+        match access.value {
+            Access::ReadOnly => self.keep(common, &relative.join(COMMON_DIR), &access.origin)?,
+            Access::ReadWrite => self.git_locks(common_dir, git_dir.join(COMMON_DIR)),
         }
         let (config, tree) = (config_in(common), &Tree::open(git_dir)?);
         self.protect_names(tree, &config)?;

@@ -4,6 +4,7 @@ mod caches;
 mod environment;
 mod generated;
 mod git;
+mod git_locks;
 mod git_named_files;
 mod home;
 mod nested_repositories;
@@ -122,6 +123,7 @@ fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
         &request.placeholders.directory,
         &request.placeholders.file,
         &request.placeholders.common_dir,
+        &request.placeholders.shadow_common_dir,
         &request.dot_cursor,
         &request.inside_sockets,
         &request.data_root,

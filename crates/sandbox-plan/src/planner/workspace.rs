@@ -147,13 +147,18 @@ impl Planner<'_> {
             if self.placeholders.iter().any(|placeholder| placeholder.path == path) {
                 return Ok(());
             }
-            let identity = host_path::look(source).ok().flatten().map(|found| found.identity);
-            let (source, dest, access) = (source.clone(), path.clone(), Access::ReadOnly);
-            self.push(Step::Bind { source, dest, access, identity }, origin.clone());
+            self.cover(source, path.clone(), origin);
             self.placeholders.push(MountPoint { path, kind });
             return Ok(());
         }
         Ok(())
+    }
+
+    /// Mounts a placeholder.
+    pub(super) fn cover(&mut self, source: &Path, dest: PathBuf, origin: &Origin) {
+        let identity = host_path::look(source).ok().flatten().map(|found| found.identity);
+        let (source, access) = (source.to_owned(), Access::ReadOnly);
+        self.push(Step::Bind { source, dest, access, identity }, origin.clone());
     }
 
     /// Keeps `git add -A` from committing the placeholders.

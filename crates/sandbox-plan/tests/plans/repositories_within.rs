@@ -149,6 +149,7 @@ fn in_a_linked_worktree_the_users_own_checkout_cannot_be_touched() {
     let (main, home) = (scene.workspace().to_owned(), scene.home().to_owned());
     let tree = home.join("trees/feature");
     git(&main, &home, &["branch", "precious"]);
+    git(&main, &home, &["pack-refs", "--all"]);
     git(&main, &home, &["worktree", "add", "--quiet", "-b", "feature", tree.to_str().unwrap()]);
     git(&main, &home, &["worktree", "add", "--quiet", home.join("trees/other").to_str().unwrap()]);
     git(&main, &home, &["config", "extensions.worktreeConfig", "true"]);
@@ -156,17 +157,74 @@ fn in_a_linked_worktree_the_users_own_checkout_cannot_be_touched() {
     scene.request.workspace = tree.clone();
     let seen = scene.run(&format!(
         "{TRIES}
-         common=$(git rev-parse --git-common-dir); own=$(git rev-parse --git-dir)
+         common={}/.git; own=$(git rev-parse --git-dir)
          for name in index HEAD hooks/post-commit config commondir packed-refs worktrees/other/commondir; do
              try $name put $common/$name evil
          done
          try hooks mkdir $common/hooks; try delete git branch --quiet -D precious
          try own-config put $own/config.worktree '[core] fsmonitor = evil'; try own-common put $own/commondir evil
          set -e; git -c gc.auto=1 -c gc.autoDetach=false commit --quiet --allow-empty --message=one 2> /dev/null
-         commit two; git branch made; git tag made; git stash list; git checkout --quiet -b third; git status --short"
+         commit two; git branch made; git tag made; git stash list; git checkout --quiet -b third; git status --short",
+        main.display()
     ));
     assert_eq!(seen, "?? .cursor/\n");
     assert_eq!(git(&main, &home, &["log", "--format=%s", "feature"]), "two\none\nfirst\n");
     assert_eq!(git(&main, &home, &["status", "--short"]), "");
     git(&main, &home, &["rev-parse", "--verify", "precious"]);
+}
+
+/// Each command's errors go to a file, together with what git calls a note.
+const QUIET: &str = r#"set -e; exec 2> .git-said
+    echo a > a; git add a; git commit --quiet --message=a; git checkout --quiet -b side
+    echo b > b; git add b; git commit --quiet --message=b; git checkout --quiet feature
+    echo c > c; git add c; git commit --quiet --message=c; git merge --quiet --message=m side
+    git checkout --quiet -b top HEAD~1; echo d > d; git add d; git commit --quiet --message=d; git rebase --quiet feature
+    git reset --quiet --hard HEAD~1; echo e >> a; git stash push --quiet; git stash pop --quiet; git checkout --quiet a
+    git branch --quiet gone; git update-ref -d refs/heads/gone; git fsck --no-progress --no-dangling; git log -1 --format=%s
+    exec 2>&1; cat .git-said; rm .git-said"#;
+
+#[test]
+fn git_in_a_linked_worktree_says_nothing_and_cannot_pack_the_repositorys_refs() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = repository("main");
+    let (main, home) = (scene.workspace().to_owned(), scene.home().to_owned());
+    let tree = home.join("trees/feature");
+    git(&main, &home, &["branch", "packed"]);
+    git(&main, &home, &["pack-refs", "--all"]);
+    git(&main, &home, &["branch", "loose"]);
+    git(&main, &home, &["worktree", "add", "--quiet", "-b", "feature", tree.to_str().unwrap()]);
+    scene.request.workspace = tree.clone();
+    assert_eq!(scene.run(QUIET), "m\n");
+    let refs = || git(&main, &home, &["for-each-ref"]);
+    let packed = || fs::read_to_string(main.join(".git/packed-refs")).unwrap();
+    let before = (refs(), packed());
+    // Neither a packed ref can be deleted, nor a loose one packed. Links of the agent lead only the agent elsewhere.
+    let seen = scene.run(
+        "for try in 'branch -D packed' 'pack-refs --all' 'pack-refs --all --prune' 'gc --quiet' 'config a.b c'; do
+             git $try 2> /dev/null && echo did $try
+         done
+         cd /run/repository.git; rm 5.new gc.pid.lock 2> /dev/null; mv 5.new x 2> /dev/null; mv ../repository.git ../x 2> /dev/null
+         ls 5.new gc.pid.lock; rm config 5; printf '[core]\n\tbare = false\n\tfsmonitor = \"touch /tmp/ran; :\"\n' > config
+         cd - > /dev/null; git show-ref packed || echo none; git status --short; ls /tmp/ran",
+    );
+    assert_eq!(seen, "5.new\ngc.pid.lock\nnone\n?? .cursor/\n/tmp/ran\n");
+    assert_eq!((refs(), packed()), before);
+    let common = fs::read_to_string(main.join(".git/worktrees/feature/commondir")).unwrap();
+    assert_eq!(common, "../..\n", "git on the host never follows the shadow");
+    // Git inside sees what the host packs meanwhile.
+    let (begun, done) = (tree.join("begun"), tree.join("done"));
+    for fifo in [&begun, &done] {
+        assert!(std::process::Command::new("mkfifo").arg(fifo).status().unwrap().success());
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            fs::read(&begun).unwrap();
+            git(&main, &home, &["pack-refs", "--all", "--prune"]);
+            fs::write(&done, "").unwrap();
+        });
+        let look = "git rev-parse --verify --quiet loose | wc -l";
+        assert_eq!(scene.run(&format!("{look}; : > begun; cat done; {look}")), "1\n1\n");
+    });
 }

@@ -109,11 +109,12 @@ fn a_linked_worktree_works_and_its_repository_is_protected() {
     let main = scene.workspace().to_owned();
     let worktree = scene.home().join("trees/feature");
     let path = worktree.to_str().unwrap();
+    let git_dir = main.join(".git").display().to_string();
     git(&main, scene.home(), &["worktree", "add", "--quiet", "-b", "feature", path]);
     scene.request.workspace = worktree.clone();
     let script = format!(
         r#"set -e; echo two >> file; git commit --quiet --all --message=second; git status --short; set +e
-        git=$(git rev-parse --git-common-dir); {ATTACKS}
+        git={git_dir}; {ATTACKS}
         own=$(git rev-parse --git-dir)
         pointer() {{ echo 'gitdir: /elsewhere' > .git; }}
         common() {{ echo /elsewhere > "$own/commondir"; }}

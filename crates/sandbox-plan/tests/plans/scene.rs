@@ -46,6 +46,7 @@ impl Scene {
         fs::create_dir(run.join("nothing")).unwrap();
         fs::write(run.join("no-file"), "").unwrap();
         fs::write(run.join("commondir"), sandbox_plan::OWN_COMMON_DIR).unwrap();
+        fs::write(run.join("shadow"), sandbox_plan::SHADOW_COMMON_DIR).unwrap();
         fs::create_dir_all(home.join(".ssh")).unwrap();
         fs::write(home.join(".ssh/id"), "key").unwrap();
         fs::write(run.join("dotcursor/mcp.json"), OURS).unwrap();
@@ -67,6 +68,7 @@ impl Scene {
                 directory: run.join("nothing"),
                 file: run.join("no-file"),
                 common_dir: run.join("commondir"),
+                shadow_common_dir: run.join("shadow"),
             },
             dot_cursor,
             inside_sockets,

@@ -9,7 +9,7 @@ use admission::host::Host;
 use admission::resumption::refusal::RefusalReport;
 use admission::resumption::{Question, WhenHeld};
 use admission::sandbox::profiles::warn_of_no_sandbox;
-use admission::worktrees::Fresh;
+use admission::worktrees::{Fresh, Wanted};
 use run_protocol::{ExitCode, RunId, RunRequest};
 use uuid::Uuid;
 
@@ -110,13 +110,17 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     let route = Route::choose(host, console, request)?;
     let way = route.way(host, console, request)?;
     let fresh = match args.worktree {
-        true => Some(Fresh::make(host, args.workspace.as_deref(), request.name.as_ref())?),
+        true => {
+            let wanted = Wanted { name: request.name.as_ref(), include: &config.worktree.include };
+            Some(Fresh::make(host, args.workspace.as_deref(), wanted)?)
+        }
         false => None,
     };
     let worktree = fresh.as_ref().map(|fresh| fresh.path().to_owned());
     let admit = |retry_of: Option<RunId>| {
         let conversation = conversation(host, args, worktree.as_deref())?;
-        let context = RunContext { retry_of, ..RunContext::new(conversation, way.clone()) };
+        let fresh = fresh.as_ref().filter(|_| retry_of.is_none()).map(Fresh::run);
+        let context = RunContext { retry_of, fresh, ..RunContext::new(conversation, way.clone()) };
         Admission::new(host, config, program, request, context)?.admit()
     };
     let admitted = admit(None)?;

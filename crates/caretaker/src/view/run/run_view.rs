@@ -142,6 +142,9 @@ impl RunView {
             RunEvent::Audit(audit) => audit_view::lines(audit)
                 .iter()
                 .try_for_each(|line| self.odd(out, &format!("! {line}"))),
+            RunEvent::SetupOutput { text } => {
+                self.dim(out, &format!("  set-up │ {}", on_one_line(text)))
+            }
             // The agent's own lines show it.
             RunEvent::Released | RunEvent::PromptSent { .. } => Ok(()),
             RunEvent::Slow { silent_ms, tool } => {
