@@ -17,6 +17,8 @@ pub struct SandboxRequest {
     pub network: Option<NetworkMode>,
     /// Hosts that the agent may reach in addition to the profile's.
     pub allow_hosts: Vec<AllowedHost>,
+    /// True if these hosts include the user's registries, so that tools can fetch dependencies.
+    pub reaches_registries: bool,
     /// The workspace's physical path.
     pub workspace: PathBuf,
     /// The home directory's physical path. It is also its path inside.

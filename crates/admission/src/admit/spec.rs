@@ -45,6 +45,9 @@ impl Admission<'_, '_> {
         let request = self.combined(profile)?;
         let found = self.found_registries(chosen);
         let registries = self.registries(&request, profile, &found)?;
+        let mode = request.network.unwrap_or(profile.network_mode());
+        let is_online = mode == NetworkMode::Host || !registries.is_empty();
+        let of_tools = found.variables_if(is_online);
         let (queue, wait_for_locks) = create::queueing(&context.start_mode, &request);
         let mut spec = RunSpec {
             run: chosen.run,
@@ -62,7 +65,7 @@ impl Admission<'_, '_> {
             tool_approval: self.tool_approval(profile)?,
             partial_output: request.stream,
             extra_flags: extra_flags(&request.agent_flags)?,
-            env: self.variables(&request, &chosen.agent, profile, found.variables)?,
+            env: self.variables(&request, &chosen.agent, profile, of_tools)?,
             home_files: found.home_files.into_iter().chain(chosen.git.files.clone()).collect(),
             secrets: self.secret_names(),
             profile: profile.name().to_owned(),

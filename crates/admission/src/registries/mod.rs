@@ -62,6 +62,13 @@ impl Registries {
         found
     }
 
+    /// The variables for a run. Without a way to a registry, Go takes its modules from the cache, which then is its proxy.
+    pub(crate) fn variables_if(&self, is_online: bool) -> BTreeMap<String, String> {
+        let is_of_cache = |name: &str| matches!(name, "GOPROXY" | "GOSUMDB");
+        let variables = self.variables.iter().filter(|(name, _)| is_online || !is_of_cache(name));
+        variables.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
     fn npm(&mut self, host: &HostFiles<'_>) {
         let user = host.named("NPM_CONFIG_USERCONFIG").unwrap_or(host.home(".npmrc"));
         let mut settings = npm::Settings::new();

@@ -119,6 +119,7 @@ impl Outline {
             profile: self.profile.clone(),
             network: spec.network,
             allow_hosts: self.allow_hosts.clone(),
+            reaches_registries: !spec.registries.is_empty(),
             workspace: self.workspace.as_path().to_owned(),
             home: home.clone(),
             user: sandbox_user(),

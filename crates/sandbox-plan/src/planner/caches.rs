@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use run_protocol::NetworkMode;
 use rustix::fs::{Dir, FileType};
 
 use super::{Planner, resolve};
@@ -32,7 +33,11 @@ impl Planner<'_> {
 
     /// Returns true if the run cannot reach a registry.
     fn is_offline(&self) -> bool {
-        self.network.mode != run_protocol::NetworkMode::Host
+        match self.network.mode {
+            NetworkMode::Host => false,
+            NetworkMode::Allowlist => !self.request.reaches_registries,
+            NetworkMode::None => true,
+        }
     }
 
     pub(super) fn caches(&mut self) -> Result<(), PlanError> {

@@ -11,7 +11,8 @@ use crate::request::{EnvVariable, Secrecy, VariableSource};
 use crate::step::{PlannedStep, Step};
 
 impl Planner<'_> {
-    /// Sets the profile's variables, then those of the tools' caches, then those that the profile lets in from the host, then the run's. The last value wins.
+    /// Sets the profile's variables, then those of the tools' caches, then those that the profile lets in from the host,
+    /// then the run's. The last value wins.
     pub(super) fn environment(&mut self) -> Result<(), PlanError> {
         let mut variables: Vec<PlannedStep> = Vec::new();
         let mut set = |name: &OsString, value: &OsString, secrecy, origin| {

@@ -74,6 +74,9 @@ fn a_variable_moves_the_cache_and_a_run_with_the_hosts_network_is_not_offline() 
     let mut scene = with_caches(scene, &|name| (name == "CARGO_HOME").then(|| moved.clone()));
     let said = scene.run("ls -A ~/moved ~/.cargo 2>/dev/null; echo ${CARGO_NET_OFFLINE-online}");
     assert!(said.contains("registry") && said.ends_with("online\n"), "{said}");
+
+    (scene.request.network, scene.request.reaches_registries) = (None, true);
+    assert_eq!(scene.run("echo ${CARGO_NET_OFFLINE-online}"), "online\n");
 }
 
 #[test]

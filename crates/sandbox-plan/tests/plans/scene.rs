@@ -56,6 +56,7 @@ impl Scene {
             profile: Profile::parse("test", profile).unwrap(),
             network: None,
             allow_hosts: Vec::new(),
+            reaches_registries: false,
             workspace,
             user: SandboxUser {
                 uid: rustix::process::getuid().as_raw(),
