@@ -150,6 +150,7 @@ fn a_run_is_shown_with_its_outcome_and_why_in_one_sentence() {
              agent      /opt/cursor-agent 2026.10.01-e373342\n\
              profile    default\n\
              limits     memory 4.0 GiB, 512 processes, 1.5 processors, by cgroup v1\n\
+             caches     cargo npm\n\
              created    {created}\n\
              ended      {ended}, after 21 min 00 s\n\
              exit code  130 (the agent's own)\n\
