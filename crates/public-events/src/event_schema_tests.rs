@@ -264,6 +264,7 @@ fn run_examples() -> Vec<RunEvent> {
             disabled: vec![text("slack")],
             servers: vec![text("caretaker"), text("notes")],
         },
+        RunEvent::ProtectionRestored { path: "/home/ada/project/.git/config".into() },
     ]
 }
 
@@ -311,6 +312,7 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::LoginDropped { .. } => 38,
         RunEvent::Widened { .. } => 39,
         RunEvent::McpChanged { .. } => 40,
+        RunEvent::ProtectionRestored { .. } => 41,
     }
 }
 
@@ -385,7 +387,7 @@ fn each_example_has_a_different_kind_and_the_common_fields() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 41 + 1);
+    assert_eq!(kinds.len(), 20 + 42 + 1);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 mod bombs;
 mod evidence;
 mod git_plants;
+mod host_changes;
 mod hostile;
 mod logins;
 mod meta;
@@ -22,6 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bombs::{BOMBS, END_THEIR_RUN};
 use git_plants::GIT_PLANTS;
+use host_changes::HOST_CHANGES;
 use hostile::{Caller, Hostile, is_root};
 use logins::LOGINS;
 use table::{Table, Verdict};
@@ -62,6 +64,7 @@ fn whole_runs(table: &mut Table) {
         .chain(WHOLE_RUNS)
         .chain(LOGINS)
         .chain(GIT_PLANTS)
+        .chain(HOST_CHANGES)
         .flat_map(|whole| whole.callers.iter().map(move |caller| (whole, *caller)))
         .collect();
     let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

@@ -20,6 +20,7 @@ use crate::limits::DiskAccount;
 use crate::network::Network;
 use crate::record::stderr_keeper::StderrKeeper;
 use crate::sandbox::mount_watch::{self, MountWatch};
+use crate::sandbox::repair::{self, NotRepaired};
 use crate::sandbox::{Launchable, Sandbox, was_killed_on_order};
 use crate::session::session_memory;
 use crate::supervise::agent_line::{Expected, drift, sign_of};
@@ -46,12 +47,15 @@ pub(crate) struct Driven {
     pub(crate) tokens: Option<u64>,
     /// True if the shim released the agent.
     pub(crate) has_run: bool,
+    /// Why the shim suspended the run, if it did.
+    pub(crate) suspended_because: Option<String>,
 }
 
 impl Driven {
     /// A run whose agent was never released.
     pub(crate) fn unrun(ending: Ending, stderr_tail: String) -> Self {
-        Self { ending, exit_code: None, stderr_tail, tokens: Some(0), has_run: false }
+        let (exit_code, tokens, suspended_because) = (None, Some(0), None);
+        Self { ending, exit_code, stderr_tail, tokens, has_run: false, suspended_because }
     }
 }
 
@@ -113,6 +117,8 @@ struct Drive<'a> {
     exceeded: mpsc::Receiver<LimitKind>,
     /// Notices when a protection of the sandbox is lost.
     mounts: Option<MountWatch>,
+    /// Why a lost protection could not be put back.
+    not_repaired: Option<String>,
     network: Option<Network>,
     /// Delivers messages to the agent.
     handover: Arc<Handover>,
@@ -183,6 +189,7 @@ impl<'a> Drive<'a> {
         }
         Self {
             mounts: watch_mounts(&sandbox, &prepared.launchable),
+            not_repaired: None,
             run_dir: claim.run.path(),
             output: Output::new(Expected::of(spec)),
             stderr: StderrKeeper::new(&claim.run.stderr_log_path(), account.clone()),
@@ -272,11 +279,7 @@ impl<'a> Drive<'a> {
             },
             Happened::Forgotten => vec![Input::Forgotten],
             Happened::Exceeded(limit) => vec![Input::Exceeded(limit)],
-            Happened::ProtectionLost(path) => {
-                // The run ends now, so further losses do not matter.
-                self.mounts = None;
-                vec![Input::ProtectionLost(path.into())]
-            }
+            Happened::ProtectionLost(path) => self.repair(path).await,
             Happened::Own(event) => {
                 self.supervisor.record.event(&event);
                 Vec::new()
@@ -289,6 +292,24 @@ impl<'a> Drive<'a> {
             Happened::Deadline => vec![Input::Tick],
         };
         Batch { inputs, arrived: Vec::new() }
+    }
+
+    async fn repair(&mut self, path: PathBuf) -> Vec<Input> {
+        match repair::repair(&mut self.sandbox.repair, path).await {
+            Ok(repaired) => {
+                for path in repaired {
+                    let event = RunEvent::ProtectionRestored { path: path.into() };
+                    self.supervisor.record.event(&event);
+                }
+                Vec::new()
+            }
+            Err(NotRepaired { path, why }) => {
+                // The run ends now, so further losses do not matter.
+                self.mounts = None;
+                self.not_repaired = Some(why);
+                vec![Input::ProtectionLost(path.into())]
+            }
+        }
     }
 
     async fn decide(&mut self, batch: Batch) {
@@ -415,7 +436,10 @@ impl<'a> Drive<'a> {
             self.supervisor.record.event(&event);
         }
         self.drain_stderr().await;
-        let Self { supervisor, exit_code, stderr, network, .. } = self;
+        let Self { supervisor, exit_code, stderr, network, sandbox, not_repaired, run_dir, .. } =
+            self;
+        let suspended_because =
+            not_repaired.map(|why| repair::restored(sandbox.repair, run_dir, why));
         let tokens = supervisor.state.tokens();
         supervisor.record.event(&RunEvent::Spent(Spend {
             tool_calls: Some(supervisor.state.n_tool_calls()),
@@ -432,6 +456,7 @@ impl<'a> Drive<'a> {
             stderr_tail: stderr.tail(),
             tokens,
             has_run: true,
+            suspended_because,
         }
     }
 
