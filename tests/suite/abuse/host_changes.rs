@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -15,13 +16,13 @@ use crate::stage::{assert_exit, stderr};
 
 pub(super) const HOST_CHANGES: &[WholeRun] = &[
     whole("C26a", "keeps a descriptor of a configuration that git on the host wrote", |caller| {
-        keeps(caller, "exec 3>> .git/config", "echo evil >&3")
+        keeps(caller, "descriptor")
     }),
     whole("C26b", "keeps a second name for a configuration that git on the host wrote", |caller| {
-        keeps(caller, "ln .git/config kept", "echo evil >> kept")
+        keeps(caller, "link")
     }),
     whole("C26c", "opens a kept descriptor of git's configuration again, to write", |caller| {
-        keeps(caller, "test -w .git/config && exec 3< .git/config", "echo evil >> /proc/self/fd/3")
+        keeps(caller, "reopen")
     }),
     whole("C26d", "writes git's configuration before the shim can protect it again", races),
     whole("C26e", "holds git's lock, so that nothing can be protected again", holds_the_lock),
@@ -110,59 +111,108 @@ impl Host {
 /// The change that the user makes.
 const CHANGE: [&str; 3] = ["config", "branch.main.vscode-merge-base", "origin/main"];
 
-/// The agent catches the new file with the first command, and writes with the second once the file is protected again.
-fn keeps(caller: Caller, catch: &str, write: &str) -> Verdict {
-    let host = Host::new(caller);
-    // Without this, the agent may catch the old file in the moment of its replacement, which no program reads again.
-    let is_new = "grep -qs vscode .git/config";
-    let script = format!(
-        "shell[timeout=300s] until {is_new} && {{ {catch}; }} 2> /dev/null; do [ -e give-up ] && exit; done; touch caught; \
-         while ( : >> .git/config ) 2> /dev/null; do :; done; {write}; touch wrote; sleep 600"
-    );
-    let mut n_caught = 0;
-    // The agent must win a race to catch the file at all.
-    for _ in 0..TRIES {
-        host.git(&["config", "--unset", "branch.main.vscode-merge-base"]);
-        for name in ["give-up", "caught", "wrote", "kept"] {
-            fs::remove_file(host.hostile.workspace().join(name)).ok();
+/// An agent that waits for the moment in which it can write git's configuration. The kernel may also let it open the old
+/// file, which has no name any more, and which no program reads again.
+pub(super) const CATCH: &str = "\
+import os, sys
+config, how = '.git/config', sys.argv[1]
+append = os.O_WRONLY | os.O_APPEND
+def can_write():
+    try:
+        os.close(os.open(config, append))
+        return True
+    except OSError:
+        return False
+open('ready', 'w').close()
+while True:
+    if how != 'race' and os.path.exists('too-late'):
+        open('missed', 'w').close()
+        sys.exit()
+    try:
+        kept = os.open(config, append)
+        if os.fstat(kept).st_nlink == 0:
+            os.close(kept)
+            continue
+        if how == 'race':
+            os.write(kept, b'[core]\\n\\tfsmonitor = evil\\n')
+            os.close(kept)
+            continue
+        if how == 'link':
+            os.link(config, '.git/kept')
+        if how == 'reopen':
+            kept = os.open(config, os.O_RDONLY)
+        break
+    except OSError:
+        pass
+open('caught', 'w').close()
+while can_write():
+    pass
+again = {'descriptor': '/dev/null', 'link': '.git/kept', 'reopen': f'/proc/self/fd/{kept}'}[how]
+again = os.open(again, append)
+os.write(kept if how == 'descriptor' else again, b'evil = evil\\n')
+open('wrote', 'w').close()
+";
+
+impl Host {
+    /// Starts an agent that plays [`CATCH`].
+    fn catch(&self, how: &str) -> String {
+        for name in ["ready", "too-late", "missed", "caught", "wrote", ".git/kept"] {
+            fs::remove_file(self.hostile.workspace().join(name)).ok();
         }
-        let run = host.hostile.detach(&script, &[]);
-        host.does(&CHANGE);
-        assert!(host.settled(&run, 1), "{}", host.finish(&run));
-        fs::write(host.hostile.workspace().join("give-up"), "").unwrap();
-        let caught = host.hostile.workspace().join("caught").exists();
-        if caught {
-            while !host.hostile.workspace().join("wrote").exists() {
-                std::thread::yield_now();
+        fs::write(self.hostile.workspace().join("catch.py"), CATCH).unwrap();
+        let script = format!("shell[timeout=300s] python3 catch.py {how}; sleep 600");
+        let run = self.hostile.detach(&script, &[]);
+        self.wait_for(&["ready"]);
+        run
+    }
+
+    /// Waits until one of these files is in the workspace, and returns its name.
+    fn wait_for<'a>(&self, names: &[&'a str]) -> &'a str {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let found = names.iter().find(|name| self.hostile.workspace().join(name).exists());
+            if let Some(found) = found {
+                return found;
             }
-            n_caught += 1;
-        }
-        assert!(!host.config().contains("evil"), "{}", host.config());
-        assert_eq!(host.does(&["config", CHANGE[1]]), CHANGE[2]);
-        host.kill(&run);
-        if n_caught > 0 {
-            break;
+            assert!(Instant::now() < until, "none of {names:?} appeared");
+            std::thread::yield_now();
         }
     }
-    held(if n_caught > 0 {
-        "a new file"
-    } else {
-        "the freeze, before the agent could catch the file"
-    })
 }
 
-const TRIES: usize = 5;
+/// The agent catches the new file, and writes to it once it is protected again.
+fn keeps(caller: Caller, how: &str) -> Verdict {
+    let host = Host::new(caller);
+    for number in 0..TRIES {
+        let value = format!("origin/{number}");
+        let run = host.catch(how);
+        host.does(&["config", CHANGE[1], &value]);
+        assert!(host.settled(&run, 1), "{}", host.finish(&run));
+        fs::write(host.hostile.workspace().join("too-late"), "").unwrap();
+        let has_caught = host.wait_for(&["missed", "wrote"]) == "wrote";
+        assert!(!host.config().contains("evil"), "{}", host.config());
+        assert_eq!(host.does(&["config", CHANGE[1]]), value);
+        host.kill(&run);
+        if has_caught {
+            return held("a new file");
+        }
+    }
+    held("the freeze, before the agent could catch the file")
+}
+
+/// An agent must win a race to catch the file.
+const TRIES: usize = 10;
 
 /// Each round, the agent tries to write a setting into the file that git just wrote. It may succeed, and then the run is
 /// suspended without it.
 fn races(caller: Caller) -> Verdict {
     let host = Host::new(caller);
     let (mut n_won, mut n_back) = (0, 0);
-    let mut run = host.hostile.detach(RACE, &[]);
+    let mut run = host.catch("race");
     for round in 0..number_from("HOST_CHANGE_ROUNDS", 6_usize) {
         let value = format!("origin/main{round}");
         let n_before = host.n_restored(&run);
-        host.does(&["config", "branch.main.vscode-merge-base", &value]);
+        host.does(&["config", CHANGE[1], &value]);
         if host.settled(&run, n_before + 1) {
             n_back += 1;
             assert_eq!(host.does(&["config", CHANGE[1]]), value, "the user's value is lost");
@@ -173,7 +223,7 @@ fn races(caller: Caller) -> Verdict {
             let refused = host.hostile.stage.runs().join(&run).join("refused-config-1");
             let refused = fs::read_to_string(refused).unwrap();
             assert!(refused.contains(&value) && refused.contains("evil"), "{refused}");
-            run = host.hostile.detach(RACE, &[]);
+            run = host.catch("race");
         }
         assert!(!host.config().contains("evil"), "{}", host.config());
         assert!(!host.git_dir().join("config.lock").exists());
@@ -182,17 +232,11 @@ fn races(caller: Caller) -> Verdict {
     held(&format!("{n_back} times a new file, {n_won} times a suspension"))
 }
 
-/// Writes as soon as it can, once.
-const RACE: &str = "shell[timeout=300s] until printf '[core]\\n\\tfsmonitor = evil\\n' >> .git/config; do :; done 2> /dev/null; \
-                    sleep 600";
-
 /// A lock that stays: the user's git refuses to work, and a change by another program suspends the run.
 fn holds_the_lock(caller: Caller) -> Verdict {
     let host = Host::new(caller);
     let run = host.hostile.detach("shell touch .git/config.lock; sleep 600", &[]);
-    while !host.git_dir().join("config.lock").exists() {
-        std::thread::yield_now();
-    }
+    host.wait_for(&[".git/config.lock"]);
     let refused = host.git(&CHANGE);
     assert!(stderr(&refused).contains("could not lock config file"), "{}", stderr(&refused));
     assert_eq!(host.n_restored(&run), 0);

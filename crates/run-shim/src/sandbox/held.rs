@@ -208,7 +208,9 @@ impl HeldSandbox {
             let rooms = rooms(plan, self.sandbox.process.first(), home);
             confined.hold_memory(rooms.map_err(LaunchError::Limits)?, segments);
             let repair = Repair::new(plan, self.pid(), confined.group());
-            self.sandbox.repair = Some(repair.map_err(LaunchError::Limits)?);
+            let unwatched = |error| format!("its mounts cannot be watched: {error}");
+            let repair = repair.map_err(|error| LaunchError::Setup { complaint: unwatched(error) });
+            self.sandbox.repair = Some(repair?);
         }
         tracing::debug!("the limits are in force");
         self.sandbox.limits = Some(confined);

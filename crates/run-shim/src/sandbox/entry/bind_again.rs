@@ -12,11 +12,11 @@ use std::time::Duration;
 use ground::command::{Bounds, run};
 use ground::with_causes;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-use rustix::mount::{MountFlags, mount_bind, mount_remount};
-use rustix::process::fchdir;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::entry_main::{Complaint, enter_owner, failed};
+use super::mount_attributes::make_read_only;
 
 /// The name of this entry point: `caretaker bind-again <pid> <path>`.
 pub const BIND_ENTRY: &str = "bind-again";
@@ -50,17 +50,15 @@ fn bind(init: &str, path: &Path) -> Result<(), Complaint> {
     enter_owner(namespace.as_fd())?;
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))
         .map_err(failed("the sandbox's mounts cannot be entered"))?;
-    let no_name = || failed("the path has no name")(std::io::ErrorKind::InvalidInput);
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(no_name());
-    };
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let parent = openat2(CWD, parent, flags, Mode::empty(), resolve)
-        .map_err(failed("the directory cannot be opened inside the sandbox"))?;
-    fchdir(parent).map_err(failed("the directory cannot be entered inside the sandbox"))?;
-    mount_bind(name, name).map_err(failed("the file cannot be mounted"))?;
-    // For a moment the mount is writable, but the sandbox is frozen.
-    let read_only = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
-    mount_remount(name, read_only, "").map_err(failed("the mount cannot be made read-only"))
+    let file = openat2(CWD, path, flags, Mode::empty(), resolve)
+        .map_err(failed("the file cannot be opened inside the sandbox"))?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let mount = open_tree(&file, "", flags).map_err(failed("a mount cannot be made"))?;
+    make_read_only(&mount).map_err(failed("the mount cannot be made read-only"))?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(&mount, "", &file, "", flags).map_err(failed("the file cannot be mounted"))
 }

@@ -16,6 +16,7 @@ mod bind_again;
 mod entry_main;
 mod handing_over;
 mod helper;
+mod mount_attributes;
 mod owning_namespace;
 
 use std::fs::File;

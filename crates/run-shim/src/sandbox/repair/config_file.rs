@@ -171,3 +171,7 @@ impl ConfigFile {
 fn identity(stat: &Stat) -> FileIdentity {
     FileIdentity { device: stat.st_dev, inode: stat.st_ino }
 }
+
+#[cfg(test)]
+#[path = "config_file_tests.rs"]
+mod tests;
