@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::hostile::{Caller, Hostile, as_caller};
+use super::hostile::{Caller, Hostile, as_caller, is_root};
 use super::table::Verdict;
 use super::whole_runs::{WholeRun, held, hostile, whole};
 use crate::stage::dice::number_from;
-use crate::stage::{assert_exit, stderr};
+use crate::stage::{assert_exit, stderr, stdout};
 
 pub(super) const HOST_CHANGES: &[WholeRun] = &[
     whole("C26a", "keeps a descriptor of a configuration that git on the host wrote", |caller| {
@@ -24,7 +24,9 @@ pub(super) const HOST_CHANGES: &[WholeRun] = &[
     whole("C26c", "opens a kept descriptor of git's configuration again, to write", |caller| {
         keeps(caller, "reopen")
     }),
-    whole("C26d", "writes git's configuration before the shim can protect it again", races),
+    whole("C26d", "writes git's configuration before the shim can protect it again", |caller| {
+        races(caller, 4)
+    }),
     whole("C26e", "holds git's lock, so that nothing can be protected again", holds_the_lock),
     whole("C26f", "is stopped while it starts processes that share its memory", starts_many),
 ];
@@ -95,6 +97,11 @@ impl Host {
             n_seen.get() == n || line["kind"] == "run.ended"
         });
         self.n_restored(run) >= n
+    }
+
+    fn has_ended(&self, run: &str) -> bool {
+        let journal = self.hostile.stage.journal(run);
+        journal.iter().any(|entry| entry.line["run"]["kind"] == "ended")
     }
 
     fn finish(&self, run: &str) -> Value {
@@ -168,15 +175,17 @@ impl Host {
 
     /// Waits until one of these files is in the workspace, and returns its name.
     fn wait_for<'a>(&self, names: &[&'a str]) -> &'a str {
-        let until = Instant::now() + Duration::from_secs(60);
-        loop {
-            let found = names.iter().find(|name| self.hostile.workspace().join(name).exists());
-            if let Some(found) = found {
-                return found;
-            }
-            assert!(Instant::now() < until, "none of {names:?} appeared");
-            std::thread::yield_now();
-        }
+        let is_there = |name: &&&str| self.hostile.workspace().join(name).exists();
+        within_a_minute("the agent does nothing", || names.iter().any(|name| is_there(&name)));
+        names.iter().find(is_there).unwrap()
+    }
+}
+
+fn within_a_minute(otherwise: &str, is_true: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is_true() {
+        assert!(Instant::now() < until, "{otherwise}");
+        std::thread::yield_now();
     }
 }
 
@@ -203,33 +212,50 @@ fn keeps(caller: Caller, how: &str) -> Verdict {
 /// An agent must win a race to catch the file.
 const TRIES: usize = 10;
 
-/// Each round, the agent tries to write a setting into the file that git just wrote. It may succeed, and then the run is
-/// suspended without it.
-fn races(caller: Caller) -> Verdict {
+/// Each round, the user's git changes its configuration, and the agent tries to write a setting into the new file. It may
+/// succeed, and then the run is suspended without that setting.
+fn races(caller: Caller, n_rounds: usize) -> Verdict {
     let host = Host::new(caller);
-    let (mut n_won, mut n_back) = (0, 0);
+    let (mut n_back, mut n_won) = (0, 0);
     let mut run = host.catch("race");
-    for round in 0..number_from("HOST_CHANGE_ROUNDS", 6_usize) {
-        let value = format!("origin/main{round}");
+    for round in 0..n_rounds {
+        let (value, branch) = (format!("origin/main{round}"), format!("b{round}"));
+        host.does(&["branch", &branch]);
         let n_before = host.n_restored(&run);
-        host.does(&["config", CHANGE[1], &value]);
-        if host.settled(&run, n_before + 1) {
+        match round % 4 {
+            0 => host.does(&["config", CHANGE[1], &value]),
+            1 => host.does(&["branch", "--quiet", "-D", &branch]),
+            2 => host.does(&["push", "--quiet", "-u", "origin", &branch]),
+            _ => host.does(&["config", "branch.main.rebase", "true"]),
+        };
+        host.settled(&run, n_before + 1);
+        // Git may have replaced the file twice, and then the shim may still be at work.
+        within_a_minute("the agent's setting survives", || !host.config().contains("evil"));
+        let is_kept = match round % 4 {
+            0 => stdout(&host.git(&["config", CHANGE[1]])).trim() == value,
+            2 => host.git(&["config", &format!("branch.{branch}.merge")]).status.success(),
+            _ => true,
+        };
+        if is_kept && !host.has_ended(&run) {
             n_back += 1;
-            assert_eq!(host.does(&["config", CHANGE[1]]), value, "the user's value is lost");
-        } else {
-            n_won += 1;
-            let ended = host.finish(&run);
-            assert_eq!(ended["outcome"], "suspended", "{ended}");
-            let refused = host.hostile.stage.runs().join(&run).join("refused-config-1");
-            let refused = fs::read_to_string(refused).unwrap();
-            assert!(refused.contains(&value) && refused.contains("evil"), "{refused}");
-            run = host.catch("race");
+            continue;
         }
-        assert!(!host.config().contains("evil"), "{}", host.config());
-        assert!(!host.git_dir().join("config.lock").exists());
+        within_a_minute("the user's value is lost", || host.has_ended(&run));
+        assert_refused(&host, &run);
+        n_won += 1;
+        run = host.catch("race");
     }
     host.kill(&run);
     held(&format!("{n_back} times a new file, {n_won} times a suspension"))
+}
+
+/// Checks that a run was suspended, and that the user finds the refused text.
+fn assert_refused(host: &Host, run: &str) {
+    let ended = host.finish(run);
+    assert_eq!(ended["outcome"], "suspended", "{ended}");
+    let refused = host.hostile.stage.runs().join(run).join("refused-config-1");
+    assert!(fs::read_to_string(refused).unwrap().contains("evil"), "{ended}");
+    assert!(!host.git_dir().join("config.lock").exists());
 }
 
 /// A lock that stays: the user's git refuses to work, and a change by another program suspends the run.
@@ -271,7 +297,9 @@ const TRIES_ON_REQUEST: &str = "shell[timeout=300s] while :; do [ -e try ] && { 
                                 echo wrote > tried || echo failed > tried; rm try; }; done";
 
 fn every_ordinary_change(caller: Caller) {
-    let Some(_) = Hostile::new(caller) else { return };
+    if caller != Caller::User && !is_root() {
+        return;
+    }
     let host = Host::new(caller);
     host.does(&["branch", "old"]);
     host.does(&["branch", "older"]);
@@ -292,9 +320,7 @@ fn every_ordinary_change(caller: Caller) {
         assert!(is_back, "git {words:?}: {}", host.finish(&run));
         assert_eq!(host.does(&["config", key]), value, "git {words:?}");
         fs::write(workspace.join("try"), "").unwrap();
-        while workspace.join("try").exists() {
-            std::thread::yield_now();
-        }
+        within_a_minute("the agent does nothing", || !workspace.join("try").exists());
         assert_eq!(
             fs::read_to_string(workspace.join("tried")).unwrap(),
             "failed\n",
@@ -341,4 +367,14 @@ fn a_dangerous_change_on_the_host_suspends_the_run_and_resume_continues_it() {
     assert!(String::from_utf8_lossy(&resumed.stdout).contains("heron"), "{}", stderr(&resumed));
     host.hostile.dismiss_neighbour();
     host.hostile.stage.assert_no_survivors("after the resumed run");
+}
+
+#[test]
+fn no_setting_of_an_agent_survives_a_storm_of_changes_on_the_host() {
+    let n_rounds = number_from("HOST_CHANGE_ROUNDS", 8);
+    for caller in Caller::ALL {
+        if caller == Caller::User || is_root() {
+            eprintln!("{caller:?}: {:?}", races(caller, n_rounds));
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_stream::{AgentStream, StreamLine};
-use run_protocol::{LimitKind, RunEvent, RunSpec, Spend, StopManner};
+use run_protocol::{LimitKind, RunEvent, Spend, StopManner};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
@@ -16,7 +16,6 @@ use tokio::time::Instant;
 use crate::agent_tools::agent_desk::{Arrived, Handover};
 use crate::agent_tools::live_servers::LiveServers;
 use crate::control::control_socket::{AskedChange, Order};
-use crate::limits::DiskAccount;
 use crate::network::Network;
 use crate::record::stderr_keeper::StderrKeeper;
 use crate::sandbox::mount_watch::{self, MountWatch};
@@ -28,6 +27,7 @@ use crate::supervise::claim::Claim;
 use crate::supervise::prepare::InPlace;
 use crate::supervise::presence::Presence;
 use crate::supervise::prompt;
+use crate::supervise::record_limits::RecordLimits;
 use crate::supervise::run_state::{AgentSign, Ending, Input};
 use crate::supervise::supervisor::{Heard, Supervisor, look_after, sleep_until};
 
@@ -69,32 +69,6 @@ pub(crate) async fn drive(
     let mut drive = Drive::begin(supervisor, sandbox, claim, in_place);
     drive.run().await;
     drive.finish().await
-}
-
-/// The limits of the run's record. The shim checks them after each batch.
-#[derive(Debug)]
-pub(crate) struct RecordLimits {
-    account: DiskAccount,
-    journal_bytes: u64,
-    disk_bytes: u64,
-    /// True once the shim has reported a limit. After that the run ends.
-    is_told: bool,
-}
-
-impl RecordLimits {
-    pub(crate) fn new(account: DiskAccount, spec: &RunSpec) -> Self {
-        let (journal_bytes, disk_bytes) = (spec.limits.journal_bytes, spec.resources.disk_bytes);
-        Self { account, journal_bytes, disk_bytes, is_told: false }
-    }
-
-    fn newly_met(&mut self) -> Option<LimitKind> {
-        if self.is_told {
-            return None;
-        }
-        let met = self.account.met(self.journal_bytes, self.disk_bytes);
-        self.is_told = met.is_some();
-        met
-    }
 }
 
 /// Everything that belongs to a running agent.

@@ -392,8 +392,7 @@ impl RunState {
         !matches!(self.phase, Phase::Draining { .. })
     }
 
-    /// Kills the agent at once if a protection is lost for good, so that it has no time to write protected files. The
-    /// session can be resumed.
+    /// Kills the agent at once if a protection is lost, so that it cannot write there. The session can be resumed.
     fn protection_lost(&mut self, path: BytesPath, effects: &mut Vec<Effect>) {
         if matches!(self.phase, Phase::Killed | Phase::Draining { .. } | Phase::Ended) {
             return;

@@ -40,7 +40,7 @@ fn difference(old: &[u8], new: &[u8]) -> Option<String> {
         let is_missing = |setting: &&Setting| !fixed_new.contains(setting);
         let changed = fixed_new.iter().find(unknown).or(fixed_old.iter().find(is_missing));
         return Some(match changed {
-            Some(setting) => format!("`{}` changed", shown(&setting.name)),
+            Some(setting) => format!("`{}` changed", shown_name(&setting.name)),
             None => "the order of its settings changed".to_owned(),
         });
     }
@@ -50,7 +50,7 @@ fn difference(old: &[u8], new: &[u8]) -> Option<String> {
     });
     dangerous.map(|setting| {
         let value = setting.value.as_deref().unwrap_or_default();
-        format!("`{}` became `{}`", shown(&setting.name), shown(value))
+        format!("`{}` became `{}`", shown_name(&setting.name), shown(value))
     })
 }
 
@@ -140,6 +140,17 @@ fn is_pull_request(value: &[u8]) -> bool {
                 && number.iter().all(u8::is_ascii_digit)
         }
         _ => false,
+    }
+}
+
+/// Shows the name of a setting. An address in it may contain a password, so it is left out.
+fn shown_name(name: &[u8]) -> String {
+    let name = shown(name);
+    match (name.split_once('.'), name.rsplit_once('.')) {
+        (Some((section, middle)), Some((_, key))) if middle.contains("://") => {
+            format!("{section}.….{key}")
+        }
+        _ => name,
     }
 }
 

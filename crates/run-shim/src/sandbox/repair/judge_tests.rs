@@ -60,6 +60,10 @@ fn every_other_change_is_refused_and_named() {
         ("[branch \"x y\"]\n\tremote = origin\n", "`branch.x y.remote` changed"),
         ("[lfs]\n\tcustomtransfer.x.path = x\n", "its line 9 is not plain git configuration"),
         ("[lfs \"customtransfer.x\"]\n\tpath = x\n", "`lfs.customtransfer.x.path` changed"),
+        (
+            "[url \"https://me:secret@example.org/\"]\n\tinsteadOf = x\n",
+            "`url.….insteadof` changed",
+        ),
         ("[lfs \"x\"]\n\taccess = ntlm\n", "`lfs.x.access` became `ntlm`"),
     ] {
         assert_eq!(refused(added), reason, "{added}");
