@@ -67,7 +67,7 @@ pub(super) const WHOLE_RUNS: &[WholeRun] = &[
     whole("C8c", "waits until a process on the host replaces git's hooks", |caller| {
         taken_away(caller, ".git/hooks", |workspace| {
             let hooks = workspace.join(".git/hooks");
-            fs::rename(&hooks, workspace.join(".git/aside")).unwrap();
+            fs::remove_dir_all(&hooks).unwrap();
             fs::create_dir(hooks).unwrap();
         })
     }),
