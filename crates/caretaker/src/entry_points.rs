@@ -17,6 +17,9 @@ pub(crate) fn enter(arguments: &[OsString]) -> Option<ExitCode> {
     match (first.to_str()?, rest) {
         ("shim", [run_dir]) => Some(run_shim::shim_main(Path::new(run_dir))),
         ("gate", [_, ..]) => Some(run_shim::gate_main(rest)),
+        (run_shim::BIND_ENTRY, [init, path]) => {
+            Some(run_shim::bind_main(init.to_str()?, Path::new(path)))
+        }
         ("keeper", [_, _, ..]) => Some(run_shim::keeper_main(rest)),
         (run_shim::RELAY_ENTRY, []) => Some(relay()),
         (SIMULATED_ENTRY, _) => Some(simulated(rest.to_vec())),

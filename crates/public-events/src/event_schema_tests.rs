@@ -266,6 +266,7 @@ fn run_examples() -> Vec<RunEvent> {
             servers: vec![text("caretaker"), text("notes")],
         },
         RunEvent::SetupOutput { text: text("added 120 packages in 3s") },
+        RunEvent::ProtectionRestored { path: "/home/ada/project/.git/config".into() },
     ]
 }
 
@@ -314,6 +315,7 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::Widened { .. } => 39,
         RunEvent::McpChanged { .. } => 40,
         RunEvent::SetupOutput { .. } => 41,
+        RunEvent::ProtectionRestored { .. } => 42,
     }
 }
 

@@ -324,6 +324,12 @@ pub enum RunEvent {
         /// The path.
         path: BytesPath,
     },
+    /// A process on the host replaced a file that a protection was mounted over, and the shim protected the new one. The
+    /// agent stood still meanwhile.
+    ProtectionRestored {
+        /// The path.
+        path: BytesPath,
+    },
     /// The agent renewed its login, and the user's login file now has the new tokens. Caretaker keeps the old login.
     LoginCarriedBack {
         /// The kept login, as `caretaker login restore` names it.

@@ -49,6 +49,7 @@ pub use network::{UpstreamProxy, UpstreamProxyError};
 pub use preparation::caches::{CacheError, StoredCache, stored_caches};
 pub use preparation::error::PrepareError;
 pub use preparation::{check_run, plan_run};
+pub use sandbox::entry::{BIND_ENTRY, bind_main};
 pub use sandbox::gate::gate_main;
 pub use sandbox::keeper::keeper_main;
 pub use sandbox_plan::PlanFds;

@@ -134,7 +134,8 @@ impl MountPoints {
             Err(source) => return Err(record_error(record, source)),
         };
         let mut removals = Vec::new();
-        for entry in read_entries(&bytes) {
+        // The last ones are inside earlier ones.
+        for entry in read_entries(&bytes).into_iter().rev() {
             let removal = remove(&entry)
                 .map_err(|source| MountPointError::Remove { path: entry.path.clone(), source })?;
             removals.push((entry.path, removal));
@@ -191,7 +192,7 @@ fn make_all(points: &[MountPoint], entries: &mut [Entry]) -> Result<(), MountPoi
 /// Removes the mount points created so far. It knows them from memory, because on a full disk the record may lack them.
 /// It removes the record too: an intent in it would make another process's directory look like Caretaker's.
 fn undo(entries: &[Entry], record: &Path) {
-    for entry in entries.iter().filter(|entry| entry.identity.is_some()) {
+    for entry in entries.iter().rev().filter(|entry| entry.identity.is_some()) {
         remove(entry).ok();
     }
     std::fs::remove_file(record).ok();

@@ -44,6 +44,30 @@ fn what_was_created_is_removed() {
 }
 
 #[test]
+fn what_is_inside_another_mount_point_is_removed_first_and_the_users_own_stays() {
+    let (host, _) = host();
+    let worktrees = host.dot_cursor.with_file_name("worktrees");
+    let ours = worktrees.join("caretaker");
+    let point = |path: &Path, kind| MountPoint { path: path.to_owned(), kind };
+    let points = MountPoints(vec![
+        point(&worktrees, PointKind::Directory),
+        point(&ours, PointKind::Directory),
+        point(&ours.join("locked"), PointKind::File),
+    ]);
+    points.create(&host.record).unwrap();
+    let removed = |path: &Path| (path.to_owned(), Removal::Removed);
+    let all = [removed(&ours.join("locked")), removed(&ours), removed(&worktrees)];
+    assert_eq!(MountPoints::remove_ours(&host.record).unwrap(), all);
+
+    points.create(&host.record).unwrap();
+    fs::create_dir(worktrees.join("of-the-user")).unwrap();
+    let removals = MountPoints::remove_ours(&host.record).unwrap();
+    assert_eq!(removals[..2], all[..2]);
+    assert_eq!(removals[2], (worktrees.clone(), Removal::NotEmpty));
+    assert!(worktrees.join("of-the-user").exists());
+}
+
+#[test]
 fn nothing_to_create_leaves_no_record() {
     let (host, _) = host();
     MountPoints::default().create(&host.record).unwrap();

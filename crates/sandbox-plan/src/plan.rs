@@ -26,6 +26,8 @@ pub struct SandboxPlan {
     pub(crate) program: Vec<OsString>,
     pub(crate) workspace: FileIdentity,
     pub(crate) mount_points: MountPoints,
+    /// The configuration files of the repositories.
+    pub(crate) git_configs: Vec<PathBuf>,
     pub(crate) dot_cursor: DotCursorMounts,
     pub(crate) warnings: Vec<PlanWarning>,
     pub(crate) network: PlannedNetwork,
@@ -221,6 +223,18 @@ impl SandboxPlan {
         });
         // A later step covers an earlier one.
         covering.filter(|(dest, _)| path.starts_with(dest)).last().is_some_and(|(_, shows)| shows)
+    }
+
+    /// Returns the configuration files of repositories that have a read-only mount of their own, with their identities.
+    pub fn git_configs(&self) -> impl Iterator<Item = (&Path, FileIdentity)> {
+        self.steps.iter().filter_map(|planned| match &planned.step {
+            Step::Bind { source, dest, access: Access::ReadOnly, identity }
+                if source == dest && self.git_configs.contains(dest) =>
+            {
+                Some((dest.as_path(), (*identity)?))
+            }
+            _ => None,
+        })
     }
 
     /// Returns the writable directories in memory, each with its size in bytes.

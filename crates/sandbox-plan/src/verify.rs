@@ -122,21 +122,22 @@ impl SandboxPlan {
         Ok(n_compared)
     }
 
-    /// Returns the path of a planned mount that is gone or has become writable.
-    pub fn lost(&self, mountinfo: &[u8]) -> Option<&Path> {
+    /// Returns the paths of planned mounts that are gone or have become writable.
+    pub fn lost(&self, mountinfo: &[u8]) -> Vec<&Path> {
         let mounts: Vec<Mount> = mountinfo.split(|byte| *byte == b'\n').filter_map(mount).collect();
         let holds = |path: &Path, access: Access| {
             let found = mounts.iter().rev().find(|mount| mount.point == path);
             found.is_some_and(|found| access == Access::ReadWrite || found.access == access)
         };
-        self.steps.iter().find_map(|planned| {
+        let lost = self.steps.iter().filter_map(|planned| {
             let (path, access) = match &planned.step {
                 Step::Bind { dest, access, .. } => (dest.as_path(), *access),
                 Step::RemountReadOnly(dest) => (dest.as_path(), Access::ReadOnly),
                 step => (step.mounted_at()?, Access::ReadWrite),
             };
             (!holds(path, access)).then_some(path)
-        })
+        });
+        lost.collect()
     }
 
     /// Checks the host's mounts below a read-only mount. They must be read-only too.

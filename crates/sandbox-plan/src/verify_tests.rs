@@ -26,6 +26,7 @@ fn plan_of(steps: Vec<Step>) -> SandboxPlan {
         programs: Vec::new(),
         program: Vec::new(),
         workspace: WORKSPACE,
+        git_configs: Vec::new(),
         mount_points: MountPoints::default(),
         dot_cursor: DotCursorMounts::default(),
         warnings: Vec::new(),
@@ -151,22 +152,22 @@ fn what_was_not_looked_at_cannot_be_verified() {
 #[test]
 fn a_mount_that_goes_or_can_be_written_afterwards_is_named() {
     let plan = plan();
-    assert_eq!(plan.lost(MOUNTS.as_bytes()), None);
+    assert_eq!(plan.lost(MOUNTS.as_bytes()), Vec::<&Path>::new());
     let without = |part: &str| {
         let lines = MOUNTS.lines().filter(|line| !line.contains(part));
         lines.map(|line| format!("{line}\n")).collect::<String>()
     };
     let cursor = without("/.cursor ");
-    assert_eq!(plan.lost(cursor.as_bytes()), Some(Path::new("/w s/.cursor")));
-    assert_eq!(plan.lost(without(" /tmp ").as_bytes()), Some(Path::new("/tmp")));
+    assert_eq!(plan.lost(cursor.as_bytes()), [Path::new("/w s/.cursor")]);
+    assert_eq!(plan.lost(without(" /tmp ").as_bytes()), [Path::new("/tmp")]);
     // This mount ends with the process that it hides, when the sandbox ends.
-    assert_eq!(plan.lost(without(" /proc/1 ").as_bytes()), None);
+    assert_eq!(plan.lost(without(" /proc/1 ").as_bytes()), Vec::<&Path>::new());
     let writable = MOUNTS.replace("/ / ro,", "/ / rw,");
     assert_ne!(writable, MOUNTS);
-    assert_eq!(plan.lost(writable.as_bytes()), Some(Path::new("/")));
+    assert_eq!(plan.lost(writable.as_bytes()), [Path::new("/")]);
     // Other mounts on the host do not matter.
     let more = format!("{MOUNTS}99 1 0:9 / /w\\040s/media rw - ext4 /dev/sda rw\n");
-    assert_eq!(plan.lost(more.as_bytes()), None);
+    assert_eq!(plan.lost(more.as_bytes()), Vec::<&Path>::new());
 }
 
 proptest! {

@@ -10,6 +10,7 @@ mod bombs;
 mod cache_plants;
 mod evidence;
 mod git_plants;
+mod host_changes;
 mod hostile;
 mod logins;
 mod meta;
@@ -25,6 +26,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bombs::{BOMBS, END_THEIR_RUN};
 use cache_plants::CACHE_PLANTS;
 use git_plants::GIT_PLANTS;
+use host_changes::HOST_CHANGES;
 use hostile::{Caller, Hostile, is_root};
 use logins::LOGINS;
 use table::{Table, Verdict};
@@ -68,6 +70,7 @@ fn whole_runs(table: &mut Table) {
         .chain(GIT_PLANTS)
         .chain(CACHE_PLANTS)
         .chain(WORKTREE_PLANTS)
+        .chain(HOST_CHANGES)
         .flat_map(|whole| whole.callers.iter().map(move |caller| (whole, *caller)))
         .collect();
     let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

@@ -64,11 +64,11 @@ pub(super) const WHOLE_RUNS: &[WholeRun] = &[
             fs::remove_dir_all(workspace.join(".cursor")).unwrap()
         })
     }),
-    whole("C8c", "waits until git on the host rewrites its configuration", |caller| {
-        taken_away(caller, ".git/config", |workspace| {
-            let (new, config) = (workspace.join(".git/config.lock"), workspace.join(".git/config"));
-            fs::copy(&config, &new).unwrap();
-            fs::rename(new, config).unwrap();
+    whole("C8c", "waits until a process on the host replaces git's hooks", |caller| {
+        taken_away(caller, ".git/hooks", |workspace| {
+            let hooks = workspace.join(".git/hooks");
+            fs::remove_dir_all(&hooks).unwrap();
+            fs::create_dir(hooks).unwrap();
         })
     }),
     whole("C11", "makes new hooks and tasks", audited),
@@ -209,14 +209,15 @@ fn second_run(caller: Caller) -> Verdict {
 /// If a path on the host is removed or replaced, the mount over it disappears. The run must not continue without it.
 fn taken_away(caller: Caller, what: &str, take: fn(&Path)) -> Verdict {
     let mut hostile = hostile(caller);
-    let script = "shell[timeout=300s] while ! (echo evil >> .git/config || mkdir .cursor) 2>/dev/null; do :; done; touch it-wrote; sleep 600";
+    let script = "shell[timeout=300s] while ! (echo evil > .git/hooks/post-commit || mkdir .cursor) 2>/dev/null; do :; done; touch it-wrote; sleep 600";
     let run = hostile.detach(script, &[]);
     take(&hostile.workspace());
     let waited = hostile.command(&["wait", &run]).output().unwrap();
-    assert_exit(&waited, 125);
+    assert_exit(&waited, 130);
     let (ended, path) = (hostile.stage.ended(), hostile.workspace().join(what));
-    assert_eq!(ended["outcome"], "protection_lost", "{ended}");
-    assert_eq!(ended["path"], path.to_str().unwrap(), "{ended}");
+    assert_eq!(ended["outcome"], "suspended", "{ended}");
+    let named = format!("replaced `{}`", path.display());
+    assert!(ended["why"].as_str().unwrap().contains(&named), "{ended}");
     let shown = hostile.command(&["show", &run]).output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("while the agent ran, so it was no longer protected"), "{shown}");

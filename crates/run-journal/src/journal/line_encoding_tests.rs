@@ -191,6 +191,7 @@ fn every_event_of_ours_is_read_back() {
         },
         RunEvent::RootPutBack { from: None, to: "5e".repeat(32) },
         RunEvent::ProtectionLost { path: BytesPath::from("w/.cursor") },
+        RunEvent::ProtectionRestored { path: BytesPath::from("w/.git/config") },
         RunEvent::LoginCarriedBack { kept: "5b1c7f0e".to_owned() },
         RunEvent::LoginDropped { reason: LoginDrop::OtherAccount, count: 2 },
         RunEvent::WorkspaceSaved {

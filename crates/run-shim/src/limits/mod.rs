@@ -252,6 +252,14 @@ impl Confined {
         self
     }
 
+    /// Returns the sandbox's group in cgroup v2, if it has one.
+    pub(crate) fn group(&self) -> Option<PathBuf> {
+        match &self.counters {
+            Some(Counters::Unified { group }) => Some(group.clone()),
+            _ => None,
+        }
+    }
+
     /// Adds the run's other memory: its in-memory directories, and the list of its shared memory segments.
     pub(crate) fn hold_memory(&mut self, rooms: Vec<Room>, segments: Option<File>) {
         self.rooms = Rooms::new(rooms);

@@ -35,6 +35,7 @@ use crate::network::Doors;
 use crate::sandbox::entry::{EntryError, Namespaces};
 use crate::sandbox::gate;
 use crate::sandbox::keeper;
+use crate::sandbox::repair::Repair;
 use crate::sandbox::unconfined::UnconfinedPlan;
 
 /// The longest time for the set-up.
@@ -91,6 +92,8 @@ pub(crate) struct Sandbox {
     pub(crate) stderr: pipe::Receiver,
     /// The sockets that listen inside. `None` in the network modes `host` and `none`.
     pub(crate) doors: Option<Doors>,
+    /// Puts lost protections back. `None` without a sandbox.
+    pub(crate) repair: Option<Repair>,
     /// Its limits. This must be the last field, because dropping the others ends all limited processes.
     pub(crate) limits: Option<Confined>,
 }
@@ -135,9 +138,8 @@ impl HeldSandbox {
         let Ok(process) = SandboxProcess::new(child, status, first, ends).await else {
             return Err(LaunchError::Setup { complaint: complaint(&mut stderr).await });
         };
-        let sandbox =
-            Sandbox { process, stdin, stdout: pipes.stdout, stderr, doors: None, limits: None };
-        Ok(Self { sandbox })
+        let (stdout, doors, repair, limits) = (pipes.stdout, None, None, None);
+        Ok(Self { sandbox: Sandbox { process, stdin, stdout, stderr, doors, repair, limits } })
     }
 
     /// Records the process to kill in the run's directory, for commands that must end the sandbox without the shim.
@@ -205,6 +207,10 @@ impl HeldSandbox {
         if let Launchable::Sandbox { plan, .. } = launchable {
             let rooms = rooms(plan, self.sandbox.process.first(), home);
             confined.hold_memory(rooms.map_err(LaunchError::Limits)?, segments);
+            let repair = Repair::new(plan, self.pid(), confined.group());
+            let unwatched = |error| format!("its mounts cannot be watched: {error}");
+            let repair = repair.map_err(|error| LaunchError::Setup { complaint: unwatched(error) });
+            self.sandbox.repair = Some(repair?);
         }
         tracing::debug!("the limits are in force");
         self.sandbox.limits = Some(confined);

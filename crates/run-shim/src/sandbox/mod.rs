@@ -4,6 +4,7 @@
 //!   shim ─┬─► launch guard                          ends an unfinished launch if the shim dies
 //!         ├─► bwrap ─► first process ─► gate ─► agent
 //!         ├─► entry helper                          opens sockets and files inside the namespaces
+//!         ├─► bind-again                            mounts a file again that the host replaced
 //!         └─► keeper ─► gate ─► agent               in place of bwrap, without a sandbox
 //! ```
 
@@ -19,6 +20,7 @@ pub(crate) mod mount_watch;
 mod orphans;
 mod process;
 mod record;
+pub(crate) mod repair;
 pub(crate) mod setup;
 pub(crate) mod unconfined;
 mod without_shim;

@@ -63,12 +63,13 @@ fn take_back(record: &mut RunRecord, claim: &Claim, in_place: &mut InPlace) {
 
 /// Examines the session, records its checkpoint, and returns the last event.
 async fn judge(record: &mut RunRecord, claim: &Claim, driven: Driven, store_db: &Path) -> RunEvent {
-    let Driven { ending, exit_code, stderr_tail, tokens, .. } = driven;
+    let Driven { ending, exit_code, stderr_tail, tokens, suspended_because, .. } = driven;
     let Claim { spec, locks, .. } = claim;
     let mut outcome = outcome_words::outcome_of(ending, &stderr_tail);
-    let mut why = match &outcome {
-        RunOutcome::SandboxFailed => stderr_tail.clone(),
-        outcome => outcome_words::why(outcome, exit_code, &stderr_tail, &spec.limits),
+    let mut why = match (&outcome, suspended_because) {
+        (RunOutcome::SandboxFailed, _) => stderr_tail.clone(),
+        (RunOutcome::Suspended, Some(why)) => why,
+        (outcome, _) => outcome_words::why(outcome, exit_code, &stderr_tail, &spec.limits),
     };
     if !locks.is_current() {
         outcome = RunOutcome::LeaseLost;

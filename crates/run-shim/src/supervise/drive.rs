@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_stream::StreamLine;
-use run_protocol::{LimitKind, RunEvent, RunOutcome, RunSpec, Spend, StopManner};
+use run_protocol::{LimitKind, RunEvent, RunOutcome, Spend, StopManner};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
@@ -15,10 +15,10 @@ use tokio::time::Instant;
 use crate::agent_tools::agent_desk::{Arrived, Handover};
 use crate::agent_tools::live_servers::LiveServers;
 use crate::control::control_socket::{AskedChange, Order};
-use crate::limits::DiskAccount;
 use crate::network::Network;
 use crate::record::stderr_keeper::StderrKeeper;
 use crate::sandbox::mount_watch::{self, MountWatch};
+use crate::sandbox::repair::{self, NotRepaired};
 use crate::sandbox::{Launchable, Sandbox, was_killed_on_order};
 use crate::session::session_memory;
 use crate::supervise::agent_line::{drift, sign_of};
@@ -27,6 +27,7 @@ use crate::supervise::claim::Claim;
 use crate::supervise::prepare::InPlace;
 use crate::supervise::presence::Presence;
 use crate::supervise::prompt;
+use crate::supervise::record_limits::RecordLimits;
 use crate::supervise::run_state::{AgentSign, Ending, Input};
 use crate::supervise::supervisor::{Heard, Supervisor, look_after, sleep_until};
 
@@ -42,12 +43,15 @@ pub(crate) struct Driven {
     pub(crate) tokens: Option<u64>,
     /// True if the shim released the agent.
     pub(crate) has_run: bool,
+    /// Why the shim suspended the run, if it did.
+    pub(crate) suspended_because: Option<String>,
 }
 
 impl Driven {
     /// A run whose agent was never released.
     pub(crate) fn unrun(ending: Ending, stderr_tail: String) -> Self {
-        Self { ending, exit_code: None, stderr_tail, tokens: Some(0), has_run: false }
+        let (exit_code, tokens, suspended_because) = (None, Some(0), None);
+        Self { ending, exit_code, stderr_tail, tokens, has_run: false, suspended_because }
     }
 }
 
@@ -61,32 +65,6 @@ pub(crate) async fn drive(
     let mut drive = Drive::begin(supervisor, sandbox, claim, in_place);
     drive.run().await;
     drive.finish().await
-}
-
-/// The limits of the run's record. The shim checks them after each batch.
-#[derive(Debug)]
-pub(crate) struct RecordLimits {
-    account: DiskAccount,
-    journal_bytes: u64,
-    disk_bytes: u64,
-    /// True once the shim has reported a limit. After that the run ends.
-    is_told: bool,
-}
-
-impl RecordLimits {
-    pub(crate) fn new(account: DiskAccount, spec: &RunSpec) -> Self {
-        let (journal_bytes, disk_bytes) = (spec.limits.journal_bytes, spec.resources.disk_bytes);
-        Self { account, journal_bytes, disk_bytes, is_told: false }
-    }
-
-    fn newly_met(&mut self) -> Option<LimitKind> {
-        if self.is_told {
-            return None;
-        }
-        let met = self.account.met(self.journal_bytes, self.disk_bytes);
-        self.is_told = met.is_some();
-        met
-    }
 }
 
 /// Everything that belongs to a running agent.
@@ -109,6 +87,8 @@ struct Drive<'a> {
     exceeded: mpsc::Receiver<LimitKind>,
     /// Notices when a protection of the sandbox is lost.
     mounts: Option<MountWatch>,
+    /// Why a lost protection could not be put back.
+    not_repaired: Option<String>,
     network: Option<Network>,
     /// Delivers messages to the agent.
     handover: Arc<Handover>,
@@ -165,6 +145,7 @@ impl<'a> Drive<'a> {
         }
         Self {
             mounts: watch_mounts(&sandbox, &prepared.launchable),
+            not_repaired: None,
             run_dir: claim.run.path(),
             output: Output::new(spec),
             stderr: StderrKeeper::new(&claim.run.stderr_log_path(), account.clone()),
@@ -254,11 +235,7 @@ impl<'a> Drive<'a> {
             },
             Happened::Forgotten => vec![Input::Forgotten],
             Happened::Exceeded(limit) => vec![Input::Exceeded(limit)],
-            Happened::ProtectionLost(path) => {
-                // The run ends now, so further losses do not matter.
-                self.mounts = None;
-                vec![Input::ProtectionLost(path.into())]
-            }
+            Happened::ProtectionLost(path) => self.repair(path).await,
             Happened::Own(event) => {
                 self.supervisor.record.event(&event);
                 Vec::new()
@@ -271,6 +248,24 @@ impl<'a> Drive<'a> {
             Happened::Deadline => vec![Input::Tick],
         };
         Batch { inputs, arrived: Vec::new() }
+    }
+
+    async fn repair(&mut self, path: PathBuf) -> Vec<Input> {
+        match repair::repair(&mut self.sandbox.repair, path).await {
+            Ok(repaired) => {
+                for path in repaired {
+                    let event = RunEvent::ProtectionRestored { path: path.into() };
+                    self.supervisor.record.event(&event);
+                }
+                Vec::new()
+            }
+            Err(NotRepaired { path, why }) => {
+                // The run ends now, so further losses do not matter.
+                self.mounts = None;
+                self.not_repaired = Some(why);
+                vec![Input::ProtectionLost(path.into())]
+            }
+        }
     }
 
     async fn decide(&mut self, batch: Batch) {
@@ -408,7 +403,10 @@ impl<'a> Drive<'a> {
             self.supervisor.record.event(&event);
         }
         self.drain_stderr().await;
-        let Self { supervisor, exit_code, stderr, network, .. } = self;
+        let Self { supervisor, exit_code, stderr, network, sandbox, not_repaired, run_dir, .. } =
+            self;
+        let suspended_because =
+            not_repaired.map(|why| repair::restored(sandbox.repair, run_dir, why));
         let tokens = supervisor.state.tokens();
         supervisor.record.event(&RunEvent::Spent(Spend {
             tool_calls: Some(supervisor.state.n_tool_calls()),
@@ -426,7 +424,14 @@ impl<'a> Drive<'a> {
             }
             Some(ending) => ending,
         };
-        Driven { ending, exit_code, stderr_tail: stderr.tail(), tokens, has_run: true }
+        Driven {
+            ending,
+            exit_code,
+            stderr_tail: stderr.tail(),
+            tokens,
+            has_run: true,
+            suspended_because,
+        }
     }
 
     /// Reads the rest of stderr after the agent's end. It does not wait for a process that holds the pipe open.

@@ -22,6 +22,7 @@ pub(crate) mod outcome_words;
 mod prepare;
 mod presence;
 mod prompt;
+mod record_limits;
 mod refusal;
 pub(crate) mod run_state;
 mod supervisor;

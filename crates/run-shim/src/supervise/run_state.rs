@@ -393,13 +393,13 @@ impl RunState {
         !matches!(self.phase, Phase::Draining { .. })
     }
 
-    /// Kills the agent at once if a protection is lost, so that it has no time to write protected files.
+    /// Kills the agent at once if a protection is lost, so that it cannot write there. The session can be resumed.
     fn protection_lost(&mut self, path: BytesPath, effects: &mut Vec<Effect>) {
         if matches!(self.phase, Phase::Killed | Phase::Draining { .. } | Phase::Ended) {
             return;
         }
-        effects.push(Effect::Record(RunEvent::ProtectionLost { path: path.clone() }));
-        self.verdict.get_or_insert(RunOutcome::ProtectionLost { path });
+        effects.push(Effect::Record(RunEvent::ProtectionLost { path }));
+        self.verdict.get_or_insert(RunOutcome::Suspended);
         self.kill(StopReason::ProtectionLost, effects);
     }
 

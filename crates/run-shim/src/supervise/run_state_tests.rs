@@ -398,9 +398,8 @@ fn a_long_silence_is_said_once_and_again_after_a_sign_of_life() {
 }
 
 #[test]
-fn a_run_whose_protection_is_gone_is_killed_at_once_and_says_what_was_lost() {
+fn a_run_whose_protection_is_gone_is_killed_at_once_and_ends_as_suspended() {
     let lost = || Input::ProtectionLost("/w/.git/config".into());
-    let outcome = || RunOutcome::ProtectionLost { path: "/w/.git/config".into() };
     let (state, effects) = running().step(lost(), 10);
     assert_eq!(
         effects,
@@ -415,7 +414,7 @@ fn a_run_whose_protection_is_gone_is_killed_at_once_and_says_what_was_lost() {
     assert_eq!(effects, []);
     let (state, _) = state.step(Input::StdoutClosed, 12);
     let (_, effects) = state.step(Input::Exited { exit_code: Some(137) }, 13);
-    assert!(effects.contains(&Effect::End(Ending::Decided(outcome()))), "{effects:?}");
+    assert!(effects.contains(&Effect::End(Ending::Decided(RunOutcome::Suspended))), "{effects:?}");
 }
 
 fn inputs() -> impl Strategy<Value = Input> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Planner;
 use crate::host_path::{self, FileKind};
-use crate::mount_points::PointKind;
+use crate::mount_points::{MountPoint, PointKind};
 use crate::origin::{Origin, Sourced};
 use crate::plan::{PlanError, PlanWarning};
 use crate::profile::{Access, ProtectedKind};
@@ -122,10 +122,28 @@ impl Planner<'_> {
         let worktrees = Path::new("worktrees");
         self.keep(tree, worktrees, always)?;
         self.put_placeholder(tree, worktrees, PointKind::Directory, &access, always)?;
+        self.fill_worktrees(tree, worktrees)?;
         self.modules(workspace, tree)?;
         self.keep_named(workspace, &config, git_dir, work_tree)?;
         let of_worktree = config_named(tree, Path::new("config.worktree"));
         self.keep_named(workspace, &of_worktree, git_dir, work_tree)
+    }
+
+    /// Keeps git on the host from removing `worktrees`, and the protection with it: `git gc` and `git worktree prune` remove
+    /// it if it is empty. They leave a locked worktree alone.
+    fn fill_worktrees(&mut self, tree: &Tree, worktrees: &Path) -> Result<(), PlanError> {
+        let (path, ours) = (tree.path().join(worktrees), worktrees.join("caretaker"));
+        let is_there = tree.look(worktrees)?.is_some()
+            || self.placeholders.iter().any(|placeholder| placeholder.path == path);
+        if !is_there || tree.look(&ours)?.is_some() {
+            return Ok(());
+        }
+        let path = tree.path().join(&ours);
+        let locked = MountPoint { path: path.join("locked"), kind: PointKind::File };
+        let points = [MountPoint { path, kind: PointKind::Directory }, locked];
+        let is_new = !self.placeholders.contains(&points[0]);
+        self.placeholders.extend(points.into_iter().filter(|_| is_new));
+        Ok(())
     }
 
     /// Protects the names in the profile. Git reads `config.worktree` only if the configuration says so. Then the agent must
@@ -133,6 +151,7 @@ impl Planner<'_> {
     fn protect_names(&mut self, tree: &Tree, config: &str) -> Result<(), PlanError> {
         let access = self.git_access();
         self.protect(tree, &self.rules.workspace.git_protect, &access)?;
+        self.git_configs.extend(["config", "config.worktree"].map(|name| tree.path().join(name)));
         if config.to_lowercase().contains("worktreeconfig") {
             let (name, kind) = (Path::new("config.worktree"), PointKind::File);
             self.put_placeholder(tree, name, kind, &access, &Origin::Always)?;

@@ -42,6 +42,8 @@ struct Planner<'a> {
     data: Vec<DataFile>,
     /// The paths where a placeholder keeps the agent from creating a file.
     placeholders: Vec<MountPoint>,
+    /// The configuration files of the repositories.
+    git_configs: Vec<PathBuf>,
     warnings: Vec<PlanWarning>,
 }
 
@@ -62,8 +64,9 @@ pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
 
     let network = network(request, rules);
     let (steps, data, warnings) = (Vec::new(), Vec::new(), Vec::new());
-    let placeholders = Vec::new();
-    let mut planner = Planner { request, rules, network, steps, data, placeholders, warnings };
+    let (placeholders, git_configs) = (Vec::new(), Vec::new());
+    let mut planner =
+        Planner { request, rules, network, steps, data, placeholders, git_configs, warnings };
     planner.namespaces();
     planner.guards();
     planner.environment()?;
@@ -92,6 +95,7 @@ pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
         program: request.program.clone(),
         workspace: workspace.identity(),
         mount_points: MountPoints::needed_by(&workspace, planner.placeholders),
+        git_configs: planner.git_configs,
         dot_cursor,
         warnings: planner.warnings,
         network: planner.network,

@@ -17,7 +17,7 @@ struct Storm {
 }
 
 /// The everyday tests play a few rounds of each. These numbers find rare cases.
-const STORMS: [Storm; 6] = [
+const STORMS: [Storm; 7] = [
     Storm { name: "random kills", test: "random_kills", rounds: ("KILL_ROUNDS", "300") },
     Storm {
         name: "kills of a session's runs",
@@ -38,6 +38,11 @@ const STORMS: [Storm; 6] = [
         name: "many runs at once",
         test: "daemon::life::",
         rounds: ("CARETAKER_DAEMON_RUNS", "100"),
+    },
+    Storm {
+        name: "changes on the host",
+        test: "no_setting_of_an_agent_survives",
+        rounds: ("HOST_CHANGE_ROUNDS", "100"),
     },
     Storm { name: "flipped bits", test: "flipped_bits", rounds: ("FLIP_ROUNDS", "7") },
 ];

@@ -5,6 +5,7 @@
 //! namespace, with the same gate and probe but without exactly one protection; see `replay`.
 
 mod protections;
+mod rebinding;
 mod recording;
 mod replay;
 

@@ -268,6 +268,12 @@ impl RunView {
                 );
                 self.stream.line(out, &[(BAD, &text)])
             }
+            RunEvent::ProtectionRestored { path } => {
+                let path = path.0.display().to_string();
+                let text =
+                    format!("· `{}` changed on the host: protected again", on_one_line(&path));
+                self.dim(out, &text)
+            }
             RunEvent::LoginCarriedBack { .. } | RunEvent::LoginDropped { .. } => {
                 let news = words::login_news(event).unwrap_or_default();
                 self.odd(out, &format!("! {news}"))

@@ -42,12 +42,12 @@ pub(super) fn enter_sandbox() {
 /// The step that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{step}: {error}")]
-struct Complaint {
+pub(super) struct Complaint {
     step: &'static str,
     error: io::Error,
 }
 
-fn failed<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Complaint {
+pub(super) fn failed<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Complaint {
     move |error| Complaint { step, error: error.into() }
 }
 
@@ -61,14 +61,8 @@ fn work(ipc: Option<&OwnedFd>, network: Option<&OwnedFd>) -> Result<Made, Compla
     let Some(some) = network.or(ipc) else {
         return Ok(Made { segments: None, doors: Vec::new() });
     };
-    let owner = owning_user_namespace(some)
-        .map_err(failed("the owner of the sandbox's namespaces cannot be found"))?;
-    let is_own =
-        is_our_own(owner.as_fd()).map_err(failed("cannot find the helper's own namespace"))?;
-    if !is_own {
-        let shares = shares();
-        move_into_link_name_space(owner.as_fd(), Some(LinkNameSpaceType::User))
-            .map_err(failed("the sandbox's user namespace cannot be entered"))?;
+    let shares = shares();
+    if enter_owner(some.as_fd())? {
         // In many containers the host's settings are read-only. Then only the user's own limits apply.
         shares.iter().for_each(|(setting, most)| drop(fs::write(setting, most.to_string())));
     }
@@ -83,6 +77,19 @@ fn work(ipc: Option<&OwnedFd>, network: Option<&OwnedFd>) -> Result<Made, Compla
         None => Vec::new(),
     };
     Ok(Made { segments, doors })
+}
+
+/// Enters the user namespace that owns another namespace. Returns whether it is not the helper's own.
+pub(super) fn enter_owner(namespace: BorrowedFd<'_>) -> Result<bool, Complaint> {
+    let owner = owning_user_namespace(namespace)
+        .map_err(failed("the owner of the sandbox's namespaces cannot be found"))?;
+    let is_own =
+        is_our_own(owner.as_fd()).map_err(failed("cannot find the helper's own namespace"))?;
+    if !is_own {
+        move_into_link_name_space(owner.as_fd(), Some(LinkNameSpaceType::User))
+            .map_err(failed("the sandbox's user namespace cannot be entered"))?;
+    }
+    Ok(!is_own)
 }
 
 fn is_our_own(user_namespace: BorrowedFd<'_>) -> io::Result<bool> {

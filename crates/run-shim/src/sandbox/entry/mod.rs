@@ -12,14 +12,18 @@
 //!
 //! The shim forks it before there is a sandbox, so no launch waits for its start.
 
+mod bind_again;
 mod entry_main;
 mod handing_over;
 mod helper;
+mod mount_attributes;
 mod owning_namespace;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
+pub(crate) use bind_again::bind_again;
+pub use bind_again::{BIND_ENTRY, bind_main};
 pub(crate) use helper::{EntryError, EntryHelper};
 
 use crate::network::Doors;

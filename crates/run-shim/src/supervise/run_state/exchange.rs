@@ -50,7 +50,7 @@ pub(crate) enum Input {
     Exceeded(LimitKind),
     /// The sandbox is gone, and the kernel's counters show that it exceeded a limit.
     HadExceeded(LimitKind),
-    /// A file in the workspace lost its protection.
+    /// A file in the workspace lost its protection, and the shim could not put it back.
     ProtectionLost(BytesPath),
     /// The shim could not write a batch to the journal.
     JournalFailed,
