@@ -130,7 +130,7 @@ impl ConfigFile {
         match renameat(dir, &draft, dir, &self.name) {
             Err(Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY) => {
                 renameat_with(dir, &draft, dir, &self.name, RenameFlags::EXCHANGE)?;
-                // Only an empty directory can go. The audit names another.
+                // Only an empty directory can go. Another stays under the draft's name.
                 unlinkat(dir, &draft, AtFlags::REMOVEDIR).ok();
                 Ok(())
             }
