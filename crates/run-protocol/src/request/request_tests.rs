@@ -13,7 +13,7 @@ fn everything() -> Value {
         "prompt": "do it", "workspace": "/w", "worktree": true, "setup": "make",
         "session": "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "model": "m", "mode": "plan",
         "profile": "strict", "name": "nightly", "labels": {"team": "core"}, "env": {"X": "y"},
-        "secret": ["TOKEN=file:/t"], "expose": ["/opt"], "network": "none",
+        "secret": ["TOKEN=file:/t"], "expose": ["/opt"], "fresh_cache": true, "network": "none",
         "allow_host": ["*.example.org:8443"], "registries": ["a.example.org"],
         "user_mcp": false, "no_user_mcp": true,
         "mcp": ["notes"], "mcp_from_repo": ["docs"], "timeout": "90s", "idle_timeout": "none",

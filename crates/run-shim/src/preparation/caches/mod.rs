@@ -7,7 +7,7 @@
 //!   caches/<key>/refresh.lock   one shim at a time makes links
 //! ```
 //!
-//! Runs of one repository share its caches, also at the same time. The tools' own locks work between them.
+//! Runs of one repository share its caches, also at the same time. They rely on the tools' own locks.
 
 mod links;
 mod removal;
