@@ -209,7 +209,7 @@ impl SandboxPlan {
             _ => None,
         });
         // A later step covers an earlier one.
-        covering.filter(|(dest, _)| path.starts_with(dest)).last().is_some_and(|(_, shows)| shows)
+        covering.rev().find(|(dest, _)| path.starts_with(dest)).is_some_and(|(_, shows)| shows)
     }
 
     /// Returns the writable directories in memory, each with its size in bytes.
