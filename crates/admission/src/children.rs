@@ -175,7 +175,8 @@ fn narrow(
     if let Some(hosts) = &request.hosts {
         spec.allow_hosts = allow_hosts(parent, hosts)?;
     }
-    if request.hosts.is_some() || !parsed_profile(&spec)?.has_registries() {
+    let is_offline = mode_of(&spec)? == NetworkMode::None;
+    if is_offline || request.hosts.is_some() || !parsed_profile(&spec)?.has_registries() {
         spec.registries.clear();
     }
     spec.limits = limits(parent, request.timeout_seconds, left_ms)?;

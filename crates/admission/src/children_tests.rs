@@ -71,6 +71,17 @@ fn a_child_that_asks_for_less_gets_less() {
 }
 
 #[test]
+fn a_child_reaches_its_parent_s_registries_unless_it_asks_for_less() {
+    let parent = parent(json!({"registries": ["mirror.example.net"]}));
+    assert_eq!(child(&parent, json!({})).unwrap().registries, ["mirror.example.net"]);
+    for less in [json!({"network": "none"}), json!({"profile": "strict"}), json!({"hosts": []})] {
+        assert_eq!(child(&parent, less).unwrap().registries, [] as [&str; 0]);
+    }
+    let named = child(&parent, json!({"hosts": ["mirror.example.net"]})).unwrap();
+    assert_eq!(named.allow_hosts, ["mirror.example.net"]);
+}
+
+#[test]
 fn every_request_for_more_is_refused_by_name() {
     let parent = parent(json!({}));
     for (request, name) in [

@@ -222,7 +222,7 @@ impl SandboxPlan {
             _ => None,
         });
         // A later step covers an earlier one.
-        covering.filter(|(dest, _)| path.starts_with(dest)).last().is_some_and(|(_, shows)| shows)
+        covering.rev().find(|(dest, _)| path.starts_with(dest)).is_some_and(|(_, shows)| shows)
     }
 
     /// Returns the configuration files of repositories that have a read-only mount of their own, with their identities.

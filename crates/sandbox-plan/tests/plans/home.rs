@@ -37,6 +37,29 @@ fn the_home_is_private_and_has_only_what_the_run_put_there() {
 }
 
 #[test]
+fn the_plan_knows_which_files_of_the_host_it_shows() {
+    let mut scene = Scene::new("src/project");
+    for path in [".cargo/bin/tool", ".ssh/id", "src/other/file"] {
+        scene.write(&scene.home().join(path), "");
+    }
+    scene.request.program = vec!["/bin/sh".into()];
+    let plan = sandbox_plan::plan(&scene.request).unwrap();
+    for shown in
+        ["/usr/bin/env".into(), scene.home().join(".cargo/bin/tool"), scene.in_workspace("x")]
+    {
+        assert!(plan.shows(&shown), "{}", shown.display());
+    }
+    for hidden in [
+        "/opt/x".into(),
+        scene.home().join(".ssh/id"),
+        scene.home().join("src/other/file"),
+        scene.in_workspace(".cursor/mcp.json"),
+    ] {
+        assert!(!plan.shows(&hidden), "{}", hidden.display());
+    }
+}
+
+#[test]
 fn the_host_is_not_visible_and_not_writable() {
     if !sandboxes_work() {
         return;
