@@ -98,21 +98,6 @@ fn memory_variables(bytes: u64) -> Vec<(&'static str, String)> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runtimes_learn_the_limit_if_there_is_one() {
-        let expected = [
-            ("JAVA_TOOL_OPTIONS", "-XX:MaxRAM=2147483648".to_owned()),
-            ("DOTNET_GCHeapHardLimit", "60000000".to_owned()),
-        ];
-        assert_eq!(memory_variables(2 << 30), expected);
-        assert_eq!(memory_variables(0), []);
-    }
-}
-
 /// Turns signing off, because the sandbox has no keys. Git obeys these variables rather than any file.
 pub(crate) fn without_signing() -> impl Iterator<Item = EnvVariable> {
     let settings = [
@@ -126,4 +111,19 @@ pub(crate) fn without_signing() -> impl Iterator<Item = EnvVariable> {
         let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
         EnvVariable { name: name.into(), value: value.into(), source, secrecy }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runtimes_learn_the_limit_if_there_is_one() {
+        let expected = [
+            ("JAVA_TOOL_OPTIONS", "-XX:MaxRAM=2147483648".to_owned()),
+            ("DOTNET_GCHeapHardLimit", "60000000".to_owned()),
+        ];
+        assert_eq!(memory_variables(2 << 30), expected);
+        assert_eq!(memory_variables(0), []);
+    }
 }
