@@ -35,8 +35,7 @@ pub(crate) const IPROUTE: Package =
 pub(crate) const JQ: Package = package("jq", "jq", "the peer that parsing is measured against");
 pub(crate) const PIPX: Package =
     package("pipx", "pipx", "the full tests install a Python tool with it");
-pub(crate) const NPM: Package =
-    package("npm", "npm", "the full tests install Cursor's SDK with it");
+pub(crate) const NPM: Package = package("npm", "npm", "tests install a project's packages with it");
 pub(crate) const MMDEBSTRAP: Package =
     package("mmdebstrap", "mmdebstrap", "the full tests make a fresh Debian with it");
 

@@ -12,7 +12,7 @@ use std::process::Stdio;
 
 use crate::commands::{self, on_path};
 use crate::system_packages::{
-    self, BUBBLEWRAP, C_COMPILER, CHROMIUM, CURL, GIT, IPROUTE, NODE, OPENSSL, PROTOC, PYTHON,
+    self, BUBBLEWRAP, C_COMPILER, CHROMIUM, CURL, GIT, IPROUTE, NODE, NPM, OPENSSL, PROTOC, PYTHON,
 };
 
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// Installs the programs that both tiers need.
 fn set_up() -> anyhow::Result<()> {
     system_packages::ensure(&[
-        C_COMPILER, BUBBLEWRAP, GIT, PROTOC, CHROMIUM, NODE, CURL, PYTHON, OPENSSL, IPROUTE,
+        C_COMPILER, BUBBLEWRAP, GIT, PROTOC, CHROMIUM, NODE, NPM, CURL, PYTHON, OPENSSL, IPROUTE,
     ])?;
     ensure_component("fmt", "rustfmt")?;
     ensure_component("clippy", "clippy")
