@@ -1,5 +1,5 @@
 //! The user works in the repository on the host while an agent runs: git replaces its configuration, and the shim must
-//! protect the new file before the agent can keep anything of it.
+//! protect the new file before the agent can get a lasting hold on it.
 
 use std::fs;
 use std::path::PathBuf;

@@ -369,7 +369,7 @@ fn a_worktree_gets_the_named_files_that_git_does_not_track_and_no_others() {
     assert_eq!(names, [".env", ".git", "deep", "gone", "lines", "local", "plain"]);
     assert_eq!(read(&worktree, "plain"), "plain\n");
     assert_eq!(fs::read_dir(worktree.join("local")).unwrap().count(), 1);
-    // They are not changes of the run.
+    // They do not count as the run's changes.
     let (_, stat) = out(&stage, &["diff", "fix", "--stat"]);
     assert!(!stat.contains("a.key"), "{stat}");
 }

@@ -126,9 +126,9 @@ enum Watched {
 /// Why runs cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WatchError {
-    #[error("the directory of runs cannot be watched")]
+    #[error("cannot watch the runs directory")]
     Watch(#[from] std::io::Error),
-    #[error("the runs cannot be listed")]
+    #[error("cannot list the runs")]
     List(#[from] IndexError),
 }
 

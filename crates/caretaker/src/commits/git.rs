@@ -77,7 +77,7 @@ impl Repository {
         found.ok_or_else(|| GitError::NoSuchCommit(revision.to_owned()))
     }
 
-    /// At most `most` commits that are in `newer` but not in `older`, the newest first.
+    /// At most `most` commits that are in `newer` but not in `older`, newest first.
     pub(crate) fn commits_between(
         &self,
         older: &str,

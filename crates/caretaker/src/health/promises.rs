@@ -15,7 +15,7 @@ pub(crate) fn of(uid: Uid) -> Vec<Finding> {
         privileges(uid),
         Finding::ok(
             "beyond",
-            "nowhere promised: the kernel itself is trusted, the agent can read its own login, and what it can reach can carry data out",
+            "under every profile, Caretaker trusts the kernel, the agent can read its own login, and anything that it can reach can carry data out",
         ),
     ]
 }

@@ -106,7 +106,7 @@ pub(crate) struct ReadRun {
 }
 
 impl IndexDatabase {
-    /// Opens the index at `path`. Rebuilds it if it is missing, damaged or of another version. If that fails, or
+    /// Opens the index at `path`. Rebuilds it if it is missing or damaged, or has a different version. If that fails, or
     /// another process is rebuilding it, an index in memory takes its place.
     pub(crate) fn open(path: &Path) -> rusqlite::Result<Self> {
         if let Some(database) = Self::open_valid(path) {

@@ -41,7 +41,7 @@ const BYTES_A_SECOND: u64 = 512 << 20;
 /// Walks may take one fiftieth of the time, at low priority, even if the disks show no growth.
 const COSTS_NEXT_TO_NOTHING: u32 = 50;
 
-/// A run that used less processor time than this since the last walk is nearly idle: its agent waits for the model.
+/// A run that used less processor time than this since the last walk is nearly idle: its agent is waiting for the model.
 const HARDLY: Duration = Duration::from_millis(20);
 /// The longest time without a walk for such a run.
 const LONGEST_WITHOUT_A_WALK: Duration = Duration::from_secs(10);

@@ -128,7 +128,7 @@ struct Marks {
 }
 
 impl Marker {
-    /// Starts to save on another thread. An event follows when it is done. An error is a sentence for the model.
+    /// Starts saving on another thread. An event follows when it is done. An error is a sentence for the model.
     pub(crate) fn begin(&self, label: &str) -> Result<u32, String> {
         let mut marks = self.marks();
         if marks.is_busy {

@@ -82,7 +82,9 @@ impl FromStr for ToolName {
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         match !text.is_empty() && text.bytes().all(plain) {
             true => Ok(Self(text.to_owned())),
-            false => Err(format!("`{text}` is not a tool's name of small letters and dashes")),
+            false => Err(format!(
+                "`{text}` is not a tool name: use lowercase letters, digits and dashes"
+            )),
         }
     }
 }

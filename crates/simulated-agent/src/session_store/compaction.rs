@@ -7,7 +7,7 @@ use super::restore::Conversation;
 use super::{CrashPoint, SessionError, SessionStore, messages};
 
 impl SessionStore {
-    /// Replaces the prompt by its summary and archives the old messages. Does nothing to an empty conversation.
+    /// Replaces the prompt with its summary and archives the old messages. Does nothing to an empty conversation.
     pub fn compact(&mut self, summary: &str) -> Result<(), SessionError> {
         let has_system =
             self.conversation.messages.first().is_some_and(|message| message["role"] == "system");

@@ -247,7 +247,7 @@ pub(crate) fn run_import(
                 (ExitCode::Conflict, Some("check it: caretaker sessions verify"))
             }
             ImportError::Bundle(ReadBundleError::NotABundle | ReadBundleError::File(_)) => {
-                (ExitCode::Failed, Some("name a file of `caretaker sessions bundle`"))
+                (ExitCode::Failed, Some("name a file written by `caretaker sessions bundle`"))
             }
             ImportError::Bundle(ReadBundleError::TooNew { .. }) => {
                 (ExitCode::Failed, Some("import it with a newer caretaker"))
@@ -264,7 +264,7 @@ pub(crate) fn run_import(
         let what = format!("cannot read `{}`", file.display());
         CommandError::new(ExitCode::NotFound, what)
             .because(error)
-            .hint("name a file of `caretaker sessions bundle`")
+            .hint("name a file written by `caretaker sessions bundle`")
     })?;
     let mut bundle = BundleReader::open(&real).map_err(|error| unimported(error.into()))?;
     let told: Uuid = bundle.header().session.parse().unwrap_or_default();

@@ -100,7 +100,7 @@ impl Where {
                 let what = format!("cannot read `{}`", path.display());
                 CommandError::new(ExitCode::NotFound, what)
                     .because(error)
-                    .hint("name a file of `caretaker sessions export --format json`")
+                    .hint("name a file written by `caretaker sessions export --format json`")
             })?;
             places.exports.push(real);
         }

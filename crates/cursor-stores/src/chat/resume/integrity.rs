@@ -21,7 +21,7 @@ pub struct StoreCheck {
     pub root: Result<LatestState, StoreFinding>,
     /// The first thousand problems below the root, in the order of the walk.
     pub findings: Vec<StoreFinding>,
-    /// The number of all problems.
+    /// The total number of problems.
     pub n_findings: usize,
     /// How many existing blobs the root leads to, including the root itself.
     pub n_reached: usize,

@@ -61,7 +61,7 @@ impl Pool {
         *lock(&self.shortcoming)
     }
 
-    /// True if the database is salvaged from a damaged one.
+    /// True if the database was salvaged from a damaged one.
     pub(crate) fn is_salvaged(&self) -> bool {
         self.is_salvaged.load(Ordering::Relaxed)
     }
