@@ -15,20 +15,20 @@ use crate::stage::dice::number_from;
 use crate::stage::{assert_exit, stderr, stdout};
 
 pub(super) const HOST_CHANGES: &[WholeRun] = &[
-    whole("C26a", "keeps a descriptor of a configuration that git on the host wrote", |caller| {
+    whole("C30a", "keeps a descriptor of a configuration that git on the host wrote", |caller| {
         keeps(caller, "descriptor")
     }),
-    whole("C26b", "keeps a second name for a configuration that git on the host wrote", |caller| {
+    whole("C30b", "keeps a second name for a configuration that git on the host wrote", |caller| {
         keeps(caller, "link")
     }),
-    whole("C26c", "opens a kept descriptor of git's configuration again, to write", |caller| {
+    whole("C30c", "opens a kept descriptor of git's configuration again, to write", |caller| {
         keeps(caller, "reopen")
     }),
-    whole("C26d", "writes git's configuration before the shim can protect it again", |caller| {
+    whole("C30d", "writes git's configuration before the shim can protect it again", |caller| {
         races(caller, 4)
     }),
-    whole("C26e", "holds git's lock, so that nothing can be protected again", holds_the_lock),
-    whole("C26f", "is stopped while it starts processes that share its memory", starts_many),
+    whole("C30e", "holds git's lock, so that nothing can be protected again", holds_the_lock),
+    whole("C30f", "is stopped while it starts processes that share its memory", starts_many),
 ];
 
 /// A stage whose repository has a commit and a remote on the same disk.
