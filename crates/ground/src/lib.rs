@@ -4,7 +4,7 @@
 //! |---|---|
 //! | What time is it? | [`now_ms`] |
 //! | What does an error say, with its causes, on one line? | [`with_causes`] |
-//! | How to replace a file so that no reader sees half of it? | [`replace_file`], [`replace_with`] |
+//! | How to replace a file so that no reader sees half of it? | [`replace_file`], [`replace_with`], [`create_if_missing`] |
 //! | How to open a file that another process may replace with a FIFO or a link? | [`plain_file`] |
 //! | How to make a directory that only its owner can enter? | [`make_private_dir`] |
 //! | How to notice that a file has changed? | [`inotify`] |
@@ -28,4 +28,4 @@ pub use clock::now_ms;
 pub use error_text::with_causes;
 pub use mutex::lock;
 pub use private::make_private_dir;
-pub use replacing::{Durable, remove_dead_drafts, replace_file, replace_with};
+pub use replacing::{Durable, create_if_missing, remove_dead_drafts, replace_file, replace_with};

@@ -42,6 +42,20 @@ pub fn replace_with(
     draft.persist(path).map(drop).map_err(|error| error.error)
 }
 
+/// Creates a file that only its owner can read. Leaves an existing file alone. A reader never sees half of the content.
+pub fn create_if_missing(path: &Path, content: &[u8]) -> io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let directory = path.parent().unwrap_or(path);
+    let mut draft = tempfile::Builder::new().prefix(DRAFT).tempfile_in(directory)?;
+    draft.write_all(content)?;
+    match draft.persist_noclobber(path) {
+        Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
+        _ => Ok(()),
+    }
+}
+
 /// Removes the drafts of killed writers from this directory.
 pub fn remove_dead_drafts(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

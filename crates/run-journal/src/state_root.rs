@@ -79,6 +79,11 @@ impl StateRoot {
         self.0.join("checkpoints")
     }
 
+    /// Empty files that the sandbox shows at paths where the agent must not create anything. All runs share them.
+    pub fn placeholders(&self) -> PathBuf {
+        self.0.join("placeholders")
+    }
+
     /// The worktrees that Caretaker made for runs.
     pub fn worktrees(&self) -> PathBuf {
         self.0.join("worktrees")

@@ -7,7 +7,9 @@ mod registries;
 mod run_before;
 mod spec;
 
+use std::panic;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use cursor_home::WorkspacePath;
 use run_protocol::{
@@ -147,8 +149,6 @@ struct Chosen {
     profile: FoundProfile,
     /// A run without a sandbox needs no bubblewrap.
     bubblewrap: Option<Bubblewrap>,
-    /// A run without a sandbox reads the user's own settings.
-    git: GitSettings,
 }
 
 impl<'a, 'r> Admission<'a, 'r> {
@@ -178,6 +178,11 @@ impl<'a, 'r> Admission<'a, 'r> {
         let run = self.context.fresh.unwrap_or_else(RunId::generate);
         let roots = host.environment.cursor_roots()?;
         let workspace = workspace::check(host, self.context.conversation.workspace())?;
+        // Git answers while the other checks are made.
+        let git = thread::spawn({
+            let (host, workspace) = (host.clone(), workspace.clone());
+            move || GitSettings::of(&host, workspace.as_path())
+        });
         refuse_inside(program, &[workspace.as_path()])?;
         let agent = self.agent(&workspace)?;
         let (session, session_start) = self.context.conversation.session();
@@ -190,9 +195,7 @@ impl<'a, 'r> Admission<'a, 'r> {
             }
             Confinement::None => None,
         };
-        let git = self.git_settings(&workspace, confinement);
-        let chosen =
-            Chosen { run, session, session_start, workspace, agent, profile, bubblewrap, git };
+        let chosen = Chosen { run, session, session_start, workspace, agent, profile, bubblewrap };
         let mut spec = self.spec(&chosen, &roots)?;
         let ShimEnvironment { secrets, proxy, .. } = &shim_environment;
         let credentials = Credentials::of_run(&spec, secrets, proxy.clone());
@@ -213,7 +216,11 @@ impl<'a, 'r> Admission<'a, 'r> {
         };
         let mut remarks = user_mcp::notes(user_mcp.as_ref(), self.context.counts_tools);
         remarks.extend(self.registry_remarks(&spec));
-        remarks.extend(chosen.git.remarks.iter().cloned());
+        if confinement == Confinement::Bubblewrap {
+            let git = git.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
+            spec.home_files.extend(git.files);
+            remarks.extend(git.remarks);
+        }
         remarks.extend(self.inheritance_remarks(&spec, &chosen.profile));
         Ok(Admitted { host, config, spec, shim_environment, credentials, trial, remarks })
     }
@@ -233,19 +240,15 @@ impl Admission<'_, '_> {
             session: Uuid::new_v4(),
             session_start: SessionStart::New,
             agent: self.agent(&workspace)?,
-            git: self.git_settings(&workspace, profile.profile.confinement()),
             workspace,
             profile,
             bubblewrap: Some(bubblewrap),
         };
-        self.spec(&chosen, &roots)
-    }
-
-    fn git_settings(&self, workspace: &WorkspacePath, confinement: Confinement) -> GitSettings {
-        match confinement {
-            Confinement::Bubblewrap => GitSettings::of(self.host, workspace.as_path()),
-            Confinement::None => GitSettings::default(),
+        let mut spec = self.spec(&chosen, &roots)?;
+        if chosen.profile.profile.confinement() == Confinement::Bubblewrap {
+            spec.home_files.extend(GitSettings::of(self.host, chosen.workspace.as_path()).files);
         }
+        Ok(spec)
     }
 
     fn check_sockets(&self, run: RunId) -> Result<(), CommandError> {

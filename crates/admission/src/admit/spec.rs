@@ -66,7 +66,7 @@ impl Admission<'_, '_> {
             partial_output: request.stream,
             extra_flags: extra_flags(&request.agent_flags)?,
             env: self.variables(&request, &chosen.agent, profile, of_tools)?,
-            home_files: found.home_files.into_iter().chain(chosen.git.files.clone()).collect(),
+            home_files: found.home_files,
             secrets: self.secret_names(),
             profile: profile.name().to_owned(),
             profile_text: chosen.profile.text.clone(),

@@ -26,13 +26,9 @@ pub(crate) struct ServerFiles {
 }
 
 impl ServerFiles {
-    /// Makes the private roots and the placeholders.
+    /// Makes the private roots.
     pub(crate) fn build(&self) -> Result<PrivateRoots, PrivateRootsError> {
-        let servers = self.servers.in_force();
-        let request = self.request(&servers);
-        let roots = request.build()?;
-        request.make_placeholders()?;
-        Ok(roots)
+        self.request(&self.servers.in_force()).build()
     }
 
     /// Returns the private roots that [`Self::build`] will make.

@@ -12,6 +12,7 @@ pub(crate) mod caches;
 pub(crate) mod error;
 pub(crate) mod leftovers;
 mod outline;
+mod placeholders;
 mod prepared;
 pub(crate) mod private_roots;
 

@@ -8,8 +8,8 @@ use egress::{AllowedHost, AllowedHostError};
 use run_journal::StateRoot;
 use run_protocol::{NetworkMode, RunSpec};
 use sandbox_plan::{
-    ChatsBind, Confinement, PrivateFile, Profile, RunDirectories, SandboxPlan, SandboxRequest,
-    SandboxUser, ToolCache,
+    ChatsBind, Confinement, Placeholders, PrivateFile, Profile, RunDirectories, SandboxPlan,
+    SandboxRequest, SandboxUser, ToolCache,
 };
 
 use crate::agent_tools::agent_servers::{Reach, RunServers, choice_of};
@@ -19,6 +19,7 @@ use crate::login::LoginCopy;
 use crate::preparation::agent_invocation::{arguments, environment, without_signing};
 use crate::preparation::caches::RepositoryCache;
 use crate::preparation::error::PrepareError;
+use crate::preparation::placeholders;
 use crate::preparation::private_roots::{HomeFile, PrivateRoots};
 use crate::sandbox::gate;
 use crate::session::session_bucket::SessionBucket;
@@ -33,6 +34,7 @@ pub(crate) struct Outline {
     pub(crate) sockets: SocketPaths,
     pub(crate) mcp: ServerFiles,
     pub(crate) reach: Reach,
+    pub(crate) placeholders: Placeholders,
     pub(crate) caches: Vec<ToolCache>,
     /// The directory of the repository's private caches.
     pub(crate) cache_directory: PathBuf,
@@ -67,6 +69,7 @@ impl Outline {
         let variable = |name: &str| spec.env.get(name).cloned();
         let caches = ToolCache::find(&profile, workspace.as_path(), &spec.home.0, &variable);
         Ok(Self {
+            placeholders: placeholders::paths(state),
             caches,
             cache_directory: RepositoryCache::directory(state, spec),
             arguments: arguments(spec, &workspace, profile.confinement())?,
@@ -125,7 +128,7 @@ impl Outline {
             user: sandbox_user(),
             ours: self.ours.clone(),
             run_directories,
-            placeholders: roots.placeholders,
+            placeholders: self.placeholders.clone(),
             dot_cursor: roots.dot_cursor,
             inside_sockets: self.sockets.inside(),
             data_root: roots.projects,

@@ -17,6 +17,7 @@ use crate::preparation::caches::RepositoryCache;
 use crate::preparation::error::PrepareError;
 use crate::preparation::leftovers::{MOUNT_POINTS_FILE, forget_servers, remove_recorded};
 use crate::preparation::outline::Outline;
+use crate::preparation::placeholders;
 use crate::sandbox::Launchable;
 use crate::sandbox::unconfined::UnconfinedPlan;
 use crate::session::session_bucket::SessionBucket;
@@ -57,6 +58,7 @@ impl Prepared {
             return Ok(Self::unconfined(outline, run, spec, secrets, prompt));
         }
         let roots = outline.mcp.build()?;
+        placeholders::make(state)?;
         let caches = &outline.caches;
         let cache = (!caches.is_empty())
             .then(|| RepositoryCache::prepare(state, spec, caches))

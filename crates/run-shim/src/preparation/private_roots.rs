@@ -13,7 +13,6 @@ use cursor_home::{
     agent_cli_state_json, approvals_json, trust_marker_json,
 };
 use ground::{Durable, replace_file};
-use sandbox_plan::{OWN_COMMON_DIR, Placeholders, SHADOW_COMMON_DIR};
 
 use crate::preparation::agents_directory::AgentsDirectory;
 
@@ -44,8 +43,6 @@ pub(crate) struct PrivateRoots {
     pub(crate) chats_on_host: PathBuf,
     pub(crate) chats_inside: PathBuf,
     pub(crate) home_files: Vec<HomeFile>,
-    /// Harmless files for paths where the agent must not create anything.
-    pub(crate) placeholders: Placeholders,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -80,12 +77,6 @@ impl RootsRequest<'_> {
             chats_on_host: self.host_config_root.join("chats").join(self.workspace.bucket()),
             chats_inside: inside.chats_of(self.workspace),
             home_files: self.home_files(),
-            placeholders: Placeholders {
-                directory: self.run_dir.join("nothing").join("directory"),
-                file: self.run_dir.join("nothing").join("file"),
-                common_dir: self.run_dir.join("nothing").join("commondir"),
-                shadow_common_dir: self.run_dir.join("nothing").join("shadow"),
-            },
         }
     }
 
@@ -100,15 +91,6 @@ impl RootsRequest<'_> {
         let trust = trust_marker_json(self.workspace, self.now_ms)?;
         write_for_agent(&project.trust_marker(), &trust)?;
         Ok(roots)
-    }
-
-    /// Creates the files that the sandbox shows at paths where the agent must not create anything.
-    pub(crate) fn make_placeholders(&self) -> Result<(), PrivateRootsError> {
-        let placeholders = self.expected().placeholders;
-        make_dir(&placeholders.directory)?;
-        write(&placeholders.file, b"")?;
-        write(&placeholders.common_dir, OWN_COMMON_DIR)?;
-        write(&placeholders.shadow_common_dir, SHADOW_COMMON_DIR)
     }
 
     /// Writes the servers' approvals into a directory that the agent can write to.
