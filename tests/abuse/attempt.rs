@@ -27,7 +27,7 @@ pub enum Answer {
     NotHere(String),
 }
 
-/// In the paths of [`Evidence::Intact`], stands for the directory of the workspace's other session.
+/// Stands for the directory of the workspace's other session in the paths of [`Evidence::Intact`].
 pub const OTHER_SESSION: &str = "the other session";
 
 /// The check on the host afterwards. Paths are relative to the home directory.

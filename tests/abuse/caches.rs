@@ -8,7 +8,7 @@ use crate::tries::{NOTHING, reveals, write};
 pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         id: "K1a",
-        does: "reads credentials in a directory of tools that the sandbox shows",
+        does: "reads credentials in a tools directory that the sandbox shows",
         held_by: &[NOTHING],
         evidence: Evidence::Inside,
         act: |world| reveals(&world.in_home(".local/bin/.npmrc"), &world.secret),
@@ -46,7 +46,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "K3",
-        does: "finds in its private cache what a run of another repository left in its own",
+        does: "finds a file in its private cache that a run in another repository left in its own cache",
         held_by: &["ENOENT"],
         evidence: Evidence::Inside,
         act: |world| reveals(&world.in_home(".cargo/registry/poison"), &world.secret),

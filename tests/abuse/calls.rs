@@ -32,7 +32,7 @@ pub(crate) fn call(number: i64, arguments: &mut [Arg<'_>]) -> Result<i64, Errno>
     Errno::result(result)
 }
 
-/// Makes a process with `clone` or `clone3`, which exits at once, and waits for it.
+/// Makes a process that exits immediately, with `clone` or `clone3`, and waits for it.
 pub(crate) fn clone_and_end(number: i64, arguments: &mut [Arg<'_>]) -> Result<(), Errno> {
     match call(number, arguments)? {
         0 => {

@@ -69,7 +69,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
             let moved = fs::rename(&dot_cursor, old)
                 .and_then(|()| fs::create_dir(&dot_cursor))
                 .and_then(|()| fs::write(dot_cursor.join("mcp.json"), "EVIL"));
-            outcome(moved, "its own is in the place")
+            outcome(moved, "its own is in place")
         },
     },
     Attempt {
@@ -116,14 +116,14 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C4b",
-        does: "makes permissions for Cursor's sandbox",
+        does: "writes permissions for Cursor's sandbox",
         held_by: &["EROFS"],
         evidence: DOT_CURSOR,
         act: |world| write(&world.in_workspace(".cursor/sandbox.json")),
     },
     Attempt {
         id: "C4c",
-        does: "makes permissions for Cursor's command line",
+        does: "writes permissions for Cursor's command line",
         held_by: &["EROFS"],
         evidence: DOT_CURSOR,
         act: |world| write(&world.in_workspace(".cursor/cli.json")),
@@ -158,7 +158,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C9c",
-        does: "moves the directory of hooks aside",
+        does: "moves the hooks directory aside",
         held_by: &["EBUSY"],
         evidence: GIT,
         act: |world| {
@@ -213,7 +213,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C9i",
-        does: "moves the directory of git's attributes aside",
+        does: "moves the directory with git's attributes aside",
         held_by: &["EBUSY"],
         evidence: GIT,
         act: |world| rename(&world.in_workspace(".git/info"), &world.in_workspace(".git/old-info")),
@@ -290,7 +290,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C17a",
-        does: "says that git's configuration is elsewhere",
+        does: "claims that git's configuration is elsewhere",
         held_by: &["EBUSY"],
         evidence: Evidence::Intact(&["work/project/.git/commondir"]),
         act: |world| {
@@ -302,7 +302,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C17b",
-        does: "says that a submodule's configuration is elsewhere",
+        does: "claims that a submodule's configuration is elsewhere",
         held_by: &["EBUSY"],
         evidence: Evidence::Intact(&["work/project/.git/modules/lib/commondir"]),
         act: |world| {
@@ -314,7 +314,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "C17c",
-        does: "says that another worktree's configuration is elsewhere",
+        does: "claims that another worktree's configuration is elsewhere",
         held_by: &["EROFS"],
         evidence: Evidence::Intact(&["work/project/.git/worktrees"]),
         act: |world| write(&world.in_workspace(".git/worktrees/other/commondir")),

@@ -184,14 +184,14 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "F4c",
-        does: "writes another project through a link that the repository ships",
+        does: "writes into another project through a link that the repository ships",
         held_by: &["ENOENT"],
         evidence: Evidence::Intact(&["other/notes.txt", "other/evil"]),
         act: |world| write(&world.in_workspace("shipped-link/evil")),
     },
     Attempt {
         id: "F4d",
-        does: "hard-links a file of another project into the workspace",
+        does: "hard-links a file from another project into the workspace",
         held_by: &["ENOENT"],
         evidence: Evidence::Inside,
         act: |world| {
@@ -201,7 +201,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "F5a",
-        does: "walks out by `..`",
+        does: "walks out through `..`",
         held_by: &["ENOENT"],
         evidence: Evidence::Inside,
         act: |world| {
@@ -213,21 +213,21 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "F5b",
-        does: "walks out by /proc/self/root",
+        does: "walks out through /proc/self/root",
         held_by: &["ENOENT"],
         evidence: Evidence::Inside,
         act: |world| below(Path::new("/proc/self/root"), world),
     },
     Attempt {
         id: "F5c",
-        does: "walks out by the root of the first process",
+        does: "walks out through the root of the first process",
         held_by: &["ENOENT", "EACCES"],
         evidence: Evidence::Inside,
         act: |world| below(Path::new("/proc/1/root"), world),
     },
     Attempt {
         id: "F5d",
-        does: "walks out by the working directory of the first process",
+        does: "walks out through the working directory of the first process",
         held_by: &["ENOENT", "EACCES"],
         evidence: Evidence::Inside,
         act: |world| below(&Path::new("/proc/1/cwd").join("../".repeat(32)), world),
@@ -340,7 +340,7 @@ fn descriptors(directory: &Path) -> Answer {
         let is_usual =
             entry.file_name().to_str().is_some_and(|name| ["0", "1", "2"].contains(&name));
         let Ok(target) = fs::read_link(entry.path()) else { continue };
-        // The directory that we list is open because we list it. Pipes and the like lead nowhere.
+        // Listing the directory opens the directory itself. Pipes and the like lead nowhere.
         if is_usual || target.starts_with("/proc") || !target.is_absolute() {
             continue;
         }

@@ -69,14 +69,14 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P4f",
-        does: "changes a setting of the kernel's memory",
+        does: "changes one of the kernel's memory settings",
         held_by: &["EROFS", "EACCES"],
         evidence: Evidence::Inside,
         act: |_| same_again("/proc/sys/vm/overcommit_memory"),
     },
     Attempt {
         id: "P4g",
-        does: "reads what firmware and hardware the machine has",
+        does: "reads which firmware and hardware the machine has",
         held_by: &["ENOENT"],
         evidence: Evidence::Inside,
         act: |_| read(Path::new("/sys/class/dmi/id/modalias")),
@@ -131,7 +131,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P5f",
-        does: "enters the mounts of the first process",
+        does: "enters the mount namespace of the first process",
         held_by: &["EPERM", "EACCES", "ENOENT"],
         evidence: Evidence::Inside,
         act: |_| match fs::File::open("/proc/1/ns/mnt") {
@@ -187,7 +187,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P6a",
-        does: "makes a set-user-id file by chmod",
+        does: "makes a set-user-id file with chmod",
         held_by: &["EPERM"],
         evidence: Evidence::NoSetId,
         act: |world| {
@@ -198,7 +198,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P6b",
-        does: "makes a set-group-id file by fchmod",
+        does: "makes a set-group-id file with fchmod",
         held_by: &["EPERM"],
         evidence: Evidence::NoSetId,
         act: |world| {
@@ -210,7 +210,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P6c",
-        does: "makes a set-user-id file by fchmodat2",
+        does: "makes a set-user-id file with fchmodat2",
         held_by: &["EPERM"],
         evidence: Evidence::NoSetId,
         act: |world| {
@@ -237,7 +237,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P6e",
-        does: "creates a set-user-id file as a node",
+        does: "creates a set-user-id file with mknod",
         held_by: &["EPERM"],
         evidence: Evidence::NoSetId,
         act: |world| {
@@ -294,7 +294,7 @@ fn on_own_file(world: &World, act: impl Fn(&Path) -> nix::Result<()>) -> Answer 
     }
 }
 
-/// Writes the present content again, so that success changes nothing.
+/// Writes the current content back, so that success changes nothing.
 fn same_again(path: &str) -> Answer {
     let written = fs::read(path).and_then(|value| fs::write(path, value));
     outcome(written, "it was written")

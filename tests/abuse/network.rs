@@ -126,7 +126,7 @@ pub(crate) const ON_THE_WAY_OUT: &[Attempt] = &[
     },
     Attempt {
         id: "N2b",
-        does: "asks by TLS for a host that is not on the list",
+        does: "asks over TLS for a host that is not on the list",
         held_by: &[ALERT],
         evidence: Evidence::NobodyCame,
         act: |world| apart_answer(world, || hello(b"denied.test")),
@@ -211,7 +211,7 @@ pub(crate) const ON_THE_WAY_OUT: &[Attempt] = &[
 /// Tries a name in every way that a client can send one.
 pub fn smuggle(name: &str) -> Answer {
     let by_proxy = connect(&[name.as_bytes(), b":443"].concat());
-    // A DNS question cannot contain a final dot, because every name in one ends with it.
+    // A DNS question cannot express a final dot, because every name in it already ends with one.
     let by_question = lookup(if name.ends_with('.') { "denied.test" } else { name });
     let answers = [by_proxy, hello(name.as_bytes()), by_question];
     let is_held = |answer: &Answer| {
@@ -229,14 +229,14 @@ pub fn smuggle(name: &str) -> Answer {
 fn apart<T>(world: &World, act: impl FnOnce() -> io::Result<T>) -> Answer {
     match world.is_apart() {
         true => outcome(act(), "it was reached"),
-        false => Answer::done("it stands in the machine's own network, so nothing was sent"),
+        false => Answer::done("it is in the machine's own network, so nothing was sent"),
     }
 }
 
 fn apart_answer(world: &World, act: impl FnOnce() -> Answer) -> Answer {
     match world.is_apart() {
         true => act(),
-        false => Answer::done("it stands in the machine's own network, so nothing was sent"),
+        false => Answer::done("it is in the machine's own network, so nothing was sent"),
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P2a",
-        does: "reads the supervisor's environment off the first process",
+        does: "reads the supervisor's environment from the first process",
         held_by: &[NOTHING, "EACCES", "ENOENT"],
         evidence: Evidence::Inside,
         act: |world| match fs::read("/proc/1/environ") {
@@ -57,7 +57,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P2b",
-        does: "reads secrets off command lines",
+        does: "reads secrets from command lines",
         held_by: &[NOTHING],
         evidence: Evidence::Inside,
         act: |world| {
@@ -79,7 +79,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P2d",
-        does: "opens the memory of the first process, which no filter restricts, to write there",
+        does: "opens the memory of the first process, which no filter restricts, for writing",
         held_by: &["ENOENT", "EACCES", "EROFS"],
         evidence: Evidence::Inside,
         act: |_| {
@@ -141,7 +141,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "P9a",
-        does: "raises its limit of open files",
+        does: "raises its limit on open files",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| raise(Resource::RLIMIT_NOFILE),

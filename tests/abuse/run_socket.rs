@@ -43,7 +43,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         id: "D1d",
         does: "makes the supervisor hold descriptors for it",
-        held_by: &["it let go of it"],
+        held_by: &["the supervisor closed it"],
         evidence: Evidence::Inside,
         act: |_| hand_over_descriptor().unwrap_or_else(|error| Answer::NotHere(name_of(&error))),
     },
@@ -57,7 +57,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         id: "D1f",
         does: "says that it is another run",
-        held_by: &["it is who it is"],
+        held_by: &["it kept its own id"],
         evidence: Evidence::Inside,
         act: |_| say_another_name().unwrap_or_else(|error| Answer::NotHere(name_of(&error))),
     },
@@ -85,12 +85,12 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         id: "D1h",
         does: "looks for the supervisor's own socket next to the run's",
-        held_by: &["mcp.sock alone"],
+        held_by: &["only mcp.sock"],
         evidence: Evidence::Inside,
         act: |_| match fs::read_dir(DIRECTORY) {
             Ok(found) => match found.flatten().find(|entry| entry.file_name() != "mcp.sock") {
                 Some(other) => Answer::done(format!("{:?}", other.file_name())),
-                None => Answer::refused("mcp.sock alone"),
+                None => Answer::refused("only mcp.sock"),
             },
             Err(error) => Answer::refused(name_of(&error)),
         },
@@ -107,7 +107,7 @@ fn connect() -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Passes one end of a socket pair along. A receiver that keeps it keeps the pair open.
+/// Sends the supervisor one end of a socket pair. If the supervisor keeps it, the pair stays open.
 fn hand_over_descriptor() -> io::Result<Answer> {
     let stream = connect()?;
     let (ours, theirs) = UnixStream::pair()?;
@@ -123,8 +123,8 @@ fn hand_over_descriptor() -> io::Result<Answer> {
     BufReader::new(&stream).read_line(&mut String::new())?;
     ours.set_read_timeout(Some(PATIENCE))?;
     Ok(match (&ours).read(&mut [0]) {
-        Ok(0) => Answer::refused("it let go of it"),
-        _ => Answer::done("it still holds it"),
+        Ok(0) => Answer::refused("the supervisor closed it"),
+        _ => Answer::done("the supervisor still holds it"),
     })
 }
 
@@ -154,7 +154,7 @@ fn endless_line() -> io::Result<Answer> {
             return Ok(Answer::refused(if is_slow { "it stopped reading" } else { SENT_AWAY }));
         }
     }
-    Ok(Answer::done("sixteen megabytes were taken"))
+    Ok(Answer::done("it accepted sixteen megabytes"))
 }
 
 /// Asks which run it is, and claims another run's id in the question.
@@ -171,7 +171,7 @@ fn say_another_name() -> io::Result<Answer> {
     // The supervisor refuses the unknown field, or answers with the real id.
     Ok(match answer.contains(&format!("\\\"run\\\":\\\"{ANOTHER}")) || answer.is_empty() {
         true => Answer::done(answer),
-        false => Answer::refused("it is who it is"),
+        false => Answer::refused("it kept its own id"),
     })
 }
 

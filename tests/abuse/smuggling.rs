@@ -115,7 +115,7 @@ pub const SMUGGLED: &[Smuggled] = &[
     },
     Smuggled {
         id: "N3q",
-        does: "writes an allowed name with a letter of another alphabet",
+        does: "writes an allowed name with a letter from another alphabet",
         name: "allow\u{435}d.test",
         read_as: |name| name.replace('\u{435}', "e"),
     },

@@ -1,4 +1,4 @@
-//! L1, L3: space. Fills each memory file system, and uses up what the kernel counts per user.
+//! L1, L3: space. Fills each memory file system, and uses up a resource that the kernel counts per user.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

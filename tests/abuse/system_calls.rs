@@ -133,7 +133,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| {
-            // PERF_TYPE_SOFTWARE, of this process, without the kernel and the hypervisor.
+            // PERF_TYPE_SOFTWARE, for this process, excluding the kernel and the hypervisor.
             let mut attributes = [0_u8; 128];
             attributes[0] = 1;
             attributes[4] = 128;
@@ -150,7 +150,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "S2g",
-        does: "steers another process by ptrace",
+        does: "controls another process with ptrace",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| {
@@ -230,7 +230,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "S2o",
-        does: "reads the kernel's log by a system call",
+        does: "reads the kernel's log with a system call",
         held_by: &["EPERM"],
         evidence: Evidence::Inside,
         act: |_| {
@@ -307,7 +307,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         id: "S4b",
-        does: "types into a terminal by a request number with high bits set",
+        does: "types into a terminal with a request number whose high bits are set",
         held_by: &["EPERM"],
         evidence: Evidence::NothingTyped,
         act: |_| on_terminal(1 << 32 | TIOCSTI),

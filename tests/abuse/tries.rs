@@ -11,7 +11,7 @@ use crate::attempt::Answer;
 /// The text that attempts write.
 pub(crate) const EVIL: &str = "EVIL\n";
 
-/// The answer if none of the wanted things exists.
+/// The answer if an attempt finds nothing that it looked for.
 pub(crate) const NOTHING: &str = "nothing";
 
 /// The name of an error, such as `EPERM`.
@@ -70,7 +70,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Answer {
     outcome(fs::rename(from, to), "it was moved")
 }
 
-/// Writes the attempt's own file, with which it replaces another.
+/// Writes the file with which the attempt replaces another one.
 pub(crate) fn own_file(path: &Path) -> io::Result<()> {
     fs::write(path, EVIL)
 }

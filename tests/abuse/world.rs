@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The word on the neighbour's command line.
 pub const NEIGHBOUR: &str = "neighbour";
 
-/// Under this number, one of the host's directories is open unless the gate closes descriptors.
+/// The descriptor number under which one of the host's directories is open, unless the gate closes it.
 pub const LEAKED_DESCRIPTOR: i32 = 200;
 
 /// The facts that the agent has. Paths are the same inside and outside the sandbox.

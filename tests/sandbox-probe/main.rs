@@ -43,7 +43,7 @@ fn try_them(world: &Path, ids: &[&str]) -> io::Result<()> {
         if ids.contains(&smuggled.id) {
             let answer = match world.is_apart() {
                 true => abuse::smuggle(smuggled.name),
-                false => Answer::Done("it stands in the machine's own network".to_owned()),
+                false => Answer::Done("it is in the machine's own network".to_owned()),
             };
             print(smuggled.id, answer)?;
         }

@@ -1,4 +1,4 @@
-// Writes stores with Cursor's own SDK, through its public API and without key or network, for
+// Writes stores with Cursor's own SDK, through its public API and without a key or network, for
 // `crates/cursor-stores/src/sdk/real_sdk_tests.rs` to read. Neither the SDK nor its stores are part of the project.
 //
 //   mkdir /tmp/sdk && cd /tmp/sdk && npm install @cursor/sdk@1.0.18
@@ -35,7 +35,7 @@ const field1 = (id) => Buffer.concat([Buffer.from([0x0a, 0x20]), id]);
 const jsonBlob = (value) => Buffer.from(JSON.stringify(value));
 const rootOf = (messages) => Buffer.concat(messages.map((message) => field1(sha256(message))));
 
-/** The messages a checkpoint would hold after these turns. */
+/** The messages that a checkpoint would hold after these turns. */
 function promptMessages(turns) {
   const messages = [
     jsonBlob({ role: 'system', content: 'You are the system prompt.' }),
@@ -128,7 +128,7 @@ function expect(store, agent, activity, shelf, turns) {
   });
 }
 
-// --- the platform, which applications of the SDK use in all versions ---
+// --- the platform, which applications use in all versions of the SDK ---
 
 async function writePlatform(workspaceRef, agentSuffix, ending) {
   const platform = await sdk.createAgentPlatform({ workspaceRef });

@@ -97,7 +97,7 @@ fn runs_of_version_1_are_listed_and_shown() {
 }
 
 #[test]
-fn journals_of_version_1_are_printed_whole() {
+fn journals_of_version_1_are_printed_in_full() {
     let stage = adas();
     let shown = Shown::of(&stage);
     for (run, name) in runs(&stage) {
@@ -108,7 +108,7 @@ fn journals_of_version_1_are_printed_whole() {
 }
 
 #[test]
-fn a_journal_with_every_kind_of_event_is_printed_whole() {
+fn a_journal_with_every_kind_of_event_is_printed_in_full() {
     let stage = adas();
     let shown = Shown::of(&stage);
     for (file, run) in [("every-kind", "tidy"), ("every-word", "counting")] {
@@ -134,7 +134,7 @@ fn messages_queue_groups_logins_and_pins_of_version_1_are_read() {
 }
 
 #[test]
-fn a_daemon_remembers_what_the_queue_of_version_1_was() {
+fn a_daemon_remembers_the_queue_of_version_1() {
     let stage = Stage::of_fixed_width();
     fs::create_dir_all(stage.root().join("state")).unwrap();
     let queue = checkout().join(FIXTURES).join("state/queue.json");
@@ -150,7 +150,7 @@ fn snapshots_of_workspaces_by_version_1_are_compared_and_restored() {
     let shown = Shown::of(&stage);
     shown.command("formats-v1/diff", &["diff", "tidy"]);
     shown.command("formats-v1/diff-worktree", &["diff", "side"]);
-    // This undo was interrupted after everything except the last line of its record.
+    // This undo was interrupted when only the last line of its record was missing.
     shown.once("formats-v1/undo-interrupted", &["undo", "other"]);
     assert_eq!(fs::read_to_string(stage.home().join("other/one.txt")).unwrap(), "one\n");
     shown.once("formats-v1/undo-again", &["undo", "scribble"]);

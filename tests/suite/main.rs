@@ -5,7 +5,7 @@
     clippy::expect_used,
     clippy::print_stderr,
     clippy::disallowed_methods,
-    reason = "a test that cannot go on has failed, and the suite reads stores as a stranger would"
+    reason = "a test that cannot continue has failed, and the suite reads stores as an outsider would"
 )]
 
 mod abuse;

@@ -7,7 +7,7 @@ fn builtin(name: &str) -> &'static str {
     builtin_profiles().iter().find(|(builtin, _)| *builtin == name).unwrap().1
 }
 
-/// The spec of a parent, with the fields in `otherwise` replaced.
+/// A parent's spec, with the fields in `otherwise` replaced.
 fn parent(otherwise: Value) -> RunSpec {
     let mut spec = json!({
         "run": "01941f29-7c00-7000-8000-000000000001", "created_ms": 1,
@@ -136,7 +136,7 @@ fn generations_end_somewhere() {
     assert!(matches!(depth_of(&parent(lineage(2)), &caps), Err(NoChild::Forbidden(_))));
 }
 
-/// A new field of a user's request must not become available to agents by accident.
+/// A new field in a user's request must not become available to agents by accident.
 #[test]
 fn a_child_knows_only_the_fields_that_can_be_narrowed() {
     let all = serde_json::to_value(run_protocol::RunRequest::default()).unwrap();

@@ -126,7 +126,7 @@ impl CommandError {
 
 /// Turns a step's error into a command error, with the step's error as its cause.
 pub trait OrFail<T> {
-    /// With the exit code `Failed`.
+    /// Uses the exit code `Failed`.
     fn or_fail<What: Into<String>>(self, what: impl FnOnce() -> What) -> Result<T, CommandError>;
 
     fn or_fail_as<What: Into<String>>(

@@ -10,11 +10,11 @@
 //!     ├── the binary starts the shim, or gives the run to the daemon's queue
 //!     └── queue_run: the runs that the daemon creates (API, messages, continuation)
 //!   children: an agent's request, narrowed to its parent's rights ─► worktrees ─► a queued run
-//!   sessions: all conversations, each with the verdict of resumption
+//!   sessions: all conversations, each with resumption's verdict
 //! ```
 //!
-//! **Invariant:** nothing here reads the process's environment, working directory or terminal. The binary reads them once
-//! and passes a [`host::Host`]. The exception is the time zone of a day's budget: jiff gets it from the system.
+//! **Invariant:** nothing here reads the process's environment, working directory or terminal. The binary reads them
+//! once and passes a [`host::Host`]. The exception is the time zone for the day's budget: jiff gets it from the system.
 //!
 //! **Invariant:** a refused run leaves nothing behind: `admit` and `resumption` only read. Only
 //! [`admit::Admitted::create_run`], and [`children::queue_child`] for a child, make a run directory.

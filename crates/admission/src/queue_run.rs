@@ -24,7 +24,7 @@ use crate::resumption::{Question, WhenHeld};
 use crate::sandbox::profiles;
 use crate::worktrees::{Fresh, Wanted};
 
-/// Checks a request as the command line does, and creates the run, queued. A prompt in `prompt` is already checked, and
+/// Checks a request as the command line does, and creates a queued run. A prompt in `prompt` is already checked, and
 /// replaces the prompt of the request.
 pub fn queue_request(
     host: &Host,
@@ -99,7 +99,7 @@ pub fn queue_continuation(
     Ok(queue(continuation.admit(run, start_mode)?.admitted, prompt)?)
 }
 
-/// Creates the run, queued.
+/// Creates the queued run.
 fn queue<'p>(
     admitted: Admitted<'_>,
     prompt: impl Into<Prompt<'p>>,
@@ -109,8 +109,8 @@ fn queue<'p>(
     Ok(QueuedRun { run: run.run_id(), credentials, warnings })
 }
 
-/// Creates the run, queued, and sets the budget of its group. Sets the budget last, so that a refused request changes
-/// nothing. The run cannot start earlier, because the daemon waits for its credentials.
+/// Creates the queued run and sets its group's budget. Sets the budget last, so that a refused request changes nothing.
+/// The run cannot start before that, because the daemon waits for its credentials.
 fn queue_with_budget(
     admitted: Admitted<'_>,
     request: &RunRequest,
@@ -142,8 +142,8 @@ fn resumed(
     Ok(Conversation::Resumed(Box::new(resumption)))
 }
 
-/// Refuses what only the command line may ask for, and relative paths, which mean nothing without a working directory.
-/// Returns the workspace.
+/// Refuses requests that only the command line may make, and relative paths, which mean nothing without a working
+/// directory. Returns the workspace.
 fn check(request: &RunRequest) -> Result<PathBuf, CommandError> {
     if request.profile.as_deref() == Some(profiles::OFF) {
         return Err(usage("only the command line can start a run without a sandbox")

@@ -26,7 +26,7 @@ pub struct AgentStream {
 }
 
 impl AgentStream {
-    /// A stream that keeps lines of up to `ceiling` bytes whole.
+    /// A stream that cuts off only lines longer than `ceiling` bytes.
     pub fn with_line_ceiling(ceiling: usize) -> Self {
         Self { splitter: LineSplitter::with_ceiling(ceiling), ..Self::default() }
     }

@@ -33,7 +33,7 @@ pub struct AgentEvent<'a> {
 pub enum Repair {
     /// The parser replaced bytes that are not UTF-8 with U+FFFD.
     InvalidUtf8,
-    /// The parser replaced `\ud83d` without its other half, which JSON allows and Unicode does not, with U+FFFD.
+    /// The parser replaced half a surrogate pair (`\ud83d`), which JSON allows and Unicode does not, with U+FFFD.
     LoneSurrogate,
 }
 
@@ -90,7 +90,7 @@ pub enum EventKind<'a> {
     },
     /// The connection is back.
     Reconnected,
-    /// The agent retries a turn.
+    /// The agent is retrying a turn.
     Retry {
         /// The phase of the retry.
         phase: RetryPhase,
@@ -257,7 +257,7 @@ pub struct ResultEvent<'a> {
     pub duration_ms: Option<u64>,
     /// The server's part of that duration.
     pub duration_api_ms: Option<u64>,
-    /// The server's id of the turn.
+    /// The server's id for the turn.
     pub request_id: Option<Cow<'a, str>>,
     /// Tokens, if the agent reports them.
     pub usage: Option<Usage>,

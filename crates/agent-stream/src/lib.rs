@@ -8,7 +8,7 @@
 //!
 //! [`AgentStream`] joins the first three, for callers that have chunks of bytes and want events.
 //!
-//! **Invariant:** parsing never fails. An unreadable line is an event too, and reading goes on.
+//! **Invariant:** parsing never fails. An unreadable line is an event too, and reading continues.
 //!
 //! **Invariant:** no line is lost, wherever the pipe cuts the stream.
 //!

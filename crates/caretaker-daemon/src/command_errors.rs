@@ -24,7 +24,7 @@ impl From<MessageError> for CommandError {
     fn from(error: MessageError) -> Self {
         let (code, hint) = match &error {
             MessageError::NoQuestion(_) | MessageError::Inbox(InboxError::NoSuchQuestion(_)) => {
-                (ExitCode::NotFound, "see what is asked with `caretaker inbox`".to_owned())
+                (ExitCode::NotFound, "list the open questions with `caretaker inbox`".to_owned())
             }
             MessageError::AsksNothing(_) => {
                 (ExitCode::NotFound, "write to it with `caretaker send`".to_owned())
@@ -36,9 +36,9 @@ impl From<MessageError> for CommandError {
                 (ExitCode::Conflict, "say more with `caretaker send`".to_owned())
             }
             MessageError::Inbox(InboxError::Full) => {
-                (ExitCode::Conflict, "see what waits there with `caretaker inbox`".to_owned())
+                (ExitCode::Conflict, "list the waiting messages with `caretaker inbox`".to_owned())
             }
-            _ => (ExitCode::Failed, "see what `caretaker doctor` says".to_owned()),
+            _ => (ExitCode::Failed, "check with `caretaker doctor`".to_owned()),
         };
         let failed = Self::new(code, error.to_string()).hint(hint);
         match error.source() {
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn a_second_daemon_is_a_conflict_and_says_so() {
         let error = CommandError::from(ServeError::AlreadyThere(None));
-        let text = "error: the daemon cannot run\n  because a daemon serves this state directory already\n";
+        let text = "error: the daemon cannot run\n  because a daemon already serves this state directory\n";
         assert_eq!((error.exit_code(), error.text().as_str()), (ExitCode::Conflict, text));
     }
 }

@@ -8,8 +8,8 @@ use admission::config::caps::Caps;
 use admission::config::hooks::Hook;
 use run_protocol::Budget;
 
-/// The version of the protocol on the socket. The daemon refuses clients with another version. Raise it when an older
-/// client would misunderstand the daemon.
+/// The version of the protocol on the socket. The daemon refuses clients with a different version. Raise it when an
+/// older client would misunderstand the daemon.
 pub const PROTOCOL: u32 = 1;
 
 /// The settings that the binary passes to the daemon when it starts.
@@ -19,24 +19,24 @@ pub struct DaemonConfig {
     pub listen: Option<SocketAddr>,
     /// Caretaker's own program, which is also the shim of each run.
     pub program: PathBuf,
-    /// The caps of the configuration; caps that a user set at run time win.
+    /// The configured caps; caps that a user sets at run time take precedence.
     pub caps: Caps,
-    /// The budget of all runs of a day.
+    /// The budget for all runs in a day.
     pub day_budget: Budget,
-    /// The budget of each group that has no budget of its own.
+    /// The budget for each group that has no budget of its own.
     pub group_budget: Budget,
     /// The user's hooks.
     pub hooks: Vec<Hook>,
     /// How long a run must wait to make up for one point of priority.
     pub ageing_ms: u64,
-    /// The daemon starts no run if the disk of the state directory has less free space. Zero turns the check off.
+    /// The daemon starts no run if the state directory's disk has less free space than this. Zero turns the check off.
     pub min_free_bytes: u64,
     /// [`PROTOCOL`], except in tests.
     pub protocol: u32,
     /// The version of the program, for users to read.
     pub version: String,
-    /// The number of sockets inherited from systemd, from descriptor 3 on.
+    /// The number of sockets inherited from systemd, starting at descriptor 3.
     pub n_inherited: u32,
-    /// The socket on which systemd waits until the daemon is ready.
+    /// The socket through which the daemon tells systemd that it is ready.
     pub notify_socket: Option<OsString>,
 }

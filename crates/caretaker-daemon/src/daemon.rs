@@ -17,7 +17,8 @@ use crate::server::instance::DaemonNote;
 pub(crate) struct Daemon {
     pub(crate) config: DaemonConfig,
     pub(crate) host: Host,
-    /// Held while the daemon creates a child run, so that two requests at once cannot exceed the limit on children.
+    /// Held while the daemon creates a child run, so that two simultaneous requests cannot exceed the limit on
+    /// children.
     pub(crate) children: Mutex<()>,
     pub(crate) note: DaemonNote,
     pub(crate) watch: RunWatch,

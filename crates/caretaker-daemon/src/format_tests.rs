@@ -1,5 +1,5 @@
-//! The files of version 1 that this crate writes, as a binary of version 0.1.0 wrote them. They must stay readable
-//! forever.
+//! The files that this crate writes, in format version 1, as version 0.1.0 of the program wrote them. They must stay
+//! readable forever.
 
 use format_fixtures::{Layout, check};
 

@@ -50,7 +50,7 @@ pub(crate) enum Command {
     Gc(commands::gc::Args),
     /// Keep runs: `caretaker gc` never removes a pinned run.
     ///
-    /// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
+    /// RUN is a run's id, a unique prefix or suffix of it, its name, or `-` for the latest run.
     Pin(commands::pin::Args),
     /// Allow `caretaker gc` to remove runs that were pinned.
     Unpin(commands::pin::Args),

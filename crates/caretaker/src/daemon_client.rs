@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 /// A live daemon answers within this time.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a daemon that holds its lock may take until it listens.
+/// How long a daemon that holds its lock may take to start listening.
 const COMING_UP: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -32,14 +32,15 @@ struct RefusalBody {
     hint: Option<String>,
 }
 
-/// The error of a command that needs the daemon.
+/// The error for a command that needs the daemon.
 pub(crate) fn no_queue() -> CommandError {
     CommandError::new(ExitCode::DaemonUnavailable, "daemon not running")
         .hint("start it: caretaker daemon start")
 }
 
 impl DaemonClient {
-    /// The daemon of this state directory; `None` if there is none. Refuses a daemon with another protocol.
+    /// The daemon for this state directory, or `None` if none is running. Refuses a daemon that speaks a different
+    /// protocol.
     pub(crate) fn find(host: &Host) -> Result<Option<Self>, CommandError> {
         let deadline = Instant::now() + COMING_UP;
         loop {
@@ -125,7 +126,7 @@ impl DaemonClient {
             return serde_json::from_slice(&answer).map_err(|error| broke_off(error.into()));
         }
         let refusal: RefusalBody = serde_json::from_slice(&answer).unwrap_or(RefusalBody {
-            error: format!("the daemon refused with status {status}"),
+            error: format!("the daemon refused the request with status {status}"),
             hint: None,
         });
         let code = match status {
@@ -141,20 +142,20 @@ impl DaemonClient {
 
 /// Checks whether a daemon is running.
 pub(crate) fn daemon_presence(host: &Host) -> Result<Presence, CommandError> {
-    presence(&host.state).or_fail(|| "cannot find out if a daemon is running")
+    presence(&host.state).or_fail(|| "cannot tell whether a daemon is running")
 }
 
 fn broke_off(error: io::Error) -> CommandError {
     CommandError::new(ExitCode::DaemonUnavailable, "the daemon does not answer").because(error)
 }
 
-/// The error for a daemon with another protocol. Its hint says which of the two programs to replace.
+/// The error for a daemon that speaks a different protocol. Its hint says which of the two programs to replace.
 pub(crate) fn other_protocol(theirs: u32, version: &str) -> CommandError {
     let what = format!(
         "the running daemon is caretaker {version} with protocol {theirs}, but this caretaker speaks protocol {PROTOCOL}"
     );
     let hint = if theirs < PROTOCOL {
-        "replace it: caretaker daemon restart; runs continue meanwhile"
+        "replace it: caretaker daemon restart; runs continue in the meantime"
     } else {
         "use the newer caretaker; this one can still run commands that only read"
     };

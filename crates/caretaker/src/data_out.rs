@@ -93,7 +93,7 @@ pub(crate) fn print_table<R: AsRef<[String]>>(
     print_text(&format!("{}\n", table(header, rows, Width::of_stdout())))
 }
 
-/// Prints a text.
+/// Prints text.
 pub(crate) fn print_text(text: &str) -> Result<ExitCode, CommandError> {
     let mut out = Data::of_stdout();
     printed(out.text(text).and_then(|()| out.flush()))

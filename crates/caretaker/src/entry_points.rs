@@ -1,5 +1,5 @@
-//! The other processes of this program: a run's shim, the relay inside a sandbox, the simulated agent. Caretaker starts
-//! them, not the user, so it handles them before it parses the command line.
+//! The other processes that this program can become: a run's shim, the relay inside a sandbox, the simulated agent.
+//! Caretaker starts them, not the user, so it handles them before it parses the command line.
 
 use std::ffi::OsString;
 use std::io::Write;

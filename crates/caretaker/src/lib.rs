@@ -10,8 +10,8 @@
 //! `cli` defines the command line, `commands` has one module per command, `view` turns typed values into text for
 //! users. Data goes to stdout, messages go to stderr.
 //!
-//! **Invariant:** text from an agent, a workspace or a store passes `admission::words::safe_text` before it reaches a
-//! terminal.
+//! **Invariant:** text from an agent, a workspace or a store passes through `admission::words::safe_text` before it
+//! reaches a terminal.
 //!
 //! **Invariant:** only this crate and the simulated agent read the environment, home directory and terminal. In this
 //! crate, only `surroundings` and the entry points of separate processes do so.

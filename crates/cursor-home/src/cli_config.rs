@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::json_file;
 
-/// The settings that Caretaker decides. The agent adds its own when it rewrites the file.
+/// The settings that Caretaker controls. The agent adds its own when it rewrites the file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CliConfig {
     /// Permission entries such as `Shell(ls)` or `Mcp(server:tool)`.
@@ -18,14 +18,14 @@ pub struct CliConfig {
 /// How to treat a tool call that no entry mentions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ApprovalMode {
-    /// Runs only allowed calls. In headless mode, the agent rejects everything else at once.
+    /// Runs only allowed calls. In headless mode, the agent rejects everything else immediately.
     #[default]
     Allowlist,
     /// Runs everything that is not denied.
     Unrestricted,
 }
 
-/// The version of HTTP between the agent and its server.
+/// The HTTP version between the agent and its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AgentHttp {
     #[default]
@@ -63,7 +63,7 @@ pub fn every_tool_of(server: &str) -> String {
     format!("Mcp({server}:*)")
 }
 
-/// Returns the bytes of `agent-cli-state.json`, which save the agent a migration on its first start.
+/// Returns the bytes of `agent-cli-state.json`, which saves the agent a migration on its first start.
 pub fn agent_cli_state_json() -> Vec<u8> {
     let state: Value = json!({ "version": 1, "hasClearedLegacyStatsigFields": true });
     json_file::to_bytes(&state)

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-/// The variables that decide the roots, as the caller found them in the environment.
+/// The variables that determine the roots, as the caller found them in the environment.
 #[derive(Debug, Clone, Default)]
 pub struct HostEnvironment {
     pub home: Option<OsString>,
@@ -98,15 +98,15 @@ impl CursorRoots {
         self.dot_cursor().join("agent-cli-state.json")
     }
 
-    /// Returns the directories where sessions of `agent acp` may be, the likeliest first.
-    // So far they were only seen below `~/.cursor`. An overridden config root may or may not move them.
+    /// Returns the directories where sessions of `agent acp` may be, likeliest first.
+    // So far they have only been seen below `~/.cursor`. An overridden config root may or may not move them.
     pub fn acp_sessions(&self) -> Vec<PathBuf> {
         without_repeats(
             [self.dot_cursor(), self.config.clone()].map(|root| root.join("acp-sessions")),
         )
     }
 
-    /// Returns the paths where the login file may be, the likeliest first.
+    /// Returns the paths where the login file may be, likeliest first.
     // Linux builds use `~/.config/cursor`. `XDG_CONFIG_HOME` may or may not move it, so both count. macOS builds use
     // `~/.cursor`.
     pub fn auth_files(&self) -> Vec<PathBuf> {

@@ -36,7 +36,7 @@ impl RulesFile {
     }
 }
 
-/// Writes text as a double-quoted YAML scalar of one line.
+/// Writes text as a double-quoted YAML scalar on one line.
 // Characters that a line cannot hold become spaces, not escapes, because the agent's front matter parser may be simpler
 // than YAML.
 fn yaml_line(text: &str) -> String {

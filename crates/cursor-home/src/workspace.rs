@@ -51,7 +51,7 @@ impl WorkspacePath {
     /// Returns the directory name below `projects/`: the path, with one dash for every run of characters other than
     /// `A-Za-z0-9`.
     ///
-    /// Different paths may share a slug (`/a/b-c` and `/a/b/c`), and a path without any such character has an empty
+    /// Different paths may share a slug (`/a/b-c` and `/a/b/c`), and a path without any letters or digits has an empty
     /// slug. Cursor replaces UTF-16 units and this replaces bytes. Each run becomes one dash, so the result is the
     /// same.
     pub fn slug(&self) -> String {
@@ -62,7 +62,7 @@ impl WorkspacePath {
     }
 }
 
-/// The directory of one session: `<config>/chats/<bucket>/<uuid>`, or one of `agent acp`.
+/// The directory of one session: `<config>/chats/<bucket>/<uuid>`, or the directory of an `agent acp` session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionDir(PathBuf);
 

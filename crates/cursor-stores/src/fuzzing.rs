@@ -1,7 +1,7 @@
 //! Single decoders, for the fuzz targets. Built only with the feature `fuzzing`.
 //!
-//! A whole home takes milliseconds to write and read. A single value takes almost no time, so these targets try a
-//! thousand times as many inputs.
+//! A whole home directory takes milliseconds to write and read. A single value takes almost no time, so these targets
+//! try a thousand times as many inputs.
 
 use crate::database::salvage;
 use crate::search::{Case, Matcher, Pattern, search_bytes, search_json};

@@ -1,4 +1,4 @@
-//! Reads JSON values that many versions of Cursor wrote. A field of the wrong type counts as missing.
+//! Reads JSON values written by many versions of Cursor. A field of the wrong type counts as missing.
 
 use std::borrow::Cow;
 

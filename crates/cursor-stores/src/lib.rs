@@ -9,7 +9,7 @@
 //!              (read-only)         (one row)    (blob graph)    (missing, damaged, pending)
 //! ```
 //!
-//! **Invariant:** two places write to Cursor's files. `chat::put_back` sets one pointer of one store, and
+//! **Invariant:** two places write to Cursor's files. `chat::put_back` sets one pointer in one store, and
 //! `session_copy` writes on an explicit command. Reading a closed store changes no byte and no directory entry.
 //!
 //! **Invariant:** every input is hostile. Reads are bounded, special files are refused before they are opened, no
@@ -17,7 +17,7 @@
 //!
 //! **Invariant:** the field that refers to a blob says how to decode it. The blob's bytes never do.
 //!
-//! **Invariant:** the encryption key of a store is carried, never shown.
+//! **Invariant:** a store's encryption key may be copied, but is never shown.
 
 mod catalogue;
 pub mod chat;

@@ -14,7 +14,7 @@ pub enum PlainFileError {
     Missing { path: PathBuf },
     #[error("`{path}` is a {kind}, not a plain file")]
     NotPlain { path: PathBuf, kind: &'static str },
-    #[error("`{path}` was replaced while it was opened")]
+    #[error("`{path}` was replaced while it was being opened")]
     Replaced { path: PathBuf },
     #[error("`{path}` has more than {limit} bytes")]
     TooLarge { path: PathBuf, limit: u64 },

@@ -18,7 +18,7 @@ pub struct AllowList {
 }
 
 impl AllowList {
-    /// Decides about a connection.
+    /// Decides whether a connection is allowed.
     pub fn decide(&self, name: &HostName, port: u16) -> Listed {
         let ports: Vec<u16> = self
             .entries

@@ -67,7 +67,7 @@ fn what_cannot_be_an_entry_is_explained() {
         ("localhost", "it has no dot"),
         ("API.example.org", "upper-case"),
         ("api.example.org.", "ends in a dot"),
-        ("a b.example", "a byte that no name has"),
+        ("a b.example", "a byte that is not allowed in a name"),
         ("", "it is empty"),
     ];
     for (text, expected) in cases {

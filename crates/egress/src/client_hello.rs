@@ -132,7 +132,7 @@ fn extensions(body: &[u8]) -> Option<Option<&[u8]>> {
     fields.0.is_empty().then_some(Some(extensions))
 }
 
-/// The host name of the extension. `None` if the extension has several names, or another kind of name.
+/// The host name in the extension. `None` if the extension has several names, or another kind of name.
 fn single_name(extension: &[u8]) -> Option<&[u8]> {
     let mut fields = Fields(extension);
     let mut names = Fields(fields.long_vector()?);

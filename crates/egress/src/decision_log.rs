@@ -25,7 +25,7 @@ pub struct Decision {
     pub detail: Option<String>,
 }
 
-/// The decisions so far, counted.
+/// The decisions so far, with counts.
 #[derive(Debug, Default)]
 pub struct DecisionLog {
     tallies: BTreeMap<Decision, Tally>,
@@ -52,7 +52,7 @@ impl DecisionLog {
         self.tallies.entry(decision).or_insert(fresh).unreported += 1;
     }
 
-    /// Returns one event that is due. `now` is in milliseconds, on any clock that never goes back.
+    /// Returns one event that is due. `now` is in milliseconds, on any clock that never goes backwards.
     pub fn take_due(&mut self, now: u64) -> Option<RunEvent> {
         let is_due = |tally: &Tally| tally.unreported > 0 && tally.next_at <= now;
         let (decision, tally) = self.tallies.iter_mut().find(|(_, tally)| is_due(tally))?;

@@ -6,7 +6,7 @@ use run_protocol::{HostName, HostNameError};
 pub const LONGEST_UDP_QUERY: usize = 1232;
 
 const HEADER: usize = 12;
-/// Programs may cache an answer for this many seconds. It never changes while the sandbox lives.
+/// Programs may cache an answer for this many seconds. It never changes while the sandbox exists.
 const TIME_TO_LIVE: u32 = 60;
 const CLASS_IN: u16 = 1;
 

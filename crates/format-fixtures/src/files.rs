@@ -173,7 +173,7 @@ mod tests {
             let n_before = unnamed.len();
             unnamed.retain(|fixture| !is_of_row(fixture));
             let is_any = unnamed.len() < n_before || pattern == "SHA256SUMS";
-            assert!(is_any, "there is no `{pattern}`, or a row above has it too");
+            assert!(is_any, "there is no `{pattern}`, or an earlier row already has it");
             let text = fs::read_to_string(directory().join("../..").join(test));
             let text = text.unwrap_or_else(|error| panic!("{test}: {error}"));
             let is_named = ["v1", "*"]

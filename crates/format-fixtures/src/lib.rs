@@ -28,7 +28,8 @@ pub enum Layout {
     Lines,
 }
 
-/// Reads every fixture of the patterns as a `T` and writes it again. No byte may differ, and `T` must read every field.
+/// Reads every fixture that matches the patterns as a `T`, and writes it again. No byte may differ, and `T` must read
+/// every field.
 ///
 /// # Panics
 ///

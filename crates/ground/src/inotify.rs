@@ -60,7 +60,7 @@ impl Inotify {
         inotify::remove_watch(&self.fd, watch).ok();
     }
 
-    /// Waits for an event, for at most `patience` (`None`: forever) or until a signal comes. `true` if there is an
+    /// Waits for an event, for at most `patience` (`None`: forever) or until a signal arrives. `true` if there is an
     /// event.
     pub fn wait(&self, patience: Option<Duration>) -> io::Result<bool> {
         // A time too long for the kernel means forever.

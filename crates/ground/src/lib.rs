@@ -4,13 +4,13 @@
 //! |---|---|
 //! | What time is it? | [`now_ms`] |
 //! | What does an error say, with its causes, on one line? | [`with_causes`] |
-//! | How to replace a file so that no reader sees half of it? | [`replace_file`], [`replace_with`], [`create_if_missing`] |
-//! | How to open a file that another process may replace with a FIFO or a link? | [`plain_file`] |
-//! | How to make a directory that only its owner can enter? | [`make_private_dir`] |
-//! | How to notice that a file has changed? | [`inotify`] |
-//! | How to run a program that must end? | [`command`] |
-//! | How to lock a mutex even if another thread panicked? | [`lock`] |
-//! | How to read JSON with half a surrogate pair? | [`surrogates`] |
+//! | How do I replace a file so that no reader sees half of it? | [`replace_file`], [`replace_with`], [`create_if_missing`] |
+//! | How do I open a file that another process may replace with a FIFO or a link? | [`plain_file`] |
+//! | How do I make a directory that only its owner can enter? | [`make_private_dir`] |
+//! | How do I notice that a file has changed? | [`inotify`] |
+//! | How do I run a program that must end? | [`command`] |
+//! | How do I lock a mutex even if another thread panicked? | [`lock`] |
+//! | How do I read JSON with half a surrogate pair? | [`surrogates`] |
 //!
 //! **Invariant:** nothing here knows what a run, a session or a store is.
 

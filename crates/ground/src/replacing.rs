@@ -15,7 +15,7 @@ const DEAD_FOR_SURE: Duration = Duration::from_secs(24 * 60 * 60);
 pub enum Durable {
     /// The content is on disk before the file gets its name: after a crash, the file has the old content or the new.
     Yes,
-    /// For content that can be made again. If only this process is killed, nothing is lost.
+    /// For content that can be recreated. If only this process is killed, nothing is lost.
     No,
 }
 

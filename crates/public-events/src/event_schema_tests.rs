@@ -368,7 +368,7 @@ fn every_kind_is_printed_as_the_published_examples_show() {
     if examples != published {
         let beside = std::env::temp_dir().join("schema-v1.jsonl");
         std::fs::write(&beside, &examples).unwrap();
-        eprintln!("what is printed now was written to {}", beside.display());
+        eprintln!("the current output was written to {}", beside.display());
     }
     assert_eq!(
         examples, published,

@@ -7,9 +7,9 @@
 //! | field | meaning |
 //! |---|---|
 //! | `v` | version of this format; a version may gain fields, but none is renamed, removed or changed in meaning |
-//! | `seq`, `epoch` | the event's number; `tail --since EPOCH:SEQ` goes on after it |
+//! | `seq`, `epoch` | the event's number; `tail --since EPOCH:SEQ` continues after it |
 //! | `at` | when it was journalled, in milliseconds since 1970 |
-//! | `kind` | `agent.…` for a line of the agent, `run.…` for a run event, `net.…` for an attempt to use the network, `journal.unreadable` for damage |
+//! | `kind` | `agent.…` for a line from the agent, `run.…` for a run event, `net.…` for an attempt to use the network, `journal.unreadable` for damage |
 //! | `unterminated` | `true` if the agent's output ended in the middle of the line |
 //! | `redacted` | `true` if a known secret was replaced |
 //!
@@ -107,7 +107,7 @@ impl EventWriter {
                 write!(out, "\"kind\":\"{family}")?;
                 out.write_all(rest)?;
             }
-            // An event of a newer version may not begin with its kind.
+            // An event from a newer version might not begin with its kind.
             None => {
                 let raw = serde_json::from_slice::<&RawValue>(&self.body)?;
                 write!(out, "\"kind\":\"{family}unknown\",\"raw\":{raw}}}")?;

@@ -12,7 +12,7 @@ use crate::{Envelope, Unreadable};
 #[derive(Debug)]
 pub struct PublicEvent;
 
-/// An event that is a line of the agent.
+/// An event that is a line from the agent.
 struct PublicAgentEvent;
 
 /// An event that Caretaker reports about the run.
@@ -41,7 +41,7 @@ impl ToSchema for PublicEvent {
 impl PartialSchema for PublicRunEvent {
     fn schema() -> RefOr<Schema> {
         AllOfBuilder::new()
-            .description(Some("What happened in a run."))
+            .description(Some("An event that Caretaker reports about a run."))
             .item(reference::<Envelope>())
             .item(in_family("run.", RunEvent::schema()))
             .into()

@@ -1,10 +1,10 @@
-//! The journal of a run: a numbered log that is the truth, its readers, and the index derived from it.
+//! The journal of a run: a numbered log that is the source of truth, its readers, and the index derived from it.
 //!
 //! ```text
 //!   admission ──────► RunDirectory::create ──► runs/<id>/  spec.json  prompt  run.lock  events.jsonl
 //!   the shim ───────► RunDirectory::lock ────► JournalWriter ──► one write per batch ──► events.jsonl
 //!   any process ────► JournalReader (from any number) + Follower (woken by the shim's socket, else by inotify)
-//!   any process ────► Inbox: questions of agents and messages to them, inbox/<session>.jsonl
+//!   any process ────► Inbox: agents' questions and messages to agents, inbox/<session>.jsonl
 //!   ps, resolve ────► RunOverview (head and tail of a journal) ──► RunIndex (index.db, derived, may be deleted)
 //! ```
 //!
@@ -25,7 +25,7 @@
 //! **Invariant:** a line that a reader could see never disappears, repeats or changes. Only the holder of `run.lock`
 //! writes to a run's directory, and it removes only an incomplete last line.
 //!
-//! **Invariant:** no number is used twice: after a writer died, the next writer begins a new epoch.
+//! **Invariant:** no number is used twice: after a writer dies, the next writer begins a new epoch.
 //!
 //! **Invariant:** nothing comes after `ended`: a journal that has it cannot be opened for writing.
 //!

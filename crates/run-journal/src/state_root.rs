@@ -64,7 +64,7 @@ impl StateRoot {
         self.0.join("inbox")
     }
 
-    /// The locks of workspaces.
+    /// The workspace locks.
     pub fn workspaces(&self) -> PathBuf {
         self.0.join("workspaces")
     }
@@ -94,7 +94,7 @@ impl StateRoot {
         self.0.join("caches")
     }
 
-    /// The records of groups of runs.
+    /// The records of run groups.
     pub fn groups(&self) -> PathBuf {
         self.0.join("groups")
     }
@@ -110,7 +110,7 @@ impl StateRoot {
     }
 
     /// A process that removes runs holds this lock exclusively, from its last check to the removal. A process that adds
-    /// a need for a run (a pin, a new run) shares the lock, from its own check until that need is on disk.
+    /// a reason to keep a run (a pin, a new run) shares the lock, from its own check until that reason is on disk.
     pub fn removal_lock(&self) -> PathBuf {
         self.0.join("removal.lock")
     }

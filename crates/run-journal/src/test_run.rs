@@ -112,7 +112,7 @@ pub(crate) enum Seen {
     Unreadable(u64, Vec<u8>),
 }
 
-/// An owned line of the agent.
+/// An owned agent line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum OwnedLine {
     Json(String),
@@ -195,7 +195,7 @@ pub(crate) fn numbers(seen: &[Seen]) -> Vec<EventNumber> {
     seen.iter().filter_map(Seen::number).collect()
 }
 
-/// A number of the first epoch.
+/// An event number in the first epoch.
 pub(crate) fn first(seq: u64) -> EventNumber {
     EventNumber { epoch: 1, seq }
 }
@@ -225,7 +225,7 @@ pub(crate) fn ended() -> RunEvent {
     }
 }
 
-/// The project's fixtures of journals.
+/// The project's journal fixtures.
 pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/journal")
 }

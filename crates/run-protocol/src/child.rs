@@ -69,7 +69,8 @@ pub struct ChildOrder {
     pub credentials: Credentials,
 }
 
-/// Secrets that a queued run needs to start. They must not be on disk: the daemon keeps them in memory until the start.
+/// Secrets that a queued run needs to start. They must not be on disk: the daemon keeps them in memory until the run
+/// starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = Brought)]
 #[serde(deny_unknown_fields)]

@@ -8,8 +8,8 @@ use crate::{Epoch, RunId, UserMcpFiles};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum ControlRequest {
-    /// Tell me when the journal grows. The shim answers at once with the last event, so that the client misses no event
-    /// between its last read and this request.
+    /// Tell me when the journal grows. The shim answers immediately with the last event, so that the client misses no
+    /// event between its last read and this request.
     Watch,
     /// Stop the run.
     Stop { manner: StopManner },
@@ -40,7 +40,7 @@ pub struct ServerChange {
 pub enum StopManner {
     /// With the stop ladder: INT, TERM, KILL.
     Ladder,
-    /// KILL at once.
+    /// KILL immediately.
     Now,
 }
 

@@ -61,7 +61,8 @@ pub enum RunEvent {
         /// The bounds that are wider now.
         bounds: Vec<Widening>,
     },
-    /// The run waits in the daemon's queue. Written together with `created`; the daemon knows what the run waits for.
+    /// The run is waiting in the daemon's queue. Written together with `created`; the daemon knows what the run is
+    /// waiting for.
     Queued {
         /// Runs with a higher priority start first.
         priority: i32,
@@ -71,9 +72,9 @@ pub enum RunEvent {
         /// Counted from one.
         number: u32,
     },
-    /// The run waits for a lock that another run holds.
+    /// The run is waiting for a lock that another run holds.
     Waiting {
-        /// Why the run waits, in one sentence.
+        /// Why the run is waiting, in one sentence.
         reason: String,
     },
     /// The shim checked the session under its lease: it can be resumed from this point.
@@ -162,11 +163,11 @@ pub enum RunEvent {
         /// How long the agent was silent after it.
         silent_ms: u64,
     },
-    /// The agent closed its stdout while its process lived.
+    /// The agent closed its stdout while its process was still alive.
     StreamClosed,
     /// The agent's process was still alive some time after its result.
     Lingered {
-        /// How long the shim let it live on.
+        /// How long the shim waited for it to end.
         ms: u64,
     },
     /// The shim must stop the run.
@@ -195,7 +196,7 @@ pub enum RunEvent {
     McpRefused {
         /// The reason.
         reason: McpRefusal,
-        /// How often it happened since the last such event.
+        /// How many times this has happened since the last such event.
         count: u64,
     },
     /// The user changed which MCP servers the agent gets, and the shim wrote its `mcp.json` again. A running agent may
@@ -297,7 +298,7 @@ pub enum RunEvent {
         port: Option<u16>,
         /// How the run asked for the host.
         via: NetVia,
-        /// How often it happened since the last such event.
+        /// How many times this has happened since the last such event.
         count: u64,
     },
     /// The shim refused an attempt to use the network.
@@ -316,7 +317,7 @@ pub enum RunEvent {
         /// More about the reason, as text.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
-        /// How often it happened since the last such event.
+        /// How many times this has happened since the last such event.
         count: u64,
     },
     /// A process on the host removed or replaced a path that a protection was mounted over. The protection is gone.
@@ -324,8 +325,8 @@ pub enum RunEvent {
         /// The path.
         path: BytesPath,
     },
-    /// A process on the host replaced a file that a protection was mounted over, and the shim protected the new one. The
-    /// agent stood still meanwhile.
+    /// A process on the host replaced a file that a protection was mounted over, and the shim protected the new one.
+    /// The agent was frozen meanwhile.
     ProtectionRestored {
         /// The path.
         path: BytesPath,
@@ -339,7 +340,7 @@ pub enum RunEvent {
     LoginDropped {
         /// The reason.
         reason: LoginDrop,
-        /// How often it happened since the last such event.
+        /// How many times this has happened since the last such event.
         count: u64,
     },
     /// The disk is full.
@@ -354,7 +355,7 @@ pub enum RunEvent {
     },
     /// The changes to the workspace that a careful user wants to know about.
     Audit(Audit),
-    /// The agent's usage: tool calls, time, tokens. The shim writes it when the agent is gone.
+    /// The agent's usage: tool calls, time, tokens. The shim writes it once the agent has ended.
     Spent(Spend),
     /// The state of the session in Cursor's store.
     Checkpoint(Checkpoint),
@@ -392,7 +393,7 @@ pub enum StopReason {
     Amnesia,
     /// A limit.
     Limit,
-    /// The agent gave its result, but its process lives on.
+    /// The agent gave its result, but its process is still alive.
     Lingering,
     /// No result will come.
     NoResult,

@@ -1,5 +1,5 @@
-//! The types that cross a process boundary or stay on disk: ids, the spec of a run, its events, its outcome, the
-//! messages of its control socket, and the table of exit codes.
+//! The types that cross a process boundary or are stored on disk: ids, the spec of a run, its events, its outcome, the
+//! messages on its control socket, and the table of exit codes.
 //!
 //! **Invariant:** only types and their serialisation. No I/O, and no logic that needs more than the value itself.
 //!

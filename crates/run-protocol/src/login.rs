@@ -12,7 +12,7 @@ pub enum LoginDrop {
     Malformed,
     /// The agent's copy, or a token in it, is larger than a login can be.
     Oversized,
-    /// A token has a different kind than the user's token, or is missing.
+    /// A token is missing, or is of a different kind than the user's token.
     OtherShape,
     /// The tokens belong to another account.
     OtherAccount,
@@ -28,6 +28,6 @@ pub enum LoginDrop {
     HostChanged,
     /// This run changed the user's login too often.
     TooMany,
-    /// The shim could not back up the user's present login, or could not write the new one.
+    /// The shim could not back up the user's current login, or could not write the new one.
     NotWritten,
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NetworkMode {
-    /// Its own loopback, and the hosts of the allow-list through the shim.
+    /// Its own loopback and, through the shim, the hosts on the allow-list.
     Allowlist,
     /// Only its own loopback.
     None,
@@ -36,7 +36,7 @@ pub enum NetVia {
 pub enum NetRefusal {
     /// The host is not on the list.
     NotListed,
-    /// The host is not on the list. It is a registry of the user, and the run has no `--registries`.
+    /// The host is not on the list. It is one of the user's registries, and the run has no `--registries`.
     RegistryNotListed,
     /// The host is on the list, but the port is not.
     PortNotListed,
@@ -72,7 +72,7 @@ impl NetworkMode {
         }
     }
 
-    /// The mode's word on the command line and in profiles.
+    /// The mode's name on the command line and in profiles.
     pub fn word(self) -> &'static str {
         match self {
             Self::Allowlist => "allowlist",

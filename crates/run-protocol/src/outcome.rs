@@ -39,14 +39,14 @@ pub enum RunOutcome {
     Suspended,
     /// A run that had to succeed first did not. The agent did not run.
     DependencyFailed,
-    /// A signal ended the run's shim, as at a shutdown. The session can be resumed.
+    /// A signal ended the run's shim, for example at a shutdown. The session can be resumed.
     Interrupted,
     /// The session could not be resumed when the run's turn came. The agent did not run.
     NotResumable,
     /// The agent began an empty conversation instead of continuing the session.
     Amnesia,
-    /// Another run took the session's lease, or the lease's file was replaced. The run may not write to the session any
-    /// more, so the shim stopped it.
+    /// Another run took the session's lease, or the lease's file was replaced. The run may no longer write to the
+    /// session, so the shim stopped it.
     LeaseLost,
     /// The shim could not set up the sandbox, or the sandbox was not as planned. The agent did not run.
     SandboxFailed,
@@ -62,7 +62,7 @@ pub enum RunOutcome {
     SetupFailed,
     /// The agent answered for a different session or directory.
     SessionMismatch,
-    /// The shim could not write the journal, so it stopped the run: a run without a record is worth nothing.
+    /// The shim could not write the journal, so it stopped the run: a run without a record is worthless.
     JournalFailed,
     /// The run's shim failed.
     SupervisorFailed,
@@ -80,7 +80,7 @@ pub enum FailureClass {
     BadModel,
     /// Too many requests, or no capacity.
     RateLimited,
-    /// The usage of the user's plan is exhausted.
+    /// The usage limit of the user's plan is reached.
     UsageLimit,
     /// The agent could not reach the server, or lost the connection.
     Network,
@@ -102,7 +102,7 @@ pub enum NoResult {
     ExitedWithoutResult,
     /// The agent gave its final answer and only background shells were left, but no result came.
     SettledWithoutResult,
-    /// The agent closed its stdout while its process lived on.
+    /// The agent closed its stdout while its process was still alive.
     StreamClosed,
     /// The shim died, and the sandbox with it.
     Lost,

@@ -13,7 +13,7 @@ pub enum PromptProblem {
     #[error("the prompt is empty")]
     Empty,
     #[error("the prompt has a NUL character, at byte {at}")]
-    /// No program can get such a text as an argument.
+    /// No program can get such text as an argument.
     Nul { at: u64 },
     #[error("the prompt is not UTF-8, from byte {at}")]
     NotUtf8 { at: u64 },
@@ -37,7 +37,7 @@ impl PromptCheck {
         check.finish()
     }
 
-    /// Checks the next piece. After a problem, do not use the prompt.
+    /// Checks the next piece. After an error, the prompt must not be used.
     pub fn piece(&mut self, piece: &[u8]) -> Result<(), PromptProblem> {
         let begins_at = self.length;
         self.length = self.length.saturating_add(piece.len() as u64);

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::{BytesPath, Checkpoint, RunId, UserMcpFiles};
 
 /// The place and the state of a session. The shim replaces the whole record when a run takes the session's lease and
-/// when the run ends; after each end the session can be resumed.
+/// when the run ends; once a run has ended, the session can be resumed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionRecord {
     /// The format's version.
@@ -37,7 +37,7 @@ pub struct McpChoice {
     /// Servers that are switched off.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub off: Vec<String>,
-    /// Servers from the user's own file that the agent gets in addition.
+    /// Servers from the user's own file that the agent also gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<UserMcpFiles>,
 }

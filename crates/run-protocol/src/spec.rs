@@ -47,7 +47,7 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<AgentMode>,
     pub tool_approval: ToolApproval,
-    /// True if the agent prints its answer while it writes it.
+    /// True if the agent prints its answer as it writes it.
     #[serde(default)]
     pub partial_output: bool,
     /// The user's own flags for the agent, after admission's check.
@@ -55,7 +55,7 @@ pub struct RunSpec {
     pub extra_flags: Vec<String>,
     /// The name of the sandbox profile.
     pub profile: String,
-    /// The profile's whole text when admission accepted the run.
+    /// The profile's full text when admission accepted the run.
     pub profile_text: String,
     /// More host paths to show inside the sandbox, read-only, from the configuration and `--expose`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -69,10 +69,10 @@ pub struct RunSpec {
     /// Hosts that the run may reach in addition to the profile's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow_hosts: Vec<String>,
-    /// The registries that the run may reach too, from `--registries`. Not empty: tools can fetch dependencies.
+    /// The registries that the run may reach too, from `--registries`. If there are any, tools can fetch dependencies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub registries: Vec<String>,
-    /// The user's registries that the run may not reach. A refusal of one offers `--registries`.
+    /// The user's registries that the run may not reach. When the shim refuses one, it suggests `--registries`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known_registries: Vec<String>,
     /// The path of the bubblewrap program.
@@ -97,15 +97,15 @@ pub struct RunSpec {
     /// The user's variables for the agent; no secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// The user's settings for tools such as git, as files of the private home: path in the home, text. No secrets.
+    /// The user's settings for tools such as git, as files in the private home: path in the home, text. No secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub home_files: BTreeMap<String, String>,
-    /// The names of further secrets that the agent gets as variables. No file has their values.
+    /// The names of further secrets that the agent gets as variables. Their values are never in a file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
     /// Time limits.
     pub limits: RunLimits,
-    /// Limits on the machine.
+    /// Limits on the use of the machine.
     #[serde(default)]
     pub resources: ResourceLimits,
     /// True if the shim waits for a session or workspace that another run holds, instead of failing.
@@ -123,7 +123,7 @@ pub struct RunSpec {
     /// The group of runs that this run belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The conditions for leaving the queue. `None`: the run started at once, without the queue.
+    /// The conditions for leaving the queue. `None`: the run started immediately, without the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueTerms>,
     /// The parent, if another run asked for this run.
@@ -169,7 +169,7 @@ pub struct RepositoryServer {
     pub sha256: String,
 }
 
-/// A new session, or one that exists.
+/// A new session, or an existing one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStart {
@@ -216,7 +216,7 @@ pub enum AgentMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolApproval {
-    /// `--force`: all tools run without a question, because the sandbox protects the host.
+    /// `--force`: all tools run without asking, because the sandbox protects the host.
     Force,
     /// Only tools that the agent's own permissions allow.
     AllowList,

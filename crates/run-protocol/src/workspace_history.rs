@@ -48,7 +48,7 @@ pub struct Audit {
     /// The number of files that differ from before the run. `None`: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<ChangeCounts>,
-    /// The findings, the most serious first.
+    /// The findings, most serious first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
     /// The number of further findings.
@@ -96,7 +96,7 @@ pub enum FindingKind {
     GitLink,
     /// A FIFO, a socket or a device in a `.git`, or instead of it. The shim removed it.
     GitSpecial,
-    /// A file in a `.git` that has another name outside of it. The shim replaced it with a copy.
+    /// A file in a `.git` that has another hard link outside of it. The shim replaced it with a copy.
     GitHardLink,
     /// A directory in a `.git` that its owner could not read. The shim made it readable.
     GitClosed,
@@ -108,7 +108,7 @@ pub enum FindingKind {
     GitConfig,
     /// A branch or another ref that was deleted.
     RefDeleted,
-    /// A branch or another ref, including HEAD, that points elsewhere now.
+    /// A branch or another ref, including HEAD, that now points elsewhere.
     RefMoved,
     /// A repository within the workspace.
     Repository,

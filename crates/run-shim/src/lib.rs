@@ -7,7 +7,7 @@
 //!
 //!   preparation  the decisions and files before a sandbox starts
 //!   sandbox      bwrap, gate, guard, keeper: the processes                limits, network: what confines them
-//!   session      locks, bucket, memory, checkpoint                        login: the agent's copy of it
+//!   session      locks, bucket, memory, checkpoint                        login: the agent's copy
 //!   agent_tools  the agent's MCP servers, the shim's own among them       record: journal, stderr, log, redaction
 //! ```
 //!
@@ -15,7 +15,8 @@
 //!
 //! **Invariant:** the shim never releases a sandbox that it has not verified, even if the shim itself dies.
 //!
-//! **Invariant:** `supervise::run_state` makes every decision about a run, in a pure step. All other code carries it out.
+//! **Invariant:** `supervise::run_state` makes every decision about a run, in a pure step. All other code only carries
+//! out these decisions.
 
 mod agent_tools;
 mod control;

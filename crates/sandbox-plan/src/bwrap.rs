@@ -1,4 +1,4 @@
-//! Checks the bubblewrap of this host, and explains its error messages.
+//! Checks this host's bubblewrap, and explains its error messages.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -77,9 +77,9 @@ pub enum BwrapProblem {
     NamespacesForbidden,
     #[error("AppArmor lets bubblewrap create namespaces, but not use them")]
     AppArmor,
-    #[error("a new /proc cannot be mounted, as in a container that hides parts of its own")]
+    #[error("a new /proc cannot be mounted, as in a container that hides parts of its own /proc")]
     MaskedProc,
-    #[error("a path of the plan is missing or cannot be mounted")]
+    #[error("a path in the plan is missing or cannot be mounted")]
     Mount,
     #[error("the kernel did not accept the system call filters")]
     Seccomp,
@@ -101,7 +101,7 @@ impl BwrapVersion {
         Some(Self { major, minor, patch })
     }
 
-    /// Returns the known weaknesses of this version. A distribution may have fixed them without a new number.
+    /// Returns the known weaknesses of this version. A distribution may have fixed them without a new version number.
     pub fn known_holes(self) -> Vec<KnownHole> {
         if self < WITHOUT_SYMLINK_HOLE { vec![KnownHole::SymlinkDestination] } else { Vec::new() }
     }

@@ -53,7 +53,7 @@ impl PlannedNetwork {
         let what = PlanPart::Network;
         match self.mode {
             NetworkMode::Host => {
-                let detail = "everything that this machine can reach, its own services included";
+                let detail = "everything that this machine can reach, including its own services";
                 vec![Explained { what, detail: detail.to_owned(), origin: self.origin.clone() }]
             }
             NetworkMode::None => Vec::new(),
@@ -102,7 +102,7 @@ impl PlannedStep {
                 let dest = shown(dest.as_os_str());
                 (PlanPart::Mount, format!("{dest} empty, in memory, at most {}", bytes(*size)))
             }
-            Step::Proc => (PlanPart::Mount, "/proc of its own".to_owned()),
+            Step::Proc => (PlanPart::Mount, "its own /proc".to_owned()),
             Step::HideFirstProcess => {
                 (PlanPart::Mount, format!("{FIRST_PROCESS} hidden: its memory is out of reach"))
             }
@@ -122,7 +122,7 @@ impl PlannedStep {
                 (PlanPart::Guard, format!("started in {}", shown(dest.as_os_str())))
             }
             Step::Filter { name, .. } => {
-                (PlanPart::Filter, format!("system calls of seccomp/{name}.toml are refused"))
+                (PlanPart::Filter, format!("system calls in seccomp/{name}.toml are refused"))
             }
         };
         Explained { what, detail, origin: self.origin.clone() }

@@ -6,7 +6,7 @@
 //!                            ├──► plan() ──► SandboxPlan ──► bwrap_args, data files, seccomp programs
 //!  SandboxRequest ───────────┘                    ├──► mount points to create, and to remove
 //!  workspace ──► Workspace::inspect               ├──► verify, before the blocked sandbox is released
-//!                                                 └──► explain, each part with its line of the profile
+//!                                                 └──► explain, each part with its profile line
 //! ```
 //!
 //! **Invariant:** this crate starts no process. It changes only mount points, and only when the caller asks for that.

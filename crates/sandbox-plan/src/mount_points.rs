@@ -21,7 +21,7 @@ const FILE_MODE: u32 = 0o400;
 /// Other users who share the repository must be able to read the file.
 const COMMON_DIR_MODE: u32 = 0o444;
 
-/// The mount points that the shim creates before the start and removes after the end.
+/// The mount points that the shim creates before the run starts and removes after it ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MountPoints(Vec<MountPoint>);
 
@@ -134,7 +134,7 @@ impl MountPoints {
             Err(source) => return Err(record_error(record, source)),
         };
         let mut removals = Vec::new();
-        // The last ones are inside earlier ones.
+        // Later ones are inside earlier ones.
         for entry in read_entries(&bytes).into_iter().rev() {
             let removal = remove(&entry)
                 .map_err(|source| MountPointError::Remove { path: entry.path.clone(), source })?;
@@ -215,7 +215,7 @@ fn create(point: &MountPoint) -> io::Result<FileIdentity> {
     found.map(|found| found.identity).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// Creates the file with its content in one step, because git stops at an empty one.
+/// Creates the file with its content in one step, because git fails on an empty one.
 fn create_common_dir(parent: &Directory, name: &OsStr) -> io::Result<()> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     let unfinished = format!(".caretaker-{}", std::process::id());

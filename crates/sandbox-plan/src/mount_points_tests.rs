@@ -224,7 +224,7 @@ fn a_common_dir_says_that_everything_is_here_and_goes_again_unless_somebody_else
     assert_eq!(removal(), Removal::NotEmpty);
 
     assert!(matches!(points.create(&host.record), Err(MountPointError::Appeared(_))));
-    assert_eq!(fs::read_dir(&git).unwrap().count(), 1, "and nothing half-made stays");
+    assert_eq!(fs::read_dir(&git).unwrap().count(), 1, "and nothing half-made is left");
     assert_eq!(fs::read_to_string(&path).unwrap(), "../elsewhere\n");
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub enum Origin {
-    /// A line of a profile, as in `default.toml:12`.
+    /// A line in a profile, as in `default.toml:12`.
     Profile(String),
     /// The run: its workspace, its agent, its directories.
     Run,

@@ -62,7 +62,7 @@ pub enum PlanWarning {
     Root,
     #[error("git does not work inside: {reason}")]
     GitHidden { reason: String },
-    #[error("`{}` has another name (a hard link), by which the agent may be able to change it", .0.display())]
+    #[error("`{}` has another name (a hard link), through which the agent may be able to change it", .0.display())]
     HardLinked(PathBuf),
     #[error("git cannot commit in `{}`: {reason}", .path.display())]
     GitReadOnly { path: PathBuf, reason: &'static str },
@@ -129,7 +129,7 @@ pub enum PlanError {
     HomeNotPhysical { home: PathBuf, physical: PathBuf },
     #[error("`{}`, which the agent needs, does not exist", .0.display())]
     ExposedMissing(PathBuf),
-    #[error("`{}`, which the agent is run from, is inside the workspace", .0.display())]
+    #[error("`{}`, which the agent runs from, is inside the workspace", .0.display())]
     ExposedInWorkspace(PathBuf),
     #[error("`{}` cannot be shown, because it contains `{}`", .path.display(), .inner.display())]
     ExposedTooWide { path: PathBuf, inner: PathBuf },
@@ -139,15 +139,15 @@ pub enum PlanError {
     RunDirectoryKind { path: PathBuf, kind: FileKind },
     #[error("`{}` belongs to user {owner}", .path.display())]
     RunDirectoryOwner { path: PathBuf, owner: u32 },
-    #[error("`{}` cannot be a file of the private home", .0.display())]
+    #[error("`{}` cannot be a file in the private home", .0.display())]
     PrivateFile(PathBuf),
-    #[error("the directory of the sessions inside, `{}`, is not below the home directory", .0.display())]
+    #[error("the sessions directory inside, `{}`, is not below the home directory", .0.display())]
     ChatsOutsideHome(PathBuf),
     #[error("`{}` would be covered by `{}`", .dest.display(), .by.display())]
     Covered { dest: PathBuf, by: PathBuf },
     #[error("the profile `{profile}` refuses to run while a file stays unprotected: {what}")]
     Unprotected { profile: String, what: PlanWarning },
-    #[error("the workspace has {count} names that fit `{pattern}`, too many to protect")]
+    #[error("the workspace has {count} names that match `{pattern}`, too many to protect")]
     TooManyProtected { pattern: String, count: usize },
     #[error("`{0}` cannot be the name of a variable")]
     VariableName(String),
@@ -190,7 +190,7 @@ impl SandboxPlan {
         &self.programs
     }
 
-    /// Returns the mount points that the shim creates on the host before the start and removes after the end.
+    /// Returns the mount points that the shim creates on the host before the run starts and removes after it ends.
     pub fn mount_points_to_create(&self) -> &MountPoints {
         &self.mount_points
     }
@@ -213,7 +213,7 @@ impl SandboxPlan {
         })
     }
 
-    /// Returns true if the sandbox has this file of the host at its own path. Knows nothing of links in the path.
+    /// Returns true if the sandbox has this file of the host at its own path. Ignores links in the path.
     pub fn shows(&self, path: &Path) -> bool {
         let covering = self.steps.iter().filter_map(|planned| match &planned.step {
             Step::Bind { source, dest, .. } => Some((dest, source == dest)),

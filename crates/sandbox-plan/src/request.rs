@@ -85,7 +85,7 @@ pub struct Placeholders {
 /// A `commondir` file that changes nothing: it tells git that the repository is where it is. Git rejects an empty file.
 pub const OWN_COMMON_DIR: &[u8] = b".\n";
 
-/// A `commondir` file that leads git in a linked worktree to the directory of locks; see the planner's `git_locks`.
+/// A `commondir` file that points git in a linked worktree to the directory for locks; see the planner's `git_locks`.
 pub const SHADOW_COMMON_DIR: &[u8] = b"/run/repository.git\n";
 
 /// The directory where the agent looks for the sessions of its workspace. It shows no other session of the workspace.
@@ -121,9 +121,9 @@ pub struct EnvVariable {
 /// The source of a variable's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VariableSource {
-    /// Caretaker sets it. It always enters.
+    /// Caretaker sets it. It always enters the sandbox.
     Run,
-    /// The host sets it. It enters if the profile lets it.
+    /// The host sets it. It enters if the profile lets it in.
     Host,
 }
 

@@ -152,8 +152,8 @@ impl Step {
         }
     }
 
-    /// Returns the path of a mount that stays as long as anything holds the sandbox. The mount over the first process is not
-    /// among them: it ends with that process, and no process on the host can remove it earlier.
+    /// Returns the path of a mount that stays as long as anything holds the sandbox. The mount over the first process
+    /// is not one of them: it ends with that process, and no process on the host can remove it earlier.
     pub(crate) fn mounted_at(&self) -> Option<&Path> {
         match self {
             Self::Bind { dest, .. } | Self::Tmpfs { dest, .. } => Some(dest),

@@ -9,14 +9,14 @@ use crate::host_path::{self, Directory, FileKind, Found};
 use crate::origin::{Origin, Sourced};
 use crate::profile::{CachePath, CacheTool, Links, Profile, VariableName};
 
-/// The directory inside that has the seeds, one directory for each tool.
+/// The directory inside with the seeds, one directory for each tool.
 pub const SEEDS_INSIDE: &str = "/run/seed";
 
 /// The search for a tool's files ends after this many entries. A launch waits for it.
 const MOST_ENTRIES: usize = 5_000;
 /// The search goes this many levels below the workspace.
 const DEEPEST: usize = 2;
-/// Directories with the files of dependencies, not of the workspace.
+/// Directories that hold dependencies, not the workspace's own files.
 const DEPENDENCIES: [&str; 4] = ["node_modules", "target", "venv", "vendor"];
 
 /// The cache of one tool.
@@ -46,7 +46,7 @@ pub struct Seed {
     pub(crate) origin: Origin,
 }
 
-/// A directory or file of the private cache, writable at the tool's own path.
+/// A directory or file in the private cache, writable at the tool's own path.
 #[derive(Debug, Clone)]
 pub struct PrivatePart {
     /// Its path below the tool's directory. Empty for the directory itself.

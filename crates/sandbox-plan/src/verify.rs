@@ -1,4 +1,4 @@
-//! Compares a sandbox that waits for its release with its plan.
+//! Compares a sandbox that is waiting to be released with its plan.
 
 use std::ffi::OsString;
 use std::io;

@@ -20,7 +20,7 @@
 //! **Invariant:** stdout carries whole lines, unless the script asks for a misbehaviour that breaks them.
 //!
 //! **Invariant:** nothing waits, hangs or lingers on purpose for longer than ten minutes. A script's command may take
-//! any time.
+//! any amount of time.
 //!
 //! **Invariant:** only [`process::environment`] reads the environment, and only an MCP server with a `url` is reached
 //! over the network.
@@ -42,7 +42,7 @@
 //! | a session belongs to its workspace: in another directory the agent remembers nothing | C |
 //! | key sets and order of `init`, `user`, `thinking`, `assistant`, `tool_call`, `interaction_query`, `result`, for the generations 2026.01 and 2026.09 | C |
 //! | `assistant` in four forms; a flush repeats partial deltas; `result` joins segments without separator | C |
-//! | call ids with a newline inside; calls of a step share a `model_call_id` and complete in their own order | C |
+//! | call ids with a newline inside; calls of a step share a `model_call_id` and may complete in any order | C |
 //! | `connection`, `retry` events and their notices on stderr; three attempts, each of which reconnects | C |
 //! | a rejected call completes without its arguments, a skipped question with them | C |
 //! | an MCP server without approval is absent, even if its tools are allowed | R |
@@ -53,10 +53,10 @@
 //! | `text` and `json` print nothing until the end | C |
 //! | `cli-config.json` is written through a fixed temporary name, so that parallel runs can lose a race | C |
 //! | later runs keep the model of `--model` | C |
-//! | `system/background_shell_timeout`, and no `result` while a background shell lives | R |
+//! | `system/background_shell_timeout`, and no `result` while a background shell is running | R |
 //! | the commands in `parsingResult`: tree-sitter's grammar for bash, whose node names the captures show | C |
 //! | fields of `system/task_notification` | G |
-//! | texts for a bad output format, a missing prompt, a missing workspace, a `--new-session-id` that is no UUIDv4 | G |
+//! | texts for a bad output format, a missing prompt or workspace, a `--new-session-id` that is not a UUIDv4 | G |
 //! | `--resume` without an id means the latest session; `--continue` without any session begins one | G |
 //! | `--single-turn` ends background shells with the process, without an event | G |
 //! | usage numbers: counted from the session, in the right shape but without meaning | G |

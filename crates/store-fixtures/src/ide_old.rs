@@ -27,12 +27,12 @@ pub struct StateDirectory {
 }
 
 impl StateDirectory {
-    /// Makes `<user dir>/workspaceStorage/<hash>`.
+    /// Creates `<user dir>/workspaceStorage/<hash>`.
     pub fn workspace(user_dir: &Path, hash: &str) -> Self {
         Self::at(user_dir.join("workspaceStorage").join(hash))
     }
 
-    /// Makes `<user dir>/globalStorage`.
+    /// Creates `<user dir>/globalStorage`.
     pub fn global(user_dir: &Path) -> Self {
         Self::at(user_dir.join("globalStorage"))
     }

@@ -14,7 +14,7 @@ pub struct TranscriptProject {
 /// The path and the form of a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout<'a> {
-    /// `<id>/<id>.jsonl`, as today.
+    /// `<id>/<id>.jsonl`, the current layout.
     Nested,
     /// `<parent>/subagents/<id>.jsonl`.
     Subagent { parent: &'a str },
@@ -32,7 +32,7 @@ pub enum Line {
         at: Option<String>,
         query: String,
     },
-    /// A user message of these blocks.
+    /// A user message with these blocks.
     User(Vec<Block>),
     /// A user message that is one string.
     UserString(String),
@@ -67,7 +67,7 @@ pub enum Block {
 }
 
 impl TranscriptProject {
-    /// Makes `<projects>/<slug>`.
+    /// Creates `<projects>/<slug>`.
     pub fn new(projects: &Path, slug: &str) -> Self {
         let path = projects.join(slug);
         fs::create_dir_all(&path).unwrap();
@@ -161,7 +161,7 @@ pub fn every_line(word: &mut dyn FnMut(&str) -> String) -> Vec<Line> {
     ]
 }
 
-/// Writes lines as JSONL, with a line end after each.
+/// Writes lines as JSONL, with a line feed after each.
 pub fn as_jsonl(lines: &[Line]) -> String {
     lines.iter().fold(String::new(), |mut text, line| {
         text.push_str(&json_line(line));

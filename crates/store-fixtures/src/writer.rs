@@ -13,8 +13,8 @@ pub enum Closing {
     Killed,
 }
 
-/// Opens a database for writing, with a write-ahead log as in all of Cursor's, and makes its directory.
-#[expect(clippy::disallowed_methods, reason = "plays Cursor, which writes")]
+/// Opens a database for writing, with a write-ahead log like all of Cursor's databases. Creates its directory.
+#[expect(clippy::disallowed_methods, reason = "acts as Cursor, which writes")]
 pub fn open_writer(path: &Path) -> Connection {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let connection = Connection::open(path).unwrap();

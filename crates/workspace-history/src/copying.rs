@@ -34,7 +34,7 @@ pub fn copy_files<'p>(
     Ok(n_copied)
 }
 
-/// True if the path is not a plain file, or not free.
+/// True if the source is missing or not a plain file, the target already exists, or a link is in the way.
 fn is_left_out(error: &io::Error) -> bool {
     let known = [Errno::LOOP, Errno::NOTDIR, Errno::EXIST, Errno::NOENT, Errno::NXIO, Errno::XDEV];
     error.kind() == io::ErrorKind::InvalidInput

@@ -99,7 +99,7 @@ struct Cleaning<'a> {
 }
 
 impl Cleaning<'_> {
-    /// Removes every `.git` that has become a link or a special file, and opens up those that cannot be read.
+    /// Removes every `.git` that has become a link or a special file, and makes unreadable ones readable.
     fn odd(&mut self, gits: &[TreePath]) {
         for git in gits.iter().filter(|git| !self.kept.odd.contains(git)) {
             let path = self.workspace.join(git.as_path());

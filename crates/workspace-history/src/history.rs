@@ -369,7 +369,7 @@ impl History {
             .unwrap_or_else(|| SnapshotName::replaced(run, 0))
     }
 
-    /// Returns all operations so far, the newest last.
+    /// Returns all operations so far, newest last.
     pub fn operations(&self) -> Vec<Operation> {
         let text = fs::read_to_string(self.directory.join("operations.jsonl")).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -444,7 +444,7 @@ impl History {
         Ok(surplus)
     }
 
-    /// Frees the space of forgotten snapshots. This can take long.
+    /// Frees the space of forgotten snapshots. This can take a long time.
     pub fn tidy(&self) -> Result<(), HistoryError> {
         let untidy = self.directory.join(UNTIDY);
         if !untidy.exists() {

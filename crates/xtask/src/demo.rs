@@ -14,7 +14,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     commands::run(&commands::cargo(), &["build", "--locked", "-p", "caretaker"])?;
     let caretaker = commands::target_dir().join("debug").join("caretaker");
 
-    let scratch = tempfile::tempdir().context("no scratch directory could be made")?;
+    let scratch = tempfile::tempdir().context("cannot make a scratch directory")?;
     let stage = Stage { caretaker: &caretaker, scratch: scratch.path() };
     std::fs::create_dir_all(stage.workspace())?;
     std::fs::write(stage.workspace().join("README.md"), "# A project\n\nNothing here yet.\n")?;
@@ -58,10 +58,10 @@ impl Stage<'_> {
     fn suspend_and_resume(&self) -> anyhow::Result<()> {
         say("A run in the background, in the middle of a slow command:");
         let prompt = "Run the slow tests. The password is heron.\n\
-                      ```agent\nsay I run them.\nshell sleep 600\n```";
+                      ```agent\nsay I am running them.\nshell sleep 600\n```";
         self.caretaker(&["run", "--agent", "simulated", "--name", "slow", "--detach", prompt])?;
         self.wait_for_a_tool("slow")?;
-        say("Suspend it. Caretaker knows what Cursor's store has of it:");
+        say("Suspend it. Caretaker knows how much of it is in Cursor's store:");
         self.caretaker(&["suspend", "slow"])?;
         let session = self.session_of("slow")?;
         say("Resume it by the session's UUID, and ask the agent what it remembers:");
@@ -83,7 +83,7 @@ impl Stage<'_> {
             .any(|line| line.contains("\"agent.tool_started\""));
         tail.kill().ok();
         tail.wait()?;
-        ensure!(is_in_a_tool, "the run ended before its tool");
+        ensure!(is_in_a_tool, "the run ended before its tool started");
         Ok(())
     }
 

@@ -11,7 +11,7 @@ mod test;
 
 use clap::{Parser, Subcommand};
 
-/// Chores of the Caretaker project.
+/// The Caretaker project's chores.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Xtask {

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A silent agent lives this long if the benchmark does not end it.
+/// A silent agent lives this long unless the benchmark ends it earlier.
 const LONGEST_LIFE: Duration = Duration::from_secs(600);
 /// The time between two events of the latency benchmark. It is long enough that each event is its own batch.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(5);

@@ -31,7 +31,7 @@ pub(crate) const PYTHON: Package = package("python3", "python3", "tests use the 
 pub(crate) const OPENSSL: Package =
     package("openssl", "openssl", "tests make a certificate with it");
 pub(crate) const IPROUTE: Package =
-    package("ip", "iproute2", "tests make networks of their own with it");
+    package("ip", "iproute2", "tests create their own networks with it");
 pub(crate) const JQ: Package = package("jq", "jq", "the peer that parsing is measured against");
 pub(crate) const PIPX: Package =
     package("pipx", "pipx", "the full tests install a Python tool with it");

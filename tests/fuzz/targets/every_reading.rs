@@ -6,8 +6,8 @@ use std::path::Path;
 use cursor_stores::search::{Case, Matcher, Pattern};
 use cursor_stores::{Branches, Catalogue, Encoding, Extent, StorePlaces};
 
-/// Lists, reads, completes, searches, cuts for an index and counts. Nothing may panic, and a conversation must survive
-/// being written and read back.
+/// Lists, reads, completes, searches, counts, and splits into pieces for an index. Nothing may panic, and a
+/// conversation must survive being written and read back.
 pub fn read_everything(home: &Path) {
     let places = StorePlaces {
         chats: vec![home.join("chats")],

@@ -13,7 +13,7 @@ use crate::stage::assert_exit;
 const FORK_BOMB: &str = "shell python3 -c \"exec('import os\\nwhile 1:\\n try: os.fork()\\n except OSError: pass')\"\nshell sleep 600";
 const MEMORY_BOMB: &str = "shell python3 -c \"exec('b=[]\\nwhile 1:\\n try: b.append(bytes([7])*(1<<20))\\n except MemoryError: pass')\"\nshell sleep 600";
 const MEMFD_BOMB: &str = "shell python3 -c \"exec('import os\\nf=os.memfd_create(str(1))\\nfor i in range(1500): os.write(f,bytes(1<<20))')\"\nshell sleep 600";
-/// Two gigabytes. No test waits for all of them.
+/// Two gigabytes. No test waits for all of it.
 const PRINTER: &str = "misbehave huge-output 2000000000\nshell sleep 600";
 const DISK_FILLER: &str =
     "shell for i in 1 2 3 4 5 6 7 8 9; do head -c 10000000 /dev/zero > filler-$i; done; sleep 600";
@@ -33,7 +33,7 @@ pub(super) const BOMBS: &[WholeRun] = &[
     bomb("L1b", "takes memory without end", ALL, memory_bomb),
     bomb("L1i", "fills the disk that the workspace is on", ALL, disk_filler),
     bomb("L1j", "prints without end, so that the journal fills the disk", ALL, printer),
-    bomb("L1k", "takes memory that no process has mapped, without end", ALL, memfd_bomb),
+    bomb("L1k", "endlessly takes memory that no process has mapped", ALL, memfd_bomb),
     bomb("L1c", "fills /tmp", ALL, |caller| {
         room_filler(caller, "/tmp", |_| json!({"limit": "tmp"}))
     }),
@@ -47,14 +47,15 @@ pub(super) const BOMBS: &[WholeRun] = &[
     }),
 ];
 
-/// Rows of the probe's table that need whole runs, because they end them. Only the meta-test uses the probe's version.
+/// Rows of the probe's table that each need a run of their own, because they end it. Only the meta-test uses the
+/// probe's version.
 pub(super) const END_THEIR_RUN: &[&str] = &["L1c", "L1d", "L1e", "L1f", "L1g"];
 
 fn scratch(path: &str) -> Value {
     json!({"limit": "scratch", "path": path})
 }
 
-/// The same caller, as the tests of limits name it.
+/// The same caller, as the limit tests call it.
 fn guarded(caller: Caller) -> limits::Caller {
     match caller {
         Caller::User if is_root() => limits::Caller::Ordinary,
@@ -75,7 +76,7 @@ fn fork_bomb(caller: Caller) -> Verdict {
     let limit = json!({"limit": "processes", "most": 64});
     guarded.assert_over_limit(&output, &limit, "--processes");
     neighbour.assert_alive();
-    Verdict::Held("the limit of processes".to_owned())
+    Verdict::Held("the process limit".to_owned())
 }
 
 fn memory_bomb(caller: Caller) -> Verdict {
@@ -90,7 +91,7 @@ fn memory_bomb(caller: Caller) -> Verdict {
     let limit = json!({"limit": "memory", "bytes": 128 * MIB});
     guarded.assert_over_limit(&output, &limit, "--memory");
     neighbour.assert_alive();
-    Verdict::Held("the limit of memory".to_owned())
+    Verdict::Held("the memory limit".to_owned())
 }
 
 fn disk_filler(caller: Caller) -> Verdict {
@@ -121,7 +122,7 @@ fn printer(caller: Caller) -> Verdict {
     Verdict::Held("the disk and journal limits".to_owned())
 }
 
-/// The bomb ends by itself, so that the test can start it even where only polling limits memory.
+/// The bomb ends on its own, so that the test can start it even where only polling limits memory.
 fn memfd_bomb(caller: Caller) -> Verdict {
     let caller = guarded(caller);
     let guarded = Guarded::new(caller);
@@ -130,10 +131,10 @@ fn memfd_bomb(caller: Caller) -> Verdict {
     let limit = json!({"limit": "memory", "bytes": 128 * MIB});
     guarded.assert_over_limit(&output, &limit, "--memory");
     neighbour.assert_alive();
-    Verdict::Held("the limit of memory".to_owned())
+    Verdict::Held("the memory limit".to_owned())
 }
 
-/// The kernel refuses writes to a full file system. A run that gets this error and stays at the limit is ended.
+/// The kernel refuses writes to a full file system. The shim ends a run that gets this error and stays at the limit.
 fn room_filler(caller: Caller, directory: &str, limit: fn(&str) -> Value) -> Verdict {
     let mut hostile = Hostile::new(caller).expect("this process can act as the caller");
     let neighbour = Neighbour::new(guarded(caller));
@@ -180,5 +181,5 @@ fn flood(caller: Caller) -> Verdict {
     let n_told = count(&events, |event| event["reason"] == "too_many_connections");
     assert!(n_told >= 1_000, "{events:#?}");
     neighbour.assert_alive();
-    Verdict::Held("the cap of connections".to_owned())
+    Verdict::Held("the connection limit".to_owned())
 }

@@ -18,14 +18,14 @@ pub(super) const CACHE_PLANTS: &[WholeRun] = &[
     },
     WholeRun {
         id: "K5",
-        does: "poisons the cache of another repository",
+        does: "poisons another repository's cache",
         callers: ONE,
         act: cache_of_another,
     },
 ];
 
-/// The agent replaces a directory of its private cache by a link to the user's directory. Then the host's cache grows,
-/// and the shim of the next run makes links.
+/// The agent replaces a directory of its private cache with a link to the user's directory. Then the host's cache
+/// grows, and the shim of the next run makes links.
 fn cache_link(caller: Caller) -> Verdict {
     let hostile = hostile(caller);
     let home = hostile.stage.home();
@@ -50,12 +50,12 @@ fn cache_link(caller: Caller) -> Verdict {
     assert_eq!(before.difference(&Snapshot::of(&victim)), None, "{}", stderr(&output));
     assert_exit(&output, 0);
     let listed = fs::read_to_string(hostile.workspace().join("listed")).unwrap();
-    assert_eq!(listed, "", "the link leads nowhere inside");
-    held("a writer that follows no link")
+    assert_eq!(listed, "", "inside the sandbox, the link should lead nowhere");
+    held("a writer that follows no links")
 }
 
-/// One run leaves a file in its cache. The next run of the same repository finds it, a run of another does not, and
-/// neither does a run with a fresh cache.
+/// One run leaves a file in its cache. The next run in the same repository finds it; a run in another repository does
+/// not, and neither does a run with a fresh cache.
 fn cache_of_another(caller: Caller) -> Verdict {
     let hostile = hostile(caller);
     let finds = |workspace: &Path, flags: &[&str]| {
@@ -71,7 +71,7 @@ fn cache_of_another(caller: Caller) -> Verdict {
     write(&another.join("Cargo.toml"), "# a package\n");
     hostile.give_away();
     assert!(finds(&hostile.workspace(), &[]), "the cache is not kept, so this proves nothing");
-    assert!(!finds(&another, &[]), "a run of another repository sees it");
+    assert!(!finds(&another, &[]), "a run in another repository sees it");
     assert!(!finds(&hostile.workspace(), &["--fresh-cache"]), "a fresh cache has it");
     held("a cache for each repository")
 }

@@ -17,7 +17,7 @@ struct Seen {
 pub(super) struct Snapshot(BTreeMap<PathBuf, Seen>);
 
 impl Snapshot {
-    /// Records a path and everything below it, as far as it exists.
+    /// Records a path and everything below it, if it exists.
     pub(super) fn of(path: &Path) -> Self {
         let mut seen = BTreeMap::new();
         look(path.parent().unwrap(), path, &mut seen);

@@ -93,7 +93,7 @@ pub(super) fn assert_untouched(victim: &Path) {
     assert_eq!(fs::read_to_string(victim.join("start-up")).unwrap(), "harmless\n");
 }
 
-/// The user makes a worktree of the repository while the agent still works.
+/// The user makes a worktree of the repository while the agent is still working.
 fn planted_for_worktree(caller: Caller, place: &str) -> Verdict {
     let (hostile, victim) = with_commit(caller);
     let plant = format!(
@@ -145,10 +145,11 @@ fn fifo_on_the_host(caller: Caller) -> Verdict {
     assert!(stderr(&output).contains("is a FIFO"), "{}", stderr(&output));
     hostile.command(&["kill", "--now", &run]).output().unwrap();
     git_does(&workspace, &["log", "--oneline"]);
-    held("a look before git is run, and the check at the end of the run")
+    held("a check before git runs, and another at the end of the run")
 }
 
-/// Git opens known names even in a directory that it cannot list. Modes do not stop root, who finds the FIFO itself.
+/// Git opens known names even in a directory that it cannot list. Modes do not stop root, so root finds the FIFO
+/// itself.
 fn fifo_in_a_closed_directory(caller: Caller) -> Verdict {
     let (hostile, _victim) = with_commit(caller);
     let plant =
@@ -169,7 +170,7 @@ fn fifo_in_a_closed_directory(caller: Caller) -> Verdict {
     }
     hostile.command(&["kill", "--now", &run]).output().unwrap();
     git_does(&workspace, &["log", "--oneline"]);
-    held("a look before git is run, and the check at the end of the run")
+    held("a check before git runs, and another at the end of the run")
 }
 
 /// In a workspace without a repository, the agent makes a `.git` that names one of the user's repositories. A worktree

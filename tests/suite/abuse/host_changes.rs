@@ -15,13 +15,17 @@ use crate::stage::dice::number_from;
 use crate::stage::{assert_exit, stderr, stdout};
 
 pub(super) const HOST_CHANGES: &[WholeRun] = &[
-    whole("C30a", "keeps a descriptor of a configuration that git on the host wrote", |caller| {
-        keeps(caller, "descriptor")
-    }),
-    whole("C30b", "keeps a second name for a configuration that git on the host wrote", |caller| {
-        keeps(caller, "link")
-    }),
-    whole("C30c", "opens a kept descriptor of git's configuration again, to write", |caller| {
+    whole(
+        "C30a",
+        "keeps a descriptor of a configuration file that git on the host wrote",
+        |caller| keeps(caller, "descriptor"),
+    ),
+    whole(
+        "C30b",
+        "keeps a second name for a configuration file that git on the host wrote",
+        |caller| keeps(caller, "link"),
+    ),
+    whole("C30c", "reopens a kept descriptor of git's configuration for writing", |caller| {
         keeps(caller, "reopen")
     }),
     whole("C30d", "writes git's configuration before the shim can protect it again", |caller| {
@@ -118,8 +122,8 @@ impl Host {
 /// The change that the user makes.
 const CHANGE: [&str; 3] = ["config", "branch.main.vscode-merge-base", "origin/main"];
 
-/// An agent that waits for the moment in which it can write git's configuration. The kernel may also let it open the old
-/// file, which has no name any more, and which no program reads again.
+/// An agent that waits for the moment when it can write git's configuration. The kernel may also let it open the old
+/// file, which no longer has a name and which no program reads again.
 pub(super) const CATCH: &str = "\
 import os, sys
 config, how = '.git/config', sys.argv[1]
@@ -331,7 +335,7 @@ fn every_ordinary_change(caller: Caller) {
     assert_eq!(host.n_restored(&run), 4);
     assert!(host.git_dir().join("worktrees/caretaker/locked").exists());
     host.kill(&run);
-    assert!(!host.git_dir().join("worktrees/caretaker").exists(), "a mount point stayed");
+    assert!(!host.git_dir().join("worktrees/caretaker").exists(), "a mount point is left over");
 }
 
 #[test]

@@ -165,7 +165,7 @@ impl Hostile {
         terminal.command(&self.command(&[&args, &flags[..]].concat()), &typed).output().unwrap()
     }
 
-    /// Starts a script in the background, and returns the run id once its first tool runs.
+    /// Starts a script in the background, and returns the run id once its first tool is running.
     pub(super) fn detach(&self, script: &str, flags: &[&str]) -> String {
         let prompt = format!("```agent\n{script}\n```\n");
         let args = ["run", "--agent", "simulated", "--detach", &prompt];

@@ -28,14 +28,14 @@ pub(super) const LOGINS: &[WholeRun] = &[
     whole("W6a", "replaces the user's login with something else", |caller| {
         held(caller, &malformed())
     }),
-    whole("W6b", "replaces the user's login with one of four megabytes", |caller| {
+    whole("W6b", "replaces the user's login with a file of four megabytes", |caller| {
         held(caller, &oversized())
     }),
     whole("W6c", "replaces the user's login with another account's", |caller| {
         held(caller, &other_account())
     }),
     whole("W6d", "replaces the user's login with an older one", |caller| held(caller, &replayed())),
-    whole("W6e", "replaces a token that is valid for long with a forged one", |caller| {
+    whole("W6e", "replaces a long-lived token with a forged one", |caller| {
         held(caller, &too_early())
     }),
 ];

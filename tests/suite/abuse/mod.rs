@@ -37,7 +37,7 @@ use worktree_plants::WORKTREE_PLANTS;
 /// Only a control group or a switch to another user limits root here. Without either, Caretaker warns before the run.
 const HELD_FOR_ROOT_BY_A_GROUP_OR_ANOTHER_USER: &[(&str, &str)] = &[(
     "L1a",
-    "the kernel does not count root's processes; only a control group or another user does",
+    "the kernel does not count root's processes; only a control group or another user limits them",
 )];
 
 /// The number of runs at a time.

@@ -79,7 +79,7 @@ pub(super) fn try_the_way_out(table: &mut Table) {
             continue;
         };
         let answers = probed.answers(caller, &ids, &ALLOWED);
-        // The supervisor looks up only names that end in a listed name. Nothing else arrived outside.
+        // The supervisor looks up only names that end in a listed name. Nothing else may arrive outside.
         let asked = probed.outside.asked();
         let is_trap = |line: &&str| line.starts_with("dns ") && line.ends_with(".trap.test");
         let reached = asked.lines().find(|line| !is_trap(line));

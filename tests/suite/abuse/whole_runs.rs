@@ -58,7 +58,7 @@ pub(super) const WHOLE_RUNS: &[WholeRun] = &[
         })
     }),
     whole("C7", "swaps .cursor for a link between the check and the start", swapped),
-    whole("C8", "works in a workspace where another agent works", second_run),
+    whole("C8", "works in a workspace where another agent is working", second_run),
     whole("C8b", "waits until a process on the host removes .cursor", |caller| {
         taken_away(caller, ".cursor", |workspace| {
             fs::remove_dir_all(workspace.join(".cursor")).unwrap()
@@ -125,7 +125,7 @@ pub(super) const WHOLE_RUNS: &[WholeRun] = &[
     once("L2b", "prints bytes that are not text", |caller| {
         prints(caller, "misbehave noise\nshell printf '\\377\\376\\n'\nsay done")
     }),
-    once("L2c", "controls the terminal of the user who watches it", |caller| {
+    once("L2c", "controls the terminal of the user who is watching it", |caller| {
         let escapes = "\x1b]0;evil\x07\x1b[2J\u{9b}2J";
         prints(caller, &format!("say {escapes}\nshell printf '\\033[2J'\nsay done"))
     }),
@@ -164,7 +164,7 @@ fn refused_repository(caller: Caller, make: fn(&Path, &Path)) -> Verdict {
     held("a refusal before the start")
 }
 
-/// A process on the host swaps `.cursor` after the shim checked it, before bubblewrap mounts it.
+/// A process on the host swaps `.cursor` after the shim has checked it and before bubblewrap mounts it.
 fn swapped(caller: Caller) -> Verdict {
     if !is_root() {
         return Verdict::NotHere("the shim trusts only root's bubblewrap".to_owned());
@@ -222,7 +222,7 @@ fn taken_away(caller: Caller, what: &str, take: fn(&Path)) -> Verdict {
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("while the agent ran, so it was no longer protected"), "{shown}");
     hostile.dismiss_neighbour();
-    hostile.stage.assert_no_survivors("after the end");
+    hostile.stage.assert_no_survivors("after the run ended");
     held("the end of the run")
 }
 
@@ -240,7 +240,7 @@ fn from_worktree(caller: Caller) -> Verdict {
         let git = Command::new("git").args(identity).args(words).current_dir(&main).output();
         assert!(git.as_ref().unwrap().status.success(), "{}", stderr(&git.unwrap()));
     };
-    // The repository's own file is not a configuration, and git would fail on it.
+    // This file's text is not a valid configuration, so git would fail.
     fs::remove_file(main.join(".git/config.worktree")).unwrap();
     git(&["commit", "--quiet", "--allow-empty", "-m", "one"]);
     git(&["worktree", "add", "--quiet", worktree.to_str().unwrap()]);
@@ -289,7 +289,7 @@ fn from_own_worktree(caller: Caller) -> Verdict {
     ];
     let watched = watched.map(|name| main.join(name));
     let before = watched.each_ref().map(|path| Snapshot::of(path));
-    // Both the repository itself and the directory of links that git inside takes for it.
+    // Both the repository itself and the directory of links that git inside the sandbox takes for the repository.
     let script = format!(
         "shell for place in {} \"$(git rev-parse --git-common-dir)\"; do cd $place && \
          for name in HEAD index config commondir packed-refs; do echo evil > $name; done; \
@@ -406,7 +406,7 @@ fn hostile_store(caller: Caller, make: &str) -> Verdict {
     held("a reader that checks the file first")
 }
 
-/// The shim writes files for the session's next run. They must not go where a link of the last run points.
+/// The shim writes files for the session's next run. They must not go where a link from the last run points.
 fn planted(caller: Caller, make: &str) -> Verdict {
     let hostile = hostile(caller);
     let victim = hostile.stage.home().join("victim");
@@ -428,7 +428,7 @@ fn planted(caller: Caller, make: &str) -> Verdict {
     let output = next_turn(&hostile, "say again");
     assert_eq!(before.difference(&Snapshot::of(&victim)), None, "{}", stderr(&output));
     assert_exit(&output, 0);
-    held("a writer that follows no link")
+    held("a writer that follows no links")
 }
 
 /// Continues the session of the latest run.
@@ -487,7 +487,7 @@ fn other_session_in_the_next_run(caller: Caller) -> Verdict {
     held("a list of its own sub-agents")
 }
 
-/// Caretaker keeps the output, and what it displays cannot control a terminal.
+/// Caretaker keeps the output, but displays it in a form that cannot control a terminal.
 fn prints(caller: Caller, script: &str) -> Verdict {
     let hostile = hostile(caller);
     let output = hostile.play(script, &[]);
@@ -512,7 +512,7 @@ fn left_behind(caller: Caller) -> Verdict {
     let output = hostile.play(&script, &[]);
     assert_exit(&output, 0);
     hostile.dismiss_neighbour();
-    hostile.stage.assert_no_survivors("after the end");
+    hostile.stage.assert_no_survivors("after the run ended");
     held("the death of the first process in its namespace")
 }
 
@@ -523,7 +523,7 @@ fn orphaned(caller: Caller) -> Verdict {
     let shim = rustix::process::Pid::from_raw(shim).unwrap();
     rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
     hostile.dismiss_neighbour();
-    hostile.stage.assert_no_survivors("after its supervisor");
+    hostile.stage.assert_no_survivors("after its supervisor died");
     held("death with the supervisor")
 }
 

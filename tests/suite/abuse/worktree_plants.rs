@@ -13,10 +13,14 @@ use crate::stage::{assert_exit, stderr};
 
 pub(super) const WORKTREE_PLANTS: &[WholeRun] = &[
     whole("C26", "names files outside, links and FIFOs for the next worktree", named_files),
-    whole("C26b", "leads the list of files for the next worktree elsewhere", list_behind_a_link),
+    whole(
+        "C26b",
+        "makes the list of files for the next worktree a link to elsewhere",
+        list_behind_a_link,
+    ),
     whole("C27", "writes outside from the set-up command, and answers for the agent", set_up),
     whole("C28", "packs the refs of the user's repository in a worktree", packed_refs),
-    whole("C29", "leads the user's ignore rules to a key", ignore_rules),
+    whole("C29", "points the user's ignore rules at a key", ignore_rules),
 ];
 
 /// The worktree of the last run.
@@ -84,7 +88,7 @@ fn set_up(caller: Caller) -> Verdict {
     assert_untouched(&victim);
     assert!(!hostile.workspace().join(".git/hooks/made").exists());
     assert!(!worktree(&hostile).join("it-ran").exists(), "the agent ran");
-    held("the sandbox, and the marks of the gate")
+    held("the sandbox, and the gate's marks")
 }
 
 fn packed_refs(caller: Caller) -> Verdict {
@@ -128,7 +132,7 @@ fn without_caretaker_each_trap_would_do_harm() {
     // C26 and C29: an ordinary copy and an ordinary read follow the links.
     sh(&format!("cp link through/start-up {}", copy.display()));
     assert_eq!(fs::read_to_string(copy.join("link")).unwrap(), "harmless\n");
-    // C27: outside, the command does all of it.
+    // C27: outside the sandbox, the command does all of this.
     assert_eq!(sh(&deeds(&hostile, &victim)).status.code(), Some(3));
     assert!(victim.join("made").exists() && workspace.join(".git/hooks/made").exists());
     // C28: git packs the ref.

@@ -94,7 +94,7 @@ fn a_parent_hears_of_its_three_children_and_none_may_do_more_than_the_parent() {
     for name in ["network `host`", "host `evil.example`", "profile `off`", "`expose`", "`100000`"] {
         assert!(refused.contains(name), "{name}: {refused}");
     }
-    assert_eq!(stage.run_ids().len(), 4, "a refused child leaves nothing");
+    assert_eq!(stage.run_ids().len(), 4, "a refused child leaves nothing behind");
 
     let parent_spec = spec(&stage, &parent);
     let mut workspaces = BTreeSet::from([parent_spec["workspace"].to_string()]);
@@ -126,7 +126,7 @@ fn a_parent_hears_of_its_three_children_and_none_may_do_more_than_the_parent() {
     let second = queued[1]["run"].as_str().unwrap();
     assert_eq!(spec(&stage, second)["resources"]["processes"], 64);
 
-    // Three children were ready and three ended, and each report came once.
+    // Three children were ready and three ended, and each report arrived once.
     let told: Vec<Value> = events(&stage, &parent, "messages_delivered")
         .into_iter()
         .flat_map(|event| event["messages"].as_array().unwrap().clone())
@@ -153,10 +153,11 @@ fn a_child_has_no_larger_limits_than_its_parent_and_stays_read_only_with_it() {
     let parent = stage.detach(&script, &["--mode", "plan"]);
     assert_eq!(stage.wait_for_end(&parent), Some(0), "{}", stage.why(&parent));
     let refused = refusals(&stage, &parent, "spawn_run").join("\n");
-    for name in ["memory_mb `0`", "processes `0`", "disk_mb `0`", "`mode` is `plan` or `ask`"] {
+    for name in ["memory_mb `0`", "processes `0`", "disk_mb `0`", "`mode` must be `plan` or `ask`"]
+    {
         assert!(refused.contains(name), "{name}: {refused}");
     }
-    assert_eq!(stage.run_ids(), [parent], "a refused child leaves nothing");
+    assert_eq!(stage.run_ids(), [parent], "a refused child leaves nothing behind");
 }
 
 #[test]

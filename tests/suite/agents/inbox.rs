@@ -104,7 +104,7 @@ fn a_message_is_neither_lost_nor_delivered_twice_whenever_the_shim_dies() {
     for kind in ["run.mcp_call", "run.messages_delivered"] {
         let run = stage.detach("mcp caretaker check_inbox\nshell cat hold", &[]);
         assert!(stage.output(&["send", &run, "news"]).status.success());
-        // If the agent checked its inbox before the message came, the next run gets the message.
+        // If the agent checked its inbox before the message arrived, the next run gets the message.
         stage.wait_until(&run, |line| {
             line["kind"] == kind || line["kind"] == "agent.tool_started" && line["name"] == "shell"
         });
@@ -130,7 +130,7 @@ fn a_message_is_neither_lost_nor_delivered_twice_whenever_the_shim_dies() {
         };
         assert!(is_shown(by[0].as_str().unwrap()), "{kind}");
         if by[0] == json!(run) {
-            assert!(!is_shown(&next), "{kind}: the message came twice");
+            assert!(!is_shown(&next), "{kind}: the message arrived twice");
         }
         assert_eq!(inbox(&stage)["undelivered"], json!([]));
     }

@@ -1,4 +1,4 @@
-//! Git inside has the user's settings: a commit there is the commit that the user would make.
+//! Git inside the sandbox has the user's settings: a commit there equals the commit that the user would make.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use crate::stage::{Stage, assert_exit, stderr};
 
 /// A stand-in for git-lfs: `clean` turns a file into a pointer.
 const LFS: &str = "#!/bin/sh\n[ \"$1\" = clean ] && { cat > /dev/null; echo pointer; } || cat\n";
-/// Makes files that only the right settings treat right, and commits them.
+/// Makes files that git handles correctly only with the right settings, and commits them.
 const COMMIT: &str = "printf 'one\\r\\n' > text && echo big > large.bin && echo x > x.local && echo y > y.tmp && git add -A && git commit -qm two";
 
 fn write(path: &Path, text: &str) {
@@ -55,7 +55,7 @@ fn a_commit_inside_has_the_tree_the_author_and_the_committer_of_one_outside() {
     let (workspace, tools) = (stage.workspace(), stage.root().join("tools"));
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", tools.display());
 
-    // Outside, without signing, because no test machine has a key.
+    // Outside the sandbox, without signing, because no test machine has a key.
     let outside = Command::new("sh")
         .args(["-c", &COMMIT.replace("git commit", "git -c commit.gpgsign=false commit")])
         .env_clear()

@@ -134,7 +134,7 @@ fn no_fifo_in_git_blocks_a_command() {
 }
 
 #[test]
-fn a_fifo_in_the_place_of_git_itself_is_named() {
+fn a_fifo_in_place_of_git_itself_is_named() {
     let stage = stage();
     fs::rename(stage.workspace().join(".git"), stage.workspace().join("moved")).unwrap();
     let fifo = stage.workspace().join(".git");
@@ -276,7 +276,7 @@ fn links_that_a_run_put_into_nested_and_new_repositories_are_removed_too() {
 }
 
 #[test]
-fn a_fifo_in_the_place_of_a_git_within_stops_no_run() {
+fn a_fifo_in_place_of_a_nested_git_stops_no_run() {
     let stage = stage();
     let sub = stage.workspace().join("sub");
     fs::create_dir(&sub).unwrap();
@@ -288,7 +288,7 @@ fn a_fifo_in_the_place_of_a_git_within_stops_no_run() {
     // Caretaker refuses it as a workspace, and names the FIFO.
     let refused = stage.play("say never", &["--workspace", sub.to_str().unwrap()]);
     let said = stderr(&refused);
-    assert!(said.contains("`.git` of the workspace is a FIFO"), "{said}");
+    assert!(said.contains("the workspace's `.git` is a FIFO"), "{said}");
     assert!(said.contains("the repository or an earlier run created it"), "{said}");
     // Before the next run, Caretaker removes a FIFO that a run left.
     fs::remove_file(&fifo).unwrap();
@@ -363,8 +363,8 @@ fn branches_that_a_run_moved_or_deleted_are_in_the_audit_and_undo_puts_them_back
     for branch in ["main", "moved", "old", "loose", "packed", "v1"] {
         assert_eq!(commit_of(&workspace, branch).as_ref(), Some(&first), "{branch}: {said}");
     }
-    assert_eq!(commit_of(&workspace, "later"), third, "it moved since");
-    assert!(said.contains("`later` stays: it moved again since"), "{said}");
+    assert_eq!(commit_of(&workspace, "later"), third, "it has moved again since");
+    assert!(said.contains("`later` stays: it has moved again since"), "{said}");
     assert_eq!(commit_of(&workspace, "made"), second, "branches that the run made stay");
     assert_eq!(git(&workspace, &["status", "--porcelain"]), "", "the index agrees");
 

@@ -116,7 +116,7 @@ fn the_checkout_is_untouched_until_the_user_applies_the_changes() {
 }
 
 #[test]
-fn a_conflict_changes_nothing_and_what_was_applied_can_be_reverted() {
+fn a_conflict_changes_nothing_and_an_apply_can_be_reverted() {
     let stage = stage();
     let checkout = stage.workspace();
     run_in_worktree(&stage, "shell echo theirs > plain && echo new > new", &[]);
@@ -174,7 +174,7 @@ fn a_revert_keeps_what_the_user_did_after_the_apply() {
 }
 
 #[test]
-fn a_session_goes_on_in_its_worktree_and_a_discarded_one_is_refused() {
+fn a_session_continues_in_its_worktree_and_a_discarded_one_is_refused() {
     let stage = stage();
     let worktree = run_in_worktree(&stage, "shell echo first > first", &[]);
     let session = stage.session_of(&stage.run_ids().pop().unwrap());
@@ -237,7 +237,7 @@ fn a_worktree_in_use_is_neither_applied_nor_discarded() {
 }
 
 #[test]
-fn a_run_in_the_checkout_goes_on_when_the_last_worktree_is_discarded() {
+fn a_run_in_the_checkout_continues_when_the_last_worktree_is_discarded() {
     let stage = stage();
     run_in_worktree(&stage, "shell echo x > made", &[]);
     let in_worktree = stage.run_ids().pop().unwrap();
@@ -287,7 +287,7 @@ fn a_hostile_repository_starts_nothing_on_the_host() {
 }
 
 #[test]
-fn the_diff_of_a_run_without_a_worktree_is_what_it_changed_and_no_more() {
+fn the_diff_of_a_run_without_a_worktree_shows_only_its_changes() {
     let stage = stage();
     let output = stage.play("shell echo theirs > plain && printf 'a\\033[2Jb' > evil", &[]);
     assert_exit(&output, 0);
@@ -305,7 +305,7 @@ fn the_diff_of_a_run_without_a_worktree_is_what_it_changed_and_no_more() {
     fs::write(stage.root().join("patch"), patch).unwrap();
     git(&copy, &["apply", stage.root().join("patch").to_str().unwrap()]);
     assert_eq!(read(&copy, "plain"), "theirs\n");
-    // An apply has nothing to apply.
+    // `apply` has nothing to apply.
     let (code, said) = out(&stage, &["apply", "-"]);
     assert_eq!(code, Some(2), "{said}");
 }
@@ -375,7 +375,7 @@ fn a_worktree_gets_the_named_files_that_git_does_not_track_and_no_others() {
 }
 
 #[test]
-fn a_file_of_names_that_is_a_link_or_names_too_much_is_refused_and_leaves_no_worktree() {
+fn a_list_of_files_that_is_a_link_or_names_too_much_is_refused_and_leaves_no_worktree() {
     let stage = stage();
     let checkout = stage.workspace();
     let refused = |part: &str| {

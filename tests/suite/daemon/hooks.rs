@@ -23,7 +23,7 @@ impl Bell {
         let path = directory.join("bell");
         let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
         assert!(made.success());
-        // Opened for reading and writing, the FIFO never reports its end.
+        // A FIFO that is open for both reading and writing never reports its end.
         let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
         Self { path, lines: BufReader::new(file) }
     }
@@ -96,7 +96,7 @@ fn a_command_hook_runs_once_for_each_start_and_end_however_often_the_daemon_is_k
     let given = bell.next();
     assert_eq!((&given["transition"], &given["run"]["name"]), (&json!("started"), &json!("first")));
     assert_eq!(given["run"]["run"], json!(first));
-    // The run ends while no daemon runs.
+    // The run ends while no daemon is running.
     stage.kill_daemon();
     assert_eq!(stage.wait_for_end(&first), Some(0));
     stage.start_daemon();

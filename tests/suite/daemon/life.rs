@@ -17,7 +17,7 @@ use crate::stage::repository::make_repository;
 use crate::stage::{Stage, assert_exit, stderr};
 
 #[test]
-fn a_daemon_is_started_once_asked_and_stopped_once() {
+fn a_daemon_is_started_once_queried_and_stopped_once() {
     let stage = DaemonStage::without_daemon(2);
     let status = stage.output(&["daemon", "status", "--json"]);
     assert_eq!(status.status.code(), Some(69));
@@ -44,7 +44,7 @@ fn a_daemon_is_started_once_asked_and_stopped_once() {
 }
 
 #[test]
-fn without_a_daemon_runs_start_at_once_and_what_needs_the_queue_is_refused() {
+fn without_a_daemon_runs_start_immediately_and_requests_that_need_the_queue_are_refused() {
     let stage = Stage::new();
     let output = stage.play("say hello", &[]);
     assert_exit(&output, 0);
@@ -53,7 +53,7 @@ fn without_a_daemon_runs_start_at_once_and_what_needs_the_queue_is_refused() {
         assert_exit(&output, 69);
         assert!(stderr(&output).contains("caretaker daemon start"));
     }
-    assert_eq!(stage.run_ids().len(), 1, "a refused request leaves nothing");
+    assert_eq!(stage.run_ids().len(), 1, "a refused request leaves nothing behind");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_daemon_adopts_live_runs_and_reports_their_end() {
     let last = events.last().unwrap();
     assert_eq!(last.data["kind"], json!("run.ended"));
     assert_eq!(last.data["outcome"], json!("succeeded"));
-    // A client that reconnects after the end learns that there are no more events.
+    // A client that reconnects after the run has ended learns that there are no more events.
     let again = stage.follow(&format!("/v1/runs/{run}/events"), last.id.as_deref()).unwrap();
     assert_eq!((again.status, again.count()), (204, 0));
 }
@@ -147,7 +147,7 @@ fn killing_the_daemon_again_and_again_loses_no_run_no_event_and_no_queue_entry()
         assert_eq!(stage.wait_for_end(run), Some(0), "{}", stage.why(run));
     }
     for (run, tail) in runs.iter().zip(tails) {
-        // The last daemon lives, so a tail that waits for the next daemon must stop waiting.
+        // The last daemon stays alive, so a tail that waits for the next daemon must stop waiting.
         *up.0.lock().unwrap() += 1;
         up.1.notify_all();
         let seen = tail.join().unwrap();
@@ -307,7 +307,7 @@ fn the_stream_of_all_runs_continues_with_the_next_daemon() {
 }
 
 #[test]
-fn a_stranger_on_loopback_gets_nothing_and_the_token_opens() {
+fn a_stranger_on_loopback_gets_nothing_and_a_client_with_the_token_gets_in() {
     let stage = DaemonStage::without_daemon(2);
     let refused = stage.output(&["daemon", "start", "--listen", "0.0.0.0:0"]);
     assert_exit(&refused, 69);
@@ -401,7 +401,7 @@ fn an_impossible_request_is_refused_with_a_message() {
     let (status, body) = stage.post("/v1/runs", &off);
     assert_eq!(status, 400, "{body}");
     assert!(body["error"].as_str().unwrap().contains("only the command line can"), "{body}");
-    assert_eq!(stage.run_ids(), Vec::<String>::new(), "a refused request leaves nothing");
+    assert_eq!(stage.run_ids(), Vec::<String>::new(), "a refused request leaves nothing behind");
 }
 
 #[test]
@@ -430,7 +430,7 @@ fn the_api_lists_sessions_as_the_command_line_does_with_the_same_verdict() {
 
 /// The API knows every flag of `run` that describes the run. It does not know flags for the command itself.
 #[test]
-fn the_api_takes_what_the_command_line_takes() {
+fn the_api_accepts_what_the_command_line_accepts() {
     let stage = DaemonStage::new(2);
     make_repository(&stage.workspace());
     let request = json!({

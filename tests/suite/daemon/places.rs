@@ -39,7 +39,7 @@ fn a_restart_keeps_the_daemons_options() {
     let moved = moved["listen"].as_str().unwrap().to_owned();
     daemon(&["stop"]);
 
-    // `start` replaces a daemon that has another protocol. The new daemon listens on the same address.
+    // `start` replaces a daemon that speaks another protocol. The new daemon listens on the same address.
     let serve = ["daemon", "serve", "--report", "--protocol-version", "0", "--listen", &moved];
     let mut older = stage.caretaker(&serve).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();

@@ -99,7 +99,7 @@ fn every_waiting_run_shows_the_right_reason() {
     let same_place = stage.queue("one", "say hello", &[]);
     assert_eq!(stage.why(&same_place), format!("queued: workspace in use by run {first}"));
     let after = stage.queue("two", "say hello", &["--after", &first]);
-    assert_eq!(stage.why(&after), format!("queued: waits for run {first} to end"));
+    assert_eq!(stage.why(&after), format!("queued: waiting for run {first} to end"));
     let after_ok = stage.queue("three", "say hello", &["--after-ok", &first]);
     let unlucky = stage.queue("four", "say hello", &["--after-ok", &after_ok]);
     let later = stage.queue("five", "say hello", &["--delay", "1h"]);
@@ -200,7 +200,7 @@ fn a_full_disk_holds_the_queue_and_says_so() {
 }
 
 #[test]
-fn keys_are_on_no_disk_and_a_run_whose_key_is_gone_waits_for_it() {
+fn no_key_is_on_disk_and_a_run_whose_key_is_gone_waits_for_it() {
     let stage = DaemonStage::new(2);
     let agent = stage.home().join("agent");
     std::fs::write(&agent, "#!/bin/sh\ncat >/dev/null\ntest \"$CURSOR_API_KEY\" = very-secret-key-4711 || exit 9\nprintf '%s\\n' '{\"type\":\"system\",\"subtype\":\"init\"}' '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"\"}'\n").unwrap();
@@ -237,7 +237,7 @@ fn keys_are_on_no_disk_and_a_run_whose_key_is_gone_waits_for_it() {
     stage.kill_daemon();
     stage.start_daemon();
     assert!(stage.output(&["queue", "resume"]).status.success());
-    // The daemon knows the reason once it has tried the run. When the other run has ended, it has tried.
+    // The daemon knows the reason once it has tried to start the run. By the time the other run ends, it has tried.
     let other = stage.queue("three", "say hello", &[]);
     assert_eq!(stage.wait_for_end(&other), Some(0));
     assert!(stage.why(&forgotten).contains("CURSOR_API_KEY"), "{}", stage.why(&forgotten));

@@ -358,7 +358,7 @@ fn repair_forgets_a_checkpoint_that_is_gone() {
 }
 
 #[test]
-fn a_conversation_of_the_ide_goes_on_as_a_session_of_the_command_line() {
+fn an_ide_conversation_continues_as_a_command_line_session() {
     let stage = Stage::new();
     let id = "3b3b3b3b-1111-4222-8333-444444444444";
     let ide = IdeHome::new(&stage.home().join(".config/Cursor/User"));

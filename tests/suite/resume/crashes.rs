@@ -11,8 +11,8 @@ use crate::stage::daemon_stage::DaemonStage;
 use crate::stage::dice::{Dice, number_from};
 use crate::stage::{Stage, assert_exit, stderr};
 
-/// The rounds are shared among several sessions at once, because most of a round is waiting. `RESUME_ROUNDS` sets the
-/// number of rounds, and `RESUME_SEED` chooses different rounds.
+/// Several sessions share the rounds and run in parallel, because most of a round is spent waiting. `RESUME_ROUNDS`
+/// sets the number of rounds, and `RESUME_SEED` chooses different rounds.
 const ROUNDS: u64 = 100;
 const LANES: u64 = 5;
 const SEED: u64 = 0x5eed_0005;
@@ -131,14 +131,14 @@ fn an_interrupted_session_is_listed_and_continued_once() {
     let tail = stage.output(&["tail", &continued]);
     assert!(String::from_utf8_lossy(&tail.stdout).contains("# heron"));
     let ps = String::from_utf8(stage.output(&["ps"]).stdout).unwrap();
-    assert!(!ps.contains("lost"), "the run goes on: {ps}");
+    assert!(!ps.contains("lost"), "the run continues: {ps}");
     let ps = String::from_utf8(stage.output(&["ps", "--all"]).stdout).unwrap();
     assert!(ps.contains("lost"), "{ps}");
     let again = stage.output(&args);
     assert!(stderr(&again).contains("no interrupted sessions"), "{}", stderr(&again));
 }
 
-/// Starts a run and sends its shim a deadly signal in the middle of a tool call.
+/// Starts a run and sends its shim a fatal signal in the middle of a tool call.
 fn cut_off(stage: &Stage, signal: &str, flags: &[&str]) -> String {
     let run = stage.detach("# heron\nsay One.\nshell sleep 60", flags);
     stage.wait_until(&run, |line| line["kind"] == "agent.tool_started");
@@ -223,7 +223,7 @@ fn a_shutdown_interrupts_runs_and_they_continue_with_their_limits() {
     assert_eq!(stage.session_of(&continued), stage.session_of(&unmarked));
     stage.output(&["wait", &continued]);
     let ps = stage.output(&["ps"]);
-    assert!(!stderr(&ps).contains("interrupted;"), "all of them go on: {}", stderr(&ps));
+    assert!(!stderr(&ps).contains("interrupted;"), "all of them continue: {}", stderr(&ps));
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn lose(stage: &Stage) -> String {
     lost
 }
 
-/// A `resume` that has decided what to continue, and waits for its prompt.
+/// A `resume` that has decided what to continue, and is waiting for its prompt.
 struct Decided {
     prompt: std::fs::File,
     child: Child,
@@ -300,7 +300,7 @@ fn an_interrupted_session_is_continued_once_even_if_two_commands_chose_it() {
     assert_eq!(
         stage.run_ids(),
         [lost.clone(), continued.clone()],
-        "the second command left nothing"
+        "the second command left nothing behind"
     );
     let refusal = format!("run {continued} took the session after run {lost}; nothing was");
     assert!(stderr(&second).contains(&refusal), "{}", stderr(&second));
@@ -321,7 +321,7 @@ fn resume_interrupted_skips_a_session_that_was_resumed_meanwhile() {
     assert_eq!(stage.run_ids(), [lost, taker]);
 }
 
-/// The user named the session, so it gets the prompt, after everything said meanwhile.
+/// The user named the session, so it gets the prompt, after everything that was said in the meantime.
 #[test]
 fn a_plain_resume_continues_after_another_run_of_the_session() {
     let stage = Stage::new();

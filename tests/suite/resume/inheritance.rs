@@ -113,7 +113,7 @@ fn a_resumed_run_keeps_every_restriction_and_name_of_the_last_run() {
     assert_kept(&stage, &first, &latest(&stage));
     assert_exit(&with_key(&stage, &["run", "--session", &session, "go on"]), 0);
     assert_kept(&stage, &first, &latest(&stage));
-    // The same for a third run, and a narrower run stays narrower.
+    // The same holds for a third run, and a narrower run stays narrower.
     assert_exit(&with_key(&stage, &["resume", &session, "go on", "--memory", "256MiB"]), 0);
     assert_exit(&with_key(&stage, &["resume", &session, "go on"]), 0);
     assert_eq!(spec(&stage, &latest(&stage))["resources"]["memory_bytes"], 256 << 20);

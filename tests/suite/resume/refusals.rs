@@ -30,7 +30,7 @@ fn picture(root: &Path) -> Picture {
             if facts.is_dir() {
                 rest.push(path.clone());
             }
-            // The readers of a write-ahead log write its index.
+            // Even readers of a write-ahead log write its index.
             if !path.to_string_lossy().ends_with("-shm") {
                 let times = (facts.mtime(), facts.mtime_nsec());
                 picture.insert(path, (facts.mode(), facts.len(), facts.ino(), times.0, times.1));
@@ -174,7 +174,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn each_damage_of_a_store_has_its_own_refusal() {
+fn each_kind_of_store_damage_has_its_own_refusal() {
     let matrix = Matrix::new();
     let root = matrix.root();
 
@@ -192,7 +192,7 @@ fn each_damage_of_a_store_has_its_own_refusal() {
 
     matrix.restore();
     matrix.point_to(b"", BlobId::of(b""));
-    matrix.not_resumable("a root of no message", "empty_root");
+    matrix.not_resumable("a root without messages", "empty_root");
 
     // Another agent started a new conversation under the same id.
     matrix.restore();
@@ -214,7 +214,7 @@ fn each_damage_of_a_store_has_its_own_refusal() {
 
     matrix.restore();
     matrix.point_to(b"other bytes", BlobId::of(b"some bytes"));
-    matrix.not_resumable("a root of wrong hash", "root_hash_mismatch");
+    matrix.not_resumable("a root with the wrong hash", "root_hash_mismatch");
     matrix.restore();
     matrix.point_to(b"\xff\xff", BlobId::of(b"\xff\xff"));
     matrix.not_resumable("an undecodable root", "root_undecodable");
@@ -228,7 +228,7 @@ fn each_damage_of_a_store_has_its_own_refusal() {
     let message = "UPDATE blobs SET data = replace(CAST(data AS TEXT), 'first', 'other') \
                    WHERE data LIKE '{%' AND data LIKE '%The first turn.%'";
     matrix.sql(message, &[]);
-    matrix.not_resumable("a message of wrong hash", "messages_damaged");
+    matrix.not_resumable("a message with the wrong hash", "messages_damaged");
 
     // An earlier root still exists. The root that Caretaker saw was in a log that is now gone.
     matrix.restore();
@@ -255,7 +255,7 @@ fn each_damage_of_a_store_has_its_own_refusal() {
 }
 
 #[test]
-fn a_check_warns_of_what_verify_finds_though_the_session_can_be_resumed() {
+fn a_check_warns_of_damage_that_verify_finds_although_the_session_can_be_resumed() {
     let matrix = Matrix::new();
     let check = || {
         let output = matrix.stage.output(&["resume", "--check", "--json", &matrix.session]);
@@ -285,7 +285,7 @@ fn verify_and_repair_see_a_checkpoint_without_a_conversation_as_a_resume_does() 
     let matrix = Matrix::new();
     let root = matrix.root();
     matrix.point_to(b"", BlobId::of(b""));
-    let why = matrix.not_resumable("a root of no message", "empty_root")["why"].clone();
+    let why = matrix.not_resumable("a root without messages", "empty_root")["why"].clone();
     let verified = matrix.stage.output(&["sessions", "verify", "--json", &matrix.session]);
     assert_exit(&verified, 1);
     let verified: Value = serde_json::from_slice(&verified.stdout).unwrap();
@@ -391,7 +391,7 @@ fn a_writer_of_the_store_is_named_and_readers_do_not_matter() {
         command.arg(&matrix.session);
     });
     assert_eq!(answer["reason"]["pid"], json!(std::process::id()));
-    // As after a kill, the log stays. A reader still opens it for writing.
+    // The log stays, as after a kill. A reader still opens it for writing.
     let kept = matrix.stage.root().join("kept");
     copy(&matrix.directory(), &kept);
     writer.close().unwrap();

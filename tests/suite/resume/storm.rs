@@ -14,7 +14,7 @@ const ORDERS: [&str; 12] = [
     "kill", "wait",
 ];
 
-/// Does one action, and returns an error if its exit code is not allowed.
+/// Performs one action, and returns an error if its exit code is not allowed.
 fn order(stage: &Stage, session: &str, what: &str, user: usize) -> Result<(), String> {
     let file = stage.root().join(format!("bundle-{user}")).to_str().unwrap().to_owned();
     // Another process may hold the session (4) or cancel the run (130).

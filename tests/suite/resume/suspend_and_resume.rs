@@ -205,7 +205,7 @@ fn a_session_is_found_by_its_beginning_by_its_run_by_name_and_as_the_latest() {
 fn a_session_that_caretaker_never_launched_is_resumed_in_its_own_workspace() {
     let stage = Stage::new();
     let session = stage.begin_session();
-    // The user's own agent would have left only the rest.
+    // Delete Caretaker's own records, because the user's own agent would not have made any.
     std::fs::remove_dir_all(stage.root().join("state")).unwrap();
     let prompt = "Play this:\n```agent\nrecall\n```\n";
     let args = ["resume", &session, prompt, "--agent", "simulated"];
@@ -258,7 +258,7 @@ fn a_session_in_use_is_refused_waited_for_or_taken_over() {
 fn an_agent_that_forgets_is_stopped_and_the_old_conversation_stays() {
     let stage = Stage::new();
     let session = stage.begin_session();
-    // Caretaker stops the first run while it works. The second ends before Caretaker notices.
+    // Caretaker stops the first run while it is working. The second ends before Caretaker notices.
     for (script, is_caught) in [
         ("misbehave forget\nsay Who are you?\nshell sleep 60", true),
         ("misbehave forget\nsay Who are you?", false),
@@ -362,7 +362,7 @@ fn exactly_one_of_fifty_resumes_at_once_runs() {
             stderr(refused)
         );
     }
-    assert_eq!(stage.run_ids().len(), 2, "the refused commands left nothing");
+    assert_eq!(stage.run_ids().len(), 2, "the refused commands left nothing behind");
     assert!(stage.output(&["kill", "--now", &runs[0]]).status.success());
     stage.assert_no_survivors("after fifty resumes");
 }

@@ -1,4 +1,4 @@
-//! Budgets of a run, a group and a day, with and without a daemon.
+//! Budgets for a run, a group and a day, with and without a daemon.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -99,7 +99,7 @@ fn the_daily_budget_holds_back_every_run() {
     let refused = stage.play("say hi", &[]);
     assert_exit(&refused, 137);
     assert!(
-        stderr(&refused).contains("the budget of the day is exhausted: 1 of 1 tool calls"),
+        stderr(&refused).contains("today's budget is exhausted: 1 of 1 tool calls"),
         "{}",
         stderr(&refused)
     );
@@ -110,11 +110,7 @@ fn the_daily_budget_holds_back_every_run() {
     let first = stage.queue("one", "shell true\nsay done", &[]);
     assert_eq!(stage.wait_for_end(&first), Some(0));
     let second = stage.queue("two", "say done", &[]);
-    assert!(
-        stage.why(&second).contains("the budget of the day is exhausted"),
-        "{}",
-        stage.why(&second)
-    );
+    assert!(stage.why(&second).contains("today's budget is exhausted"), "{}", stage.why(&second));
     let status = stage.output(&["daemon", "status"]);
     let status = String::from_utf8(status.stdout).unwrap();
     assert!(status.contains("tool calls 1 of 1"), "{status}");
@@ -134,7 +130,7 @@ fn the_assumed_tokens_of_a_silent_run_are_shown() {
     for number in 0..n_unknown {
         // Early agents report no tokens. Some of the runs queued together start before the daemon knows this.
         let run = stage.queue(&format!("u{number}"), "generation 2026.01\nsay done", &[]);
-        if stage.why(&run).contains("budget of the day") {
+        if stage.why(&run).contains("today's budget") {
             break;
         }
         assert_eq!(stage.wait_for_end(&run), Some(0));

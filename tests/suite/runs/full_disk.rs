@@ -50,7 +50,8 @@ fn names_in(directory: &Path) -> Vec<String> {
 }
 
 /// Returns true if the run succeeded. Checks that a success is recorded completely, that a failure says so, that a
-/// refusal leaves nothing, and that no run leaves a process, or anything but the agent's own work in the workspace.
+/// refusal leaves nothing behind, and that no run leaves a process, or anything but the agent's own work in the
+/// workspace.
 fn ended_honestly(stage: &Stage, output: &Output, what: &str) -> bool {
     let said = stderr(output);
     let in_workspace = names_in(&stage.workspace());

@@ -244,7 +244,7 @@ impl Neighbour {
         Self { guarded, run }
     }
 
-    /// Checks that the run has continued, and still does.
+    /// Checks that the run has made progress, and still does.
     pub(crate) fn assert_alive(self) {
         let stage = &self.guarded.stage;
         let last = stage.journal(&self.run).last().unwrap().seq;
@@ -265,8 +265,8 @@ fn is_tick(event: &Value) -> bool {
 fn memory_that_many_processes_take_together_counts_together() {
     for caller in callers() {
         let guarded = Guarded::new(caller);
-        // No single process is too large, but all together are. These processes, and those of the tests below, sleep
-        // until the shim kills them.
+        // No single process is too large, but all of them together are. These processes, and those of the tests below,
+        // sleep until the shim kills them.
         let script = "shell for i in 1 2 3 4 5 6; do python3 -c \"b=bytes([7])*(60<<20); import time; time.sleep(600)\" & done; wait";
         let output = guarded.play(script, &["--memory", "256MiB"]);
         guarded.assert_over_limit(
@@ -373,7 +373,7 @@ fn node_starts_allocates_and_spawns_under_the_default_limits() {
         let limits = guarded.in_force()["limits"].clone();
         eprintln!("{caller:?}: {limits}");
         let held = &limits["held"];
-        // The profile says `auto`: the least of it, or more on a large machine.
+        // The profile says `auto`: at least this much, and more on a large machine.
         assert!(held["memory_bytes"].as_u64().unwrap() >= 2048 * MIB, "{limits}");
         let said = std::fs::read_to_string(workspace.join("node-says")).unwrap_or_default();
         let (_, said) = said.split_once(' ').expect("node finished");
@@ -450,7 +450,7 @@ fn no_control_group_outlives_its_run_even_if_its_shim_is_killed() {
     let shim = guarded.stage.shim_pid(&run);
     let shim = rustix::process::Pid::from_raw(i32::try_from(shim).unwrap()).unwrap();
     rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
-    guarded.stage.assert_no_survivors("after its supervisor");
+    guarded.stage.assert_no_survivors("after its supervisor died");
     // Another run or `doctor` may have cleaned up already. After this `doctor`, nothing may be left.
     let doctor = guarded.command(&["doctor", "--agent", "simulated", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&doctor.stdout).unwrap();
@@ -465,7 +465,7 @@ fn no_control_group_outlives_its_run_even_if_its_shim_is_killed() {
     assert_eq!(groups_of(&guarded.last_run()), Vec::<PathBuf>::new());
 }
 
-/// Returns how often a process has read something, with all its threads.
+/// Returns how often a process and all its threads have read something.
 fn n_reads(pid: u64) -> u64 {
     let account = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
     let reads = account.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap();

@@ -11,7 +11,7 @@ use crate::stage::{Stage, assert_exit, stderr};
 
 /// Room for the batch that went over the limit, the content of the pipe, and the final events.
 const SLACK: u64 = 3 * MIB;
-/// Prints much more than any of these tests allows, and does not end by itself.
+/// Prints much more than any of these tests allows, and does not end on its own.
 const PRINTER: &str = "misbehave huge-output 200000000\nshell sleep 600";
 
 /// Checks that the run ended because of this limit, said so once, and that its journal stayed near the limit.

@@ -1,4 +1,4 @@
-//! Runs that lose their session's lease or their own directory while they work.
+//! Runs that lose their session's lease or their own directory while they run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ fn a_run_that_lost_its_lease_records_only_its_end() {
             let lease = scene.lease();
             fs::rename(lease.parent().unwrap(), scene.stage.root().join("removed")).unwrap();
         }),
-        ("restored by a backup, as another file", |scene| {
+        ("restored from a backup, as another file", |scene| {
             replace(&scene.lease(), &fs::read(scene.lease()).unwrap());
         }),
         ("taken by a later run", |scene| {

@@ -130,9 +130,9 @@ fn a_second_run_on_a_session_or_workspace_is_refused_by_name_or_waits() {
         );
     }
     let known = [first, vec![holder.clone()]].concat();
-    assert_eq!(stage.run_ids(), known, "a refused run leaves nothing");
+    assert_eq!(stage.run_ids(), known, "a refused run leaves nothing behind");
     let sessions = std::fs::read_dir(stage.root().join("state/sessions")).unwrap().count();
-    assert_eq!(sessions, 1, "not even of its session");
+    assert_eq!(sessions, 1, "not even an empty session");
 
     let waiting = stage.start_play("say my turn", &["--wait"]);
     let queued = loop {

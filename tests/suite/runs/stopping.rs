@@ -194,8 +194,8 @@ fn after_kill_9_of_the_shim_nothing_lives_nothing_is_lost_and_the_session_can_be
 #[test]
 fn the_agent_of_a_shim_that_is_killed_before_the_release_never_runs() {
     let stage = Stage::new();
-    // The test kills the shim at many moments of its start. If the shim did not reach `released`, the agent must not
-    // have run.
+    // The test kills the shim at many moments during its start. If the shim did not reach `released`, the agent must
+    // not have run.
     for delay_steps in 0..12 {
         let marker = format!("ran-{delay_steps}");
         let run = stage.detach(&format!("shell touch {marker}\nshell sleep 60"), &[]);

@@ -1,4 +1,4 @@
-//! Real projects with dependencies, offline in the real sandbox, from caches that the host's tools filled before.
+//! Real projects with dependencies, offline in the real sandbox, from caches that the host's tools filled beforehand.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -51,7 +51,7 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Packs a directory, and returns the archive with its checksum by `program`.
+/// Packs a directory, and returns the archive and the checksum that `program` computes for it.
 fn packed(root: &Path, name: &str, program: &str) -> (Vec<u8>, String) {
     let archive = root.join(format!("{name}.tgz"));
     let packed =
@@ -61,8 +61,8 @@ fn packed(root: &Path, name: &str, program: &str) -> (Vec<u8>, String) {
     (std::fs::read(archive).unwrap(), sum.split(' ').next().unwrap().to_owned())
 }
 
-/// Names, kinds, sizes, times, numbers, modes and link texts in the home, and the contents of its files, without the
-/// workspace and Cursor's own directory.
+/// Names, kinds, sizes, times, inode numbers, modes and link targets in the home, and the contents of its files,
+/// without the workspace and Cursor's own directory.
 fn fingerprint(stage: &Stage) -> String {
     let script = "find . -mindepth 1 \\( -path ./project -o -path ./.cursor \\) -prune -o -printf '%p %y %s %T@ %i %m %l\\n' | sort
         find . \\( -path ./project -o -path ./.cursor \\) -prune -o -type f -print0 | sort -z | xargs -0r sha256sum";
@@ -74,7 +74,7 @@ fn toolchain() -> PathBuf {
     Path::new(env!("CARGO")).parent().and_then(Path::parent).unwrap().to_owned()
 }
 
-/// Makes a workspace whose only dependency is in the cache of the stage's home, packed, and nowhere else.
+/// Makes a workspace whose only dependency is packed in the cache of the stage's home, and nowhere else.
 fn cargo_project(stage: &Stage) {
     let made = stage.root().join("made");
     let manifest = "[package]\nname = \"heron\"\nversion = \"1.0.0\"\nedition = \"2021\"\n";
@@ -181,7 +181,7 @@ fn an_npm_project_is_installed_and_tested_offline_cold_and_again() {
 }
 
 #[test]
-fn a_virtualenv_outside_the_workspace_is_there_and_cannot_be_changed() {
+fn a_virtualenv_outside_the_workspace_is_visible_and_cannot_be_changed() {
     let stage = Stage::new();
     let venv = stage.home().join("venvs/nest");
     let make = ["-m", "venv", "--without-pip", venv.to_str().unwrap()];

@@ -103,7 +103,7 @@ fn a_process_that_hides_from_its_parent_ends_with_the_run() {
     let script = format!("shell {hide}; {hide}; true\nmisbehave unkillable-child\nsay done");
     let output = stage.play(&script, &["--sandbox", "off", "--force"]);
     assert_eq!(output.status.code(), Some(0), "{} {}", stderr(&output), stage.ended());
-    stage.assert_no_survivors("after the end");
+    stage.assert_no_survivors("after the run ended");
 
     for (order, code) in [(&["kill"][..], 130), (&["kill", "--now"], 130)] {
         let run = stage.detach(

@@ -29,21 +29,21 @@ fn reachable(stage: &Stage, flags: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_run_knows_the_user_s_registries_without_their_credentials_and_reaches_none() {
+fn a_run_knows_the_users_registries_without_their_credentials_and_reaches_none() {
     let stage = stage();
     let script = "shell cat ~/.npmrc > seen; curl -sS https://registry.example.org/a/x 2> complaint; true\nsay done";
     let output = stage.play(script, &[]);
     assert_exit(&output, 0);
     let seen = fs::read_to_string(stage.workspace().join("seen")).unwrap();
     assert_eq!(seen, "registry=https://registry.example.org/a/\n");
-    let hint = "! network: registry.example.org refused: a registry of yours, not on the allow-list\n  hint: --registries\n";
+    let hint = "! network: registry.example.org refused: one of your registries, not on the allow-list\n  hint: --registries\n";
     assert!(stdout(&output).contains(hint), "{}", stdout(&output));
 
     let run = stage.run_ids().pop().unwrap();
     let record = fs::read_to_string(stage.runs().join(&run).join("spec.json")).unwrap();
     assert!(record.contains("registry.example.org") && !record.contains("s3cret"), "{record}");
     let log = stdout(&stage.output(&["sandbox", "net-log", "-"]));
-    assert!(log.contains("registry.example.org: a registry of yours"), "{log}");
+    assert!(log.contains("registry.example.org: one of your registries"), "{log}");
     let shown = stage.json(&["show", "-", "--json"]);
     let denied = shown["network"]["denied"].as_array().unwrap();
     assert_eq!(denied[0]["allow_with"], "--registries");
@@ -53,11 +53,11 @@ fn a_run_knows_the_user_s_registries_without_their_credentials_and_reaches_none(
 }
 
 #[test]
-fn hosts_that_only_lock_files_name_are_allowed_by_name_alone() {
+fn hosts_that_only_lock_files_name_must_be_allowed_by_name() {
     let stage = stage();
     let lock = r#"{"packages":{"a":{"resolved":"https://evil.example.org/a.tgz"}}}"#;
     fs::write(stage.workspace().join("package-lock.json"), lock).unwrap();
-    // Settings in the workspace count even less.
+    // Even the flag does not allow registries from settings in the workspace.
     fs::write(stage.workspace().join(".npmrc"), "registry=https://planted.example.org/\n").unwrap();
     assert_eq!(reachable(&stage, &[]), [] as [&str; 0]);
     assert_eq!(reachable(&stage, &["--registries"]), ["registry.example.org"]);
@@ -73,7 +73,7 @@ fn hosts_that_only_lock_files_name_are_allowed_by_name_alone() {
         "{said}"
     );
     assert!(said.contains("to allow them: --registries=evil.example.org"), "{said}");
-    // Nobody is asked, so a detached run is the same.
+    // Caretaker does not ask the user, so a detached run behaves the same.
     let run = stage.detach("say done", &["--registries"]);
     stage.output(&["wait", &run]);
     let spec: Value =
@@ -110,7 +110,7 @@ fn strict_refuses_registries_and_a_resumed_session_must_name_them() {
 }
 
 #[test]
-fn a_run_with_the_flag_reaches_the_user_s_registry_and_no_host_of_a_lock_file() {
+fn a_run_with_the_flag_reaches_the_users_registry_and_no_host_from_a_lock_file() {
     let Some(outside) = Outside::new() else { return };
     let stage = &outside.stage;
     fs::write(stage.home().join(".npmrc"), "registry=https://allowed.test/\n").unwrap();

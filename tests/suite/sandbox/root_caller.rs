@@ -35,7 +35,7 @@ fn check_owner(directory: &Path) {
 }
 
 #[test]
-fn a_run_of_root_in_a_users_workspace_belongs_to_the_user() {
+fn a_run_that_root_starts_in_a_users_workspace_belongs_to_the_user() {
     let Some(stage) = stage_of_another() else { return };
     let script = "\
 shell echo made > file; id -u; id -G; cp /bin/true copy; chmod u+s copy 2>/dev/null; chmod 4755 copy 2>/dev/null; true
@@ -60,7 +60,7 @@ say done";
 }
 
 #[test]
-fn strict_accepts_a_run_of_root_that_belongs_to_a_user() {
+fn strict_accepts_a_run_that_root_starts_for_a_user() {
     let Some(stage) = stage_of_another() else { return };
     extend_strict(&stage, "strict-here", "[limits]\nrequired = false\n");
     give_away(&stage.root(), OWNER);

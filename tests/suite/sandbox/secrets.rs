@@ -1,4 +1,4 @@
-//! The agent's key, and values of `--secret`: the agent has them, but no file and no process list shows them.
+//! The agent's key, and values passed with `--secret`: the agent has them, but no file and no process list shows them.
 
 use std::fs;
 use std::path::Path;
@@ -157,7 +157,7 @@ fn a_missing_secret_starts_nothing_and_a_secret_in_the_arguments_is_not_repeated
         ("X=file:missing", 3, "cannot be read"),
         ("PATH=env:HOME", 2, "is set by caretaker"),
         ("CURSOR_DATA_DIR=env:HOME", 2, "is set by caretaker"),
-        ("HTTPS_PROXY=env:HOME", 2, "leads programs to the hosts that the run may reach"),
+        ("HTTPS_PROXY=env:HOME", 2, "directs programs to the hosts that the run may reach"),
         ("NODE_OPTIONS=env:HOME", 2, "would load something into the agent"),
     ] {
         let output = stage.play("say never", &["--secret", flag]);

@@ -101,7 +101,7 @@ fn strict_runs_with_limits_that_hold_or_not_at_all() {
         Some(125) => {
             assert!(!has_run && said.contains("the profile requires enforced limits"), "{said}");
             assert_eq!(stage.run_ids(), Vec::<String>::new());
-            // A refused run leaves nothing, not even an empty session.
+            // A refused run leaves nothing behind, not even an empty session.
             assert!(!stage.session_dir("x").parent().unwrap().exists());
             assert_eq!(fs::read_dir(stage.workspace()).unwrap().count(), 0);
         }
@@ -141,7 +141,7 @@ fn a_users_profile_may_extend_strict() {
 
 /// Two things stay unprotected: too many repositories, and a second name for a protected file.
 #[test]
-fn strict_refuses_what_it_cannot_protect_and_default_says_it() {
+fn strict_refuses_files_that_it_cannot_protect_and_default_names_them() {
     let many = |stage: &Stage| {
         for number in 0..520 {
             let inner = stage.workspace().join(format!("repositories/{number}"));

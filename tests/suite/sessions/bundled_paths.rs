@@ -46,7 +46,7 @@ impl Opened {
         self.header["root"].as_str().unwrap().parse().unwrap()
     }
 
-    /// Returns every blob with all kinds of references that lead to it from the root.
+    /// Returns every blob with the kind of each reference that leads to it from the root.
     fn kinds(&self) -> HashSet<(BlobId, BlobKind)> {
         let mut kinds = HashSet::new();
         let mut rest = vec![(self.root(), BlobKind::Root)];
@@ -63,7 +63,7 @@ impl Opened {
         kinds
     }
 
-    /// Fails if a path of the first machine is anywhere but in a message. Returns the number of blobs whose messages
+    /// Fails if a path from the first machine is anywhere but in a message. Returns the number of blobs whose messages
     /// contain one.
     #[track_caller]
     fn assert_told_only_in_messages(&self, stage: &Stage) -> usize {
@@ -117,7 +117,7 @@ fn state_of(stage: &Stage, session: &str) -> ConversationStateStructure {
 }
 
 #[test]
-fn a_bundle_names_its_machine_only_in_what_was_said_and_the_agent_remembers_on_another() {
+fn a_bundle_names_its_machine_only_in_messages_and_the_agent_remembers_on_another() {
     let (first, second) = (Stage::new(), Stage::new());
     let session = first.begin_session();
     let script = "say The second turn.\nwrite notes.txt <<END\nblue\nEND\nread notes.txt";
@@ -228,7 +228,7 @@ fn no_field_of_any_generation_carries_a_path_away() {
         chat_with_paths(&first, generation)
             .write_cli(&first.home().join(".cursor/chats"), Closing::Clean);
         let file = first.root().join("talk.session");
-        // Builds of 2025 record the workspace only in messages, and this chat has none of those.
+        // Builds from 2025 record the workspace only in messages, and this chat has none of those.
         let is_known = generation != Generation::Aug2025;
         let args = ["sessions", "bundle", SESSION, "-o", file.to_str().unwrap()];
         let bundled = first.output(&args);

@@ -1,5 +1,5 @@
-//! The real program reads every kind of store, damaged in every way: it ends soon, reports the damage, and changes no
-//! byte. All commands agree, and show every row that is still readable.
+//! The real program reads every kind of store, damaged in every way: it ends quickly, reports the damage, and changes
+//! no byte. All commands agree, and show every row that is still readable.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -460,22 +460,22 @@ fn all_commands_show_what_is_left_of_an_acp_session() {
 }
 
 #[test]
-fn all_commands_show_what_is_left_of_the_database_of_an_ide() {
+fn all_commands_show_what_is_left_of_an_ide_database() {
     survives_everything(&ide());
 }
 
 #[test]
-fn all_commands_show_what_is_left_of_the_database_of_an_old_workspace() {
+fn all_commands_show_what_is_left_of_an_old_workspaces_database() {
     survives_everything(&ide_old());
 }
 
 #[test]
-fn all_commands_show_what_is_left_of_the_index_of_the_sdk() {
+fn all_commands_show_what_is_left_of_the_sdks_index() {
     survives_everything(&sdk_store(true));
 }
 
 #[test]
-fn all_commands_show_what_is_left_of_the_database_of_an_sdk_agent() {
+fn all_commands_show_what_is_left_of_an_sdk_agents_database() {
     survives_everything(&sdk_store(false));
 }
 

@@ -284,7 +284,7 @@ impl Tail {
             let line = self
                 .lines
                 .recv_timeout(Duration::from_secs(30))
-                .unwrap_or_else(|_| panic!("{word} never came"));
+                .unwrap_or_else(|_| panic!("{word} never arrived"));
             if line.to_string().contains(word) {
                 return start.elapsed();
             }
@@ -324,8 +324,8 @@ fn follow(stage: &Stage, id: &str, mut write: impl FnMut(&str)) {
     for word in ["secondword", "thirdword"] {
         write(word);
         let took = tail.wait_for(word);
-        eprintln!("{id}: {word} came after {took:?}");
-        assert!(!tail.rest().iter().any(|line| line.contains(word)), "{word} came twice");
+        eprintln!("{id}: {word} arrived after {took:?}");
+        assert!(!tail.rest().iter().any(|line| line.contains(word)), "{word} arrived twice");
     }
 }
 
@@ -367,7 +367,7 @@ fn a_conversation_in_the_ide_is_followed() {
 }
 
 #[test]
-fn an_agent_of_the_sdk_is_followed() {
+fn an_sdk_agent_is_followed() {
     let stage = Stage::new();
     let id = "agent-f0110f03-0000-4000-8000-000000000001";
     let store = sdk::state_root(&stage.home().join(".cursor/projects"), "/srv/app");
@@ -402,7 +402,7 @@ fn a_transcript_is_followed_even_if_it_is_rewritten() {
         let line = Line::AssistantString(word.to_owned());
         n_written += 1;
         if n_written == 1 {
-            // On a resume, the command line rewrites the whole file, with one end.
+            // On a resume, the command line rewrites the whole file, with a single end line.
             lines.insert(1, line);
             fs::write(&path, as_jsonl(&lines)).unwrap();
         } else {

@@ -146,7 +146,7 @@ fn every_intact_row_of_a_chat_survives_flipped_bits() {
 }
 
 #[test]
-fn every_intact_row_of_the_database_of_an_ide_survives_flipped_bits() {
+fn every_intact_row_of_an_ide_database_survives_flipped_bits() {
     untouched_rows_survive(&ide());
 }
 
@@ -156,11 +156,11 @@ fn every_intact_row_of_an_old_workspace_survives_flipped_bits() {
 }
 
 #[test]
-fn every_intact_row_of_the_index_of_the_sdk_survives_flipped_bits() {
+fn every_intact_row_of_the_sdks_index_survives_flipped_bits() {
     untouched_rows_survive(&sdk_store(true));
 }
 
 #[test]
-fn every_intact_row_of_the_database_of_an_sdk_agent_survives_flipped_bits() {
+fn every_intact_row_of_an_sdk_agents_database_survives_flipped_bits() {
     untouched_rows_survive(&sdk_store(false));
 }

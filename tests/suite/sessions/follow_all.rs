@@ -1,4 +1,4 @@
-//! `sessions tail --all -f` prints every new message of any store, old or new, once.
+//! `sessions tail --all -f` prints every new message in any store, old or new, exactly once.
 
 use std::fs;
 
@@ -49,7 +49,7 @@ fn say_in_ide(home: &IdeHome, id: &str, words: &[&str]) {
 #[track_caller]
 fn comes_once(tail: &Tail, word: &str) {
     tail.wait_for(word);
-    assert!(!tail.rest().iter().any(|line| line.contains(word)), "{word} came twice");
+    assert!(!tail.rest().iter().any(|line| line.contains(word)), "{word} arrived twice");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn old_and_new_conversations_of_every_store_are_followed() {
     );
 
     let tail = Tail::start(&stage, "--all");
-    // The follower is ready once it shows a message that came after its start.
+    // The follower is ready once it shows a message that arrived after its start.
     let mut n = 0;
     loop {
         n += 1;

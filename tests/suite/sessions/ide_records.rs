@@ -27,7 +27,7 @@ fn tellings(id: &str) -> [Vec<&str>; 4] {
 }
 
 #[test]
-fn everything_that_search_finds_beside_the_messages_is_shown_with_the_conversation() {
+fn everything_that_search_finds_besides_the_messages_is_shown_with_the_conversation() {
     let stage = Stage::new();
     let planted = plant(&user_dir(&stage), "beside");
     let beside = planted.iter().filter(|plant| FAMILIES.contains(&plant.place.as_str()));
@@ -42,7 +42,7 @@ fn everything_that_search_finds_beside_the_messages_is_shown_with_the_conversati
 }
 
 #[test]
-fn a_diff_stands_with_the_answer_that_made_it_and_context_with_its_prompt() {
+fn a_diff_is_shown_with_the_answer_that_made_it_and_context_with_its_prompt() {
     let stage = Stage::new();
     let home = IdeHome::new(&user_dir(&stage));
     let mut prompt = user_bubble("b0", "Use a loop.");

@@ -1,4 +1,4 @@
-//! Output for people has model names, output for programs has model ids.
+//! Output for people has model names; output for programs has model ids.
 
 use serde_json::{Value, json};
 use store_fixtures::Closing;

@@ -1,4 +1,4 @@
-//! `sessions show --raw` prints everything that the stores keep of a conversation, but no keys.
+//! `sessions show --raw` prints everything that the stores hold for a conversation, but no keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,7 +67,7 @@ fn every_word_of_every_store_is_in_the_records_of_a_conversation() {
         ["acp", "cli", "ide", "ide-old", "sdk", "transcript"]
     );
     let is_missing = |(word, field): &&(String, String)| {
-        let is_unowned = ["of nobody", "hexadecimal", "planRegistry", "workspace head"]
+        let is_unowned = ["without an owner", "hexadecimal", "planRegistry", "workspace head"]
             .iter()
             .chain(&["composer.composerHeaders"])
             .any(|mark| field.contains(mark));
@@ -80,7 +80,7 @@ fn every_word_of_every_store_is_in_the_records_of_a_conversation() {
 }
 
 #[test]
-fn a_chat_is_shown_by_its_blobs_in_order_and_without_its_key() {
+fn a_chat_is_shown_as_its_blobs_in_order_and_without_its_key() {
     let stage = Stage::new();
     let chat = Chat::new(Generation::Jul2026, "a1a1a1a1-0000-4000-8000-000000000001")
         .with_turns(vec![Turn::plain("first", "second")]);
@@ -105,7 +105,7 @@ fn a_chat_is_shown_by_its_blobs_in_order_and_without_its_key() {
 }
 
 #[test]
-fn a_conversation_of_the_ide_is_shown_by_its_rows() {
+fn an_ide_conversation_is_shown_as_its_rows() {
     let stage = Stage::new();
     let id = "a1a1a1a1-0000-4000-8000-000000000002";
     let home = IdeHome::new(&user_dir(&stage));

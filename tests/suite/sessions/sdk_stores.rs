@@ -162,7 +162,7 @@ fn followers_continue_when_the_sdk_renames_its_directory() {
         for tail in [&one, &all] {
             tail.wait_for(word);
             let rest = tail.rest();
-            assert!(!rest.iter().any(|line| line.contains(word)), "{word} came twice: {rest:?}");
+            assert!(!rest.iter().any(|line| line.contains(word)), "{word} arrived twice: {rest:?}");
         }
     }
 }

@@ -55,8 +55,8 @@ fn a_conversation_of_five_turns_leaves_a_consistent_store() {
     assert!(state.pending.tool_calls.is_empty());
     assert!(state.n_prompt_messages > 15);
 
-    // Checked with plain SQLite and a separate hash: every id is the SHA-256 of its data, and the tables equal the real
-    // ones.
+    // Checked with plain SQLite and a separate hash: every id is the SHA-256 of its data, and the tables are the same
+    // as the real ones.
     let database =
         Connection::open_with_flags(store_of(&home), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     let mut rows = database.prepare("SELECT id, data FROM blobs").unwrap();
@@ -87,8 +87,8 @@ fn a_conversation_of_five_turns_leaves_a_consistent_store() {
     assert_eq!(version, 1);
 }
 
-/// Compares the fields with the numbers of the published schema, with an independent decoder. Dates exist since
-/// September 2026.
+/// Compares the field numbers, from an independent decoder, with the published schema. Only stores from September 2026
+/// or later have dates.
 #[test]
 fn every_message_has_the_field_numbers_of_the_schema() {
     let home = Home::new();
@@ -149,7 +149,7 @@ fn every_message_has_the_field_numbers_of_the_schema() {
     assert_eq!(numbers(shell), BTreeSet::from([1, 2, 3]), "arguments, result, description");
     // Command, timeout, call id, programs and the threshold for long output; the directory is empty.
     assert_eq!(numbers(members(shell, 1)[0]), BTreeSet::from([1, 3, 4, 5, 10]));
-    // Success, and the flag that it is not in the background.
+    // Success, and a flag that says it is not in the background.
     assert_eq!(numbers(members(shell, 2)[0]), BTreeSet::from([1, 102]));
 }
 
@@ -214,7 +214,7 @@ fn raw_text(blob: &[u8]) -> String {
 }
 
 #[test]
-fn a_resumed_session_extends_what_was_there() {
+fn a_resumed_session_extends_its_store() {
     let home = Home::new();
     home.play_well(&Play::script("say My word is larkspur.\n").flags(FLAGS));
     let before = latest(&home);

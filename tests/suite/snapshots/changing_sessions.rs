@@ -26,7 +26,7 @@ fn fork_copies_a_session() {
 }
 
 #[test]
-fn bundle_writes_a_file_and_import_takes_it() {
+fn bundle_writes_a_file_and_import_reads_it() {
     let stage = stores::stage();
     let shown = shown_of(&stage);
     shown.once("sessions-bundle/good", &["sessions", "bundle", PARSER, "-o", "parser.bundle"]);
@@ -62,7 +62,7 @@ fn repair_mends_what_is_damaged() {
 }
 
 #[test]
-fn gc_drops_what_nothing_leads_to() {
+fn gc_drops_unreachable_blobs() {
     let stage = stores::stage();
     let shown = shown_of(&stage);
     shown.once("sessions-gc/done", &["sessions", "gc", PARSER, "--yes"]);
@@ -70,7 +70,7 @@ fn gc_drops_what_nothing_leads_to() {
 }
 
 #[test]
-fn tail_prints_what_is_there() {
+fn tail_prints_existing_messages() {
     let stage = stores::stage();
     let shown = shown_of(&stage);
     shown.command("sessions-tail/cut-off", &["sessions", "tail", CUT_OFF]);

@@ -60,7 +60,7 @@ fn without_a_daemon_there_is_nothing_to_ask_or_stop() {
 }
 
 #[test]
-fn a_daemon_is_started_asked_and_stopped() {
+fn a_daemon_is_started_queried_and_stopped() {
     let stage = stage();
     let shown = shown(&stage);
     for (form, of_form) in [

@@ -11,7 +11,7 @@ use crate::stage::Stage;
 
 /// The first day of 2050, in seconds. The number of days until then will have four digits for a long time.
 const FAR: i64 = 2_524_608_000;
-/// A day of 2020.
+/// A day in 2020.
 const PAST: i64 = 1_600_000_000;
 
 fn login(account: &str, expires: i64, mark: &str) -> Value {

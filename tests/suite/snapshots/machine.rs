@@ -17,10 +17,10 @@ fn stage() -> Stage {
 /// Leaves out everything that depends on the machine.
 fn shown(stage: &Stage) -> Shown<'_> {
     Shown::of(stage)
-        .also(r"(?m)^[✓!] (bubblewrap|privileges|limits) .*\n(?:             .*\n)*", "? $1: of this machine\n")
+        .also(r"(?m)^[✓!] (bubblewrap|privileges|limits) .*\n(?:             .*\n)*", "? $1: depends on this machine\n")
         .also(
             r#"("id": "(?:bubblewrap|privileges|limits)",\s*)"status": "[a-z]+",\s*"summary": "[^"]*"(?:,\s*"fix": "[^"]*")?"#,
-            r#"$1"status": <of this machine>"#,
+            r#"$1"status": <depends on this machine>"#,
         )
         .also(r"\b[0-9.]+ [KMGT]iB free\b", "<n> free")
         .also(r"(?m)(caretaker |^v)\d+\.\d+\.\d+\b", "$1<version>")

@@ -215,7 +215,7 @@ fn spread(json: &str) -> String {
 }
 
 #[test]
-fn spreading_json_adds_white_space_alone() {
+fn spreading_json_adds_only_white_space() {
     let json = r#"{"b":[1,{"a":"x, \"{y}\":"}],"c":{},"d":[]}"#;
     assert_eq!(
         spread(json),

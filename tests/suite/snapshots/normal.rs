@@ -71,7 +71,7 @@ static LIVE_RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     ])
 });
 
-/// Matches text to replace by `#`, digit for digit: the rest of a path that was cut off, and file sizes on this
+/// Matches text to replace with `#`, digit for digit: the rest of a path that was cut off, and file sizes on this
 /// machine's disk.
 static CUT_OFF: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(/tmp/st)([A-Za-z0-9]{1,6})…").unwrap());
@@ -156,7 +156,7 @@ fn in_place(text: &str, place: &str, name: &str) -> String {
     replaced
 }
 
-/// Replaces the second group of each match by `#`, in the same width.
+/// Replaces the second group of each match with `#`, in the same width.
 fn hidden(text: &str, found: &Regex) -> String {
     let hide = |found: &Captures<'_>| {
         let hidden = found[2].replace(|it: char| it.is_ascii_alphanumeric(), "#");
@@ -166,7 +166,7 @@ fn hidden(text: &str, found: &Regex) -> String {
     found.replace_all(text, hide).into_owned()
 }
 
-/// Replaces random ids by numbers, in order of appearance. Staged ids (`…-0000-7000-8000-…`, `…-0000-4000-8000-…`)
+/// Replaces random ids with numbers, in order of appearance. Staged ids (`…-0000-7000-8000-…`, `…-0000-4000-8000-…`)
 /// stay.
 fn numbered_ids(text: &str, run_ids: &[String]) -> String {
     let is_staged = |id: &str| id.contains("-0000-7000-8000-") || id.contains("-0000-4000-8000-");

@@ -22,18 +22,18 @@ pub(super) const PUBLISH: &str = "01740000-0000-7000-8000-00000000a002";
 pub(super) const REPORTER: &str = "01740000-0000-7000-8000-00000000a003";
 /// This run continued the session of [`TIDY`], and has no name.
 pub(super) const COUNTING: &str = "01740000-0000-7000-8000-00000000a004";
-/// This run was killed while a command ran.
+/// This run was killed while a command was running.
 pub(super) const WATCHER: &str = "01740000-0000-7000-8000-00000000a005";
-/// This run was suspended while a command ran.
+/// This run was suspended while a command was running.
 pub(super) const CHANGELOG: &str = "01740000-0000-7000-8000-00000000a006";
 /// This run's shim died.
 pub(super) const CUT_OFF: &str = "01740000-0000-7000-8000-00000000a007";
 
-/// This run asked two questions and ended; a message waits for its session.
+/// This run asked two questions and ended; a message is waiting for its session.
 pub(super) const ASKER: &str = "01740000-0000-7000-8000-00000000a008";
 /// The questions of [`ASKER`].
 pub(super) const QUESTION: &str = "q-c1b6afc2";
-/// Two runs that wait in the queue, in the group `nightly`.
+/// Two runs waiting in the queue, in the group `nightly`.
 pub(super) const QUEUED: &str = "01740000-0000-7000-8000-00000000a009";
 const QUEUED_TOO: &str = "01740000-0000-7000-8000-00000000a010";
 

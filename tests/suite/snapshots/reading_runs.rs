@@ -63,7 +63,7 @@ fn tail_prints_every_kind_of_end() {
 }
 
 #[test]
-fn why_says_it_in_one_sentence() {
+fn why_gives_the_reason_in_one_sentence() {
     let stage = past::stage();
     let shown = Shown::of(&stage);
     for (name, run) in [
@@ -121,7 +121,7 @@ fn a_run_that_was_cut_off_today_is_news() {
 }
 
 #[test]
-fn tail_prints_as_much_as_is_wanted() {
+fn tail_prints_as_much_as_requested() {
     let stage = past::stage();
     let shown = Shown::of(&stage);
     shown.command("tail/last", &["tail", TIDY, "--last", "3"]);

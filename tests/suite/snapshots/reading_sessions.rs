@@ -8,7 +8,7 @@ use crate::stage::Stage;
 pub(super) fn shown_of(stage: &Stage) -> Shown<'_> {
     Shown::of(stage)
         .also(r"\b[0-9a-f]{64}\b", "<sha256>")
-        .also(r"\bcheckpoint [0-9a-f]{12}\b", "checkpoint <beginning of it>")
+        .also(r"\bcheckpoint [0-9a-f]{12}\b", "checkpoint <start of its id>")
 }
 
 /// Every command that takes a session refuses a bad one in the same ways.

@@ -30,7 +30,7 @@ fn diff_refuses_what_was_not_saved() {
 }
 
 #[test]
-fn gc_says_what_would_go() {
+fn gc_says_what_would_be_deleted() {
     let stage = past::stage();
     let shown = Shown::live(&stage);
     shown.command("gc/older-than", &["gc", "--older-than", "30d"]);

@@ -81,7 +81,7 @@ fn write(stage: &Stage) {
     age(&stage.home().join(".config/Cursor"));
 }
 
-/// Sets the files' times, which are the age of stores that keep no times.
+/// Sets the files' times, because a store that records no times is as old as its files.
 fn age(directory: &Path) {
     let old = UNIX_EPOCH + Duration::from_millis((BEGAN_MS + 8 * 3_600_000).unsigned_abs());
     for entry in std::fs::read_dir(directory).unwrap() {

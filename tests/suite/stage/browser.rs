@@ -55,7 +55,7 @@ pub(crate) struct Seen {
 }
 
 /// Finds the browser, or prints that there is none. With `REQUIRE_BROWSER=1` a missing browser is a failure.
-#[expect(clippy::disallowed_methods, reason = "one of the few switches of the suite")]
+#[expect(clippy::disallowed_methods, reason = "one of the suite's few switches")]
 pub(crate) fn browser() -> Option<Browser> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let program = PROGRAMS.iter().find_map(|name| {
@@ -196,7 +196,7 @@ impl Browser {
         }
         let mut bytes = serde_json::to_vec(&request).unwrap();
         bytes.push(0);
-        self.requests.write_all(&bytes).expect("the browser lives");
+        self.requests.write_all(&bytes).expect("the browser is alive");
         self.n_requests
     }
 

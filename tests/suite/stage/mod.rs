@@ -288,7 +288,7 @@ pub(crate) fn wait_until(mut tail: Command, is_it: impl Fn(&Value) -> bool) {
     let lines = BufReader::new(tail.stdout.take().unwrap()).lines();
     let found = lines
         .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
-        .inspect(|_: &Value| assert!(Instant::now() < deadline, "the event did not come"))
+        .inspect(|_: &Value| assert!(Instant::now() < deadline, "the event did not appear"))
         .any(|line| is_it(&line));
     tail.kill().ok();
     tail.wait().unwrap();

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Returns a program of this workspace, which `cargo build` puts next to the suite.
+/// Returns the path to a program from this workspace, which `cargo build` puts next to the suite.
 pub(crate) fn program(name: &str) -> PathBuf {
     let suite = std::env::current_exe().unwrap();
     let program = suite.parent().and_then(Path::parent).unwrap().join(name);
@@ -43,10 +43,7 @@ pub(crate) fn checkout() -> &'static Path {
 
 /// Returns the folder of captured transcripts and stores. Without it, the tests say so and use only the checkout's own
 /// data.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one switch of the suite that comes from outside"
-)]
+#[expect(clippy::disallowed_methods, reason = "one of the suite's few switches")]
 pub(crate) fn captures() -> Option<PathBuf> {
     let folder = std::env::var_os("CARETAKER_CAPTURES").map(PathBuf::from);
     if folder.is_none() {

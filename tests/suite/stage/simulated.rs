@@ -26,7 +26,7 @@ pub(crate) struct Played {
 }
 
 impl Play {
-    /// The script for the agent.
+    /// Makes a play from a script for the agent.
     pub(crate) fn script(script: &str) -> Self {
         Self { script: script.to_owned(), flags: Vec::new(), misbehaviour: None }
     }

@@ -129,7 +129,7 @@ fn the_current_generation_prints_the_captured_keys() {
     check(&printed, expected, &expected.keys().map(String::as_str).collect::<Vec<_>>());
 }
 
-/// The captures of 2026.10 show partial output. All kinds that 2026.09 has too are unchanged.
+/// The captures of 2026.10 show partial output. The kinds that 2026.09 also has are unchanged.
 #[test]
 fn the_newest_generation_prints_the_captured_keys_in_pieces_too() {
     let home = Home::new();
@@ -191,7 +191,7 @@ fn the_manifest_is_what_the_captures_show() {
     }
 }
 
-/// The captures of early 2026 do not name their version, but their origin does.
+/// The captures from early 2026 do not name their version, but their origin does.
 fn generation_of(file: &Path) -> &'static str {
     let name = file.file_name().unwrap().to_str().unwrap();
     if name.contains("2026.10") {

@@ -68,7 +68,7 @@ fn typed_events_come_one_per_line_with_the_number_of_their_line() {
 }
 
 #[test]
-fn unknown_and_malformed_lines_are_reported_on_stderr_and_are_no_error() {
+fn unknown_and_malformed_lines_are_reported_on_stderr_and_are_not_errors() {
     let output = parse(&[], b"noise\n{\"type\":\"brand\",\"subtype\":\"new\"}\n");
     assert!(output.status.success());
     assert_eq!(text(&output.stdout), "· noise\n· unknown event brand/new\n");
@@ -93,7 +93,7 @@ fn an_event_is_shown_while_the_pipe_is_still_open() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_it_quietly() {
+fn a_reader_that_goes_away_ends_the_command_quietly() {
     let mut child = caretaker()
         .args(["parse", "--json"])
         .stdin(Stdio::piped())
@@ -111,7 +111,7 @@ fn a_reader_that_goes_away_ends_it_quietly() {
 }
 
 #[test]
-fn a_line_over_the_ceiling_is_reported_and_the_stream_goes_on() {
+fn a_line_over_the_ceiling_is_reported_and_the_stream_continues() {
     let mut stream =
         b"{\"type\":\"tool_call\",\"subtype\":\"completed\",\"call_id\":\"c\",\"x\":\"".to_vec();
     stream.resize(17 << 20, b'x');

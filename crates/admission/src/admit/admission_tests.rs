@@ -18,7 +18,7 @@ struct Typed {
     request: RunRequest,
 }
 
-/// A host with a workspace, and some variables besides the necessary ones.
+/// A host with a workspace, and a few extra variables.
 pub struct Stage {
     root: TempDir,
     pub host: Host,
@@ -30,10 +30,10 @@ impl Stage {
         let physical = fs::canonicalize(root.path()).unwrap();
         fs::create_dir_all(physical.join("home/work")).unwrap();
         let (home, state) = (physical.join("home"), physical.join("state"));
-        // The first value of a variable counts.
+        // The first value of a variable wins.
         let mut all: Vec<(&str, &Path)> =
             variables.iter().map(|(name, value)| (*name, Path::new(*value))).collect();
-        // Without git, because a test must not fork while another one asks who holds its files.
+        // No git on PATH, because a test must not fork while another test checks which processes hold its files.
         let usual = Path::new("/nowhere");
         all.extend([("HOME", home.as_path()), ("CARETAKER_HOME", &state), ("PATH", usual)]);
         Self { root, host: Host::new(environment_of(&all)) }
@@ -284,7 +284,7 @@ fn a_continued_run_keeps_its_memory_even_if_the_automatic_limit_changes() {
     assert_eq!(many.resources.memory_bytes, (2 << 30).min(machine));
     let again = stage.spec_after(Some(&one), "[queue]\ncap = 100000\n", &[]).unwrap();
     assert_eq!(again.resources.memory_bytes, one.resources.memory_bytes);
-    // A profile from before `auto` keeps its size.
+    // A profile that was written before `auto` existed keeps its size.
     let text = one.profile_text.replace("memory = \"auto\"", "memory = \"4G\"");
     let resources = run_protocol::ResourceLimits { memory_bytes: 4 << 30, ..one.resources };
     let old = RunSpec { profile_text: text.replace("registries = true", ""), resources, ..one };

@@ -77,7 +77,7 @@ pub(super) fn terms(host: &Host, request: &RunRequest) -> Result<QueueTerms, Com
     })
 }
 
-/// The queue conditions, and true if the shim waits for a locked session or workspace. For a queued run the daemon
+/// The queue conditions, and whether the shim waits for a locked session or workspace. For a queued run the daemon
 /// waits before it starts a shim.
 pub(super) fn queueing(start_mode: &StartMode, request: &RunRequest) -> (Option<QueueTerms>, bool) {
     match start_mode {

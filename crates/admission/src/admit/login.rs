@@ -68,7 +68,7 @@ impl Admission<'_, '_> {
             }
         }
         let log_filter = environment.variable("RUST_LOG").and_then(|filter| filter.to_str());
-        // Only with an allow-list does the shim connect for the agent, and then it needs the host's proxy.
+        // The shim connects for the agent only if there is an allow-list, and then it needs the host's proxy.
         let proxy = match self.network_mode(profile) {
             NetworkMode::Host | NetworkMode::None => None,
             NetworkMode::Allowlist => host_proxy(environment)?.map(|proxy| proxy.address),

@@ -1,4 +1,4 @@
-//! The registries that a run knows, and those that it may reach.
+//! The registries that a run knows about, and those that it may reach.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::registries::{Registries, hosts_in_lock_files};
 use crate::words::talk::Remark;
 
 impl Admission<'_, '_> {
-    /// The registries of the user's own tools, if the profile lets a run know them.
+    /// The registries of the user's own tools, if the profile lets a run know about them.
     pub(super) fn found_registries(&self, chosen: &Chosen) -> Registries {
         match chosen.profile.profile.has_registries() {
             true => Registries::find(&self.host.environment, chosen.workspace.as_path()),
@@ -20,7 +20,7 @@ impl Admission<'_, '_> {
     }
 
     /// The registries that the run may reach. A continued run keeps those of the earlier run; only the flag adds the
-    /// tools' present ones.
+    /// tools' current ones.
     pub(super) fn registries(
         &self,
         request: &RunRequest,

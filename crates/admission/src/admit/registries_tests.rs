@@ -68,7 +68,7 @@ fn a_continued_run_keeps_its_registries_and_more_of_them_must_be_widened() {
     let wider =
         stage.spec_after(Some(&without), "", &["--registries", "--widen", "registries"]).unwrap();
     assert_eq!(wider.widened[0].bound, Bound::Registries);
-    // The user's settings may have changed since. Only the flag asks for the present ones.
+    // The user's settings may have changed since. Only the flag asks for the current ones.
     let npmrc = stage.host.environment.home.join(".npmrc");
     fs::write(npmrc, "registry=https://new.example.org/\n").unwrap();
     let again = stage.spec_after(Some(&wider), "", &[]).unwrap();

@@ -93,8 +93,8 @@ impl Admission<'_, '_> {
         }
     }
 
-    /// In a sandbox all tools run without a question, because the sandbox protects the host. Without a sandbox they do
-    /// so only if the user allows it. A continued run keeps the earlier setting, if the profile is the same: the user
+    /// In a sandbox all tools run without asking, because the sandbox protects the host. Without a sandbox they do so
+    /// only if the user allows it. A continued run keeps the earlier setting, if the profile is the same: the user
     /// allowed it for that profile.
     pub(super) fn tool_approval(&self, profile: &Profile) -> Result<ToolApproval, CommandError> {
         let RunRequest { force, no_force, .. } = self.asked;
@@ -156,10 +156,8 @@ impl Admission<'_, '_> {
             )));
         }
         for path in before.expose.iter().filter(|path| !spec.expose.contains(path)) {
-            let what = format!(
-                "`{}` does not exist any more, so the sandbox does not show it",
-                path.0.display()
-            );
+            let what =
+                format!("`{}` no longer exists, so the sandbox does not show it", path.0.display());
             remarks.push(Remark::Note(what));
         }
         remarks.extend(named_secret::reminders(before, &self.secrets));

@@ -23,7 +23,7 @@ use crate::sandbox::profiles::{self, NamedBy};
 use crate::sandbox::user_mcp;
 use crate::worktrees;
 
-/// The most time for saving a workspace if the configuration sets no limit. No user would wait longer for an agent to
+/// The time limit for saving a workspace if the configuration sets none. No user would wait longer for an agent to
 /// begin.
 const LONGEST_SAVING: Duration = Duration::from_secs(3600);
 
@@ -136,7 +136,7 @@ impl Admission<'_, '_> {
                 let what = "--setup prepares a new worktree, and this run has none";
                 Err(CommandError::new(ExitCode::Usage, what).hint("add --worktree"))
             }
-            // A retry works in a worktree that is prepared.
+            // A retry works in a worktree that is already prepared.
             (None, ..) => Ok(None),
         }
     }
@@ -246,7 +246,7 @@ impl Admission<'_, '_> {
             None => Ok(paths),
             Some(missing) => {
                 let missing = missing.display();
-                let what = format!("`{missing}` of --expose does not exist");
+                let what = format!("`{missing}` from --expose does not exist");
                 Err(CommandError::new(ExitCode::NotFound, what))
             }
         }

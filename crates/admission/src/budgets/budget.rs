@@ -178,7 +178,7 @@ impl fmt::Display for Overspent {
             }
         };
         match each_unknown {
-            None => formatter.write_str(", and no run did"),
+            None => formatter.write_str(", nor did any other run"),
             Some(each) => {
                 let each = match kind {
                     BudgetKind::Time => span(*each),

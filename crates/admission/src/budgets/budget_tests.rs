@@ -33,7 +33,7 @@ fn an_unreported_amount_is_not_zero() {
     assert_eq!((blind.spent, blind.n_unknown), (0, 1));
     assert_eq!(
         blind.to_string(),
-        "0 of 100 tokens used; 1 run did not report its usage, and no run did"
+        "0 of 100 tokens used; 1 run did not report its usage, nor did any other run"
     );
     // A run that did not report counts as much as the most expensive run that did.
     assert_eq!(judge(&budget, &spending(&[spend(1, Some(30)), spend(1, None)])), None);

@@ -20,7 +20,7 @@ use group_record::GroupRecord;
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
-/// `[budgets]` of the configuration.
+/// `[budgets]` in the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BudgetsConfig {
@@ -92,7 +92,7 @@ pub fn spending_of_group<'a>(
 /// All runs.
 pub fn all_runs(host: &Host) -> Result<Vec<RunOverview>, CommandError> {
     list_runs(&host.state, &RunFilter { which: Which::All, ..RunFilter::default() })
-        .or_fail(|| "the usage of the runs cannot be read")
+        .or_fail(|| "cannot read the runs' usage")
 }
 
 /// An exhausted budget.
@@ -152,7 +152,7 @@ fn spent_budget(
     let runs = all_runs(host)?;
     if let Some(spent) = judge(&day_budget, &spending(&runs, day(now_ms()).0)) {
         let what = what_is_spent("the day", &spent);
-        let hint = "wait until tomorrow, or raise `[budgets.day]` of the configuration".to_owned();
+        let hint = "wait until tomorrow, or raise `[budgets.day]` in the configuration".to_owned();
         return Ok(Some(SpentBudget { what, hint }));
     }
     let Some((group, budget)) = group_budget else { return Ok(None) };

@@ -38,7 +38,7 @@ impl Tally {
         } += 1;
     }
 
-    /// The number of all runs.
+    /// The total number of runs.
     pub fn total(&self) -> u64 {
         self.queued + self.running + self.succeeded + self.failed + self.unknown
     }

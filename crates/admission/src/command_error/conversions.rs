@@ -19,7 +19,7 @@ use crate::host::short_id;
 
 impl From<IndexError> for CommandError {
     fn from(error: IndexError) -> Self {
-        Self::new(ExitCode::Failed, "the runs cannot be listed").because(error)
+        Self::new(ExitCode::Failed, "cannot list the runs").because(error)
     }
 }
 
@@ -33,7 +33,7 @@ impl From<ResolveError> for CommandError {
                 Self::new(ExitCode::Usage, error.to_string())
                     .hint(format!("use a longer prefix:\n{}", list.join("\n")))
             }
-            error => Self::new(ExitCode::Failed, "the runs cannot be listed").because(error),
+            error => Self::new(ExitCode::Failed, "cannot list the runs").because(error),
         }
     }
 }
@@ -101,7 +101,7 @@ impl From<ExtraFlagError> for CommandError {
 
 impl From<RootsError> for CommandError {
     fn from(error: RootsError) -> Self {
-        let what = "the directories of cursor-agent cannot be determined";
+        let what = "cannot determine cursor-agent's directories";
         Self::new(ExitCode::Usage, what).because(error)
     }
 }

@@ -17,7 +17,7 @@ fn an_error_of_another_crate_has_its_exit_code_its_sentence_and_its_hint() {
         (
             IndexError::Runs(unreadable()).into(),
             ExitCode::Failed,
-            "error: the runs cannot be listed\n  because the directory of runs could not be read\n  \
+            "error: cannot list the runs\n  because the runs directory could not be read\n  \
              because it is not a directory\n",
         ),
         (
@@ -34,7 +34,7 @@ fn an_error_of_another_crate_has_its_exit_code_its_sentence_and_its_hint() {
         (
             ResolveError::Runs(unreadable()).into(),
             ExitCode::Failed,
-            "error: the runs cannot be listed\n  because the directory of runs could not be read\n  \
+            "error: cannot list the runs\n  because the runs directory could not be read\n  \
              because it is not a directory\n",
         ),
         (PromptProblem::Empty.into(), ExitCode::Usage, "error: the prompt is empty\n"),

@@ -37,7 +37,7 @@ fn the_default_file_mentions_every_key_there_is() {
                     || line.starts_with(&format!("[{key}."))
                     || line.starts_with(&format!("{key} = "))
             });
-            assert!(is_mentioned, "`{key}` of `[{table}]` is missing");
+            assert!(is_mentioned, "`{key}` in `[{table}]` is missing");
         }
     }
     assert!(n_keys >= 21, "{n_keys}");

@@ -1,4 +1,4 @@
-//! `[[hooks]]` of the configuration.
+//! `[[hooks]]` in the configuration.
 
 use std::path::Path;
 use std::time::Duration;
@@ -34,18 +34,18 @@ impl TryFrom<Written> for HookConfig {
     fn try_from(written: Written) -> Result<Self, String> {
         let Written { on, command, url, timeout } = written;
         if on.is_empty() {
-            return Err("a hook is `on` started, needs_human or ended".to_owned());
+            return Err("a hook's `on` must name started, needs_human or ended".to_owned());
         }
         let action = match (command, url) {
             (Some(command), None) if command.first().is_some_and(|it| !it.is_empty()) => {
                 HookAction::Command(command)
             }
-            (Some(_), None) => return Err("the `command` of a hook is empty".to_owned()),
+            (Some(_), None) => return Err("a hook's `command` is empty".to_owned()),
             (None, Some(url)) => {
                 let url: HookUrl = url.parse().map_err(|error: NotAHookUrl| error.to_string())?;
                 HookAction::Webhook(url)
             }
-            _ => return Err("a hook has either a `command` or a `url`".to_owned()),
+            _ => return Err("a hook needs either a `command` or a `url`".to_owned()),
         };
         let timeout = match timeout {
             None => USUAL_TIMEOUT,
@@ -56,7 +56,7 @@ impl TryFrom<Written> for HookConfig {
 }
 
 impl HookConfig {
-    /// The hook, with a leading `~/` of its program replaced by the user's home.
+    /// The hook, with a leading `~/` in the path of its program replaced by the user's home.
     pub fn hook(&self, home: &Path) -> Hook {
         let mut hook = self.0.clone();
         if let HookAction::Command(words) = &mut hook.action

@@ -63,7 +63,7 @@ pub enum NotAHookUrl {
     /// Caretaker has no TLS client.
     #[error("`{0}` is https, which webhooks do not support; call curl as a command instead")]
     Tls(String),
-    #[error("`{0}` is not the URL of a webhook; write `http://host:port/path`")]
+    #[error("`{0}` is not a webhook URL; write `http://host:port/path`")]
     Form(String),
 }
 

@@ -57,7 +57,7 @@ pub struct Config {
     pub worktree: WorktreeConfig,
 }
 
-/// What a new worktree gets besides the last commit.
+/// The extra files and the setup command for a new worktree.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorktreeConfig {
@@ -114,7 +114,7 @@ impl Default for QueueConfig {
     }
 }
 
-/// The limits in the configuration. Limits that are not set are those of [`RunLimits::default`].
+/// The limits in the configuration. Limits that are not set default to [`RunLimits::default`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Limits {

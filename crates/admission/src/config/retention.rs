@@ -1,4 +1,4 @@
-//! `[retention]` of the configuration: which old runs may be removed.
+//! `[retention]` in the configuration: which old runs may be removed.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use run_protocol::{CountLimit, HumanDuration, SizeLimit};
 
-/// An age in milliseconds, written in days, weeks or as any duration. `None`: no age limit.
+/// An age in milliseconds, written as days, weeks or any duration. `None`: no age limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Age(pub Option<u64>);
 
@@ -65,7 +65,7 @@ impl FromStr for MaxSize {
     }
 }
 
-/// `[retention]` of the configuration.
+/// `[retention]` in the configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionConfig {

@@ -243,7 +243,7 @@ pub(crate) fn refuse_inside(program: &Path, forbidden: &[&Path]) -> Result<(), C
     match forbidden.iter().any(|directory| program.starts_with(directory)) {
         true => {
             let what = format!(
-                "the program `{}` lies inside the workspace or its repository, where an agent could replace it",
+                "the program `{}` is inside the workspace or its repository, where an agent could replace it",
                 program.display()
             );
             Err(CommandError::new(ExitCode::Usage, what)

@@ -55,7 +55,7 @@ impl Environment {
         self.variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
     }
 
-    /// A directory from a variable. A relative path counts as unset, as the XDG specification demands.
+    /// A directory from a variable. A relative path counts as unset, as the XDG specification requires.
     pub(crate) fn absolute_path(&self, name: &str) -> Option<&Path> {
         self.variable(name).map(Path::new).filter(|path| path.is_absolute())
     }

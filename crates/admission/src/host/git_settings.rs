@@ -1,9 +1,9 @@
-//! The user's git settings, as files of the private home: identity, ignore rules, attributes, line endings.
+//! The user's git settings, as files in the private home: identity, ignore rules, attributes, line endings.
 //!
-//! The host's git answers which settings apply in the workspace, so includes and conditions count. Only the settings of
-//! the user and of the system are copied: the repository's own configuration is visible inside.
+//! The host's git says which settings apply in the workspace, so includes and conditions count. Caretaker copies only
+//! the user's and the system's settings: the repository's own configuration is visible inside the sandbox anyway.
 //!
-//! **Invariant:** the copy has only keys of a closed list, and only git-lfs, by its usual words, as a program.
+//! **Invariant:** the copy has only keys from a closed list. It names no program except git-lfs, in its usual commands.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ const QUESTION: Duration = Duration::from_secs(10);
 /// The limit on the answer, and on the files with ignore rules and attributes.
 const MOST_ANSWER: u64 = 4 << 20;
 const MOST_RULES: u64 = 256 * 1024;
-/// Longer chains of links than this are loops.
+/// A longer chain of links counts as a loop.
 const MOST_LINKS: usize = 40;
 
 /// Where git looks by default, so that the copies need no setting.
@@ -33,7 +33,7 @@ const ATTRIBUTES: &str = ".config/git/attributes";
 /// Keeps `git add -A` from committing the run's own file.
 const OURS: &str = "/.cursor/mcp.json\n";
 
-/// The settings that are copied whatever their value is. None of them runs a program or names a file.
+/// The settings that are copied regardless of their value. None of them runs a program or names a file.
 const DATA: [&str; 11] = [
     "author.email",
     "author.name",
@@ -48,7 +48,7 @@ const DATA: [&str; 11] = [
     "user.useconfigonly",
 ];
 
-/// The words of `git lfs install`. Other words are not copied, because they could start anything.
+/// The commands that `git lfs install` writes. Other commands are not copied, because they could start anything.
 const LFS: [(&str, &[&str]); 4] = [
     ("filter.lfs.clean", &["git-lfs clean -- %f"]),
     ("filter.lfs.process", &["git-lfs filter-process", "git-lfs filter-process --skip"]),
@@ -91,7 +91,7 @@ impl GitSettings {
         };
         let (ignore, attributes) =
             (rules("core.excludesfile", "ignore"), rules("core.attributesfile", "attributes"));
-        // Last, so that no rule of the user overrides ours.
+        // Last, so that none of the user's rules overrides ours.
         let ignore = format!("{}{OURS}", ignore.unwrap_or_default());
         let mut files = BTreeMap::from([
             (CONFIG.to_owned(), config_text(&answer.of_user)),
@@ -122,10 +122,10 @@ fn ask(host: &Host, workspace: &Path) -> Result<Vec<u8>, GitError> {
     }
 }
 
-/// The answer of `git config --list -z --show-scope`.
+/// The output of `git config --list -z --show-scope`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Answer {
-    /// The settings of the user and of the system. The last value of a key counts.
+    /// The user's and the system's settings. The last value of a key wins.
     of_user: BTreeMap<String, String>,
     signs: bool,
 }
@@ -207,7 +207,7 @@ fn rules_path(host: &Host, named: Option<&str>, default: &str) -> Option<PathBuf
     path.is_absolute().then_some(path)
 }
 
-/// The rules, with a line feed at their end. `None` if there is no such file.
+/// The rules, ending with a line feed. `None` if there is no such file.
 fn read_rules(path: &Path, workspace: &Path) -> io::Result<Option<String>> {
     let read =
         followed(path, workspace).and_then(|path| plain_file::read_at_most(&path, MOST_RULES));
@@ -222,8 +222,8 @@ fn read_rules(path: &Path, workspace: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Follows links, because users often keep such files elsewhere. But nothing in the workspace: an agent could replace it
-/// with a link to a key at any time.
+/// Follows links, because users often keep such files elsewhere. Refuses paths through the workspace, because an agent
+/// could at any time replace a file there with a link to a key.
 fn followed(path: &Path, workspace: &Path) -> io::Result<PathBuf> {
     let (mut at, mut n_links) = (PathBuf::from("/"), 0);
     let mut left: Vec<OsString> = parts(path);
@@ -253,7 +253,7 @@ fn followed(path: &Path, workspace: &Path) -> io::Result<PathBuf> {
     Ok(at)
 }
 
-/// The names in a path, the last one first.
+/// The names in a path, last one first.
 fn parts(path: &Path) -> Vec<OsString> {
     let names =
         path.components().filter(|part| !matches!(part, Component::RootDir | Component::CurDir));

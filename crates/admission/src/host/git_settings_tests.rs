@@ -98,7 +98,7 @@ fn without_settings_commits_have_the_agents_identity() {
     assert!(files[CONFIG].contains("Cursor Agent"), "{files:?}");
     assert_eq!((files[IGNORE].as_str(), files.len()), (OURS, 2));
     assert_eq!(remarks, []);
-    // And without git, or with settings that git cannot read.
+    // The same happens without git, and with settings that git cannot read.
     assert_eq!(settings(&Stage::new(&[])).files, files);
     let stage = stage_with_git();
     write(&home(&stage).join(".gitconfig"), "[broken\n");

@@ -36,7 +36,7 @@ pub fn find(host: &Host, forbidden: Option<&Path>) -> Result<Git, CommandError> 
 pub fn history(host: &Host, workspace: &Path) -> Result<History, CommandError> {
     // The overview of a run with a damaged record has no workspace.
     if !workspace.is_absolute() {
-        let what = "the run's workspace is not known, because its record cannot be read";
+        let what = "the run's workspace is unknown, because its record cannot be read";
         return Err(CommandError::new(ExitCode::Failed, what)
             .hint("see what is wrong with it: caretaker show RUN"));
     }
@@ -51,7 +51,7 @@ pub fn refused(what: impl Into<String>, error: GitError) -> CommandError {
             Some(format!("an agent may have left it; look at it, then: rm '{}'", path.display()))
         }
         GitError::Repository(RepositoryError::Foreign { file, .. }) => Some(format!(
-            "an agent may have written `{}`; if it is yours, say in that repository: git config core.worktree '{}'",
+            "an agent may have written `{}`; if it is yours, run in that repository: git config core.worktree '{}'",
             file.display(),
             file.parent().unwrap_or(file).display()
         )),

@@ -57,8 +57,8 @@ impl Host {
 
     fn find_among(&self, all: &RunFinder<'_>, text: &str) -> Result<RunDirectory, CommandError> {
         let run = match all.find(text) {
-            // A name is free again once its run has ended, so several runs may have had it. It means the last of them.
-            // No id looks like a name.
+            // A name is free again once its run has ended, so several runs may have had it. The name means the last of
+            // them. No id looks like a name.
             Err(ResolveError::Ambiguous { candidates, .. })
                 if text.parse::<RunName>().is_ok() && !candidates.is_empty() =>
             {
@@ -100,7 +100,7 @@ impl Host {
 pub fn overview(run: &RunDirectory) -> Result<RunOverview, CommandError> {
     RunOverview::read(run).map_err(|error| {
         if !run.path().exists() {
-            let what = format!("run {} does not exist any more: its shim refused it", run.run_id());
+            let what = format!("run {} no longer exists: its shim refused it", run.run_id());
             return CommandError::new(ExitCode::NotFound, what);
         }
         let what = format!("the run {} cannot be read", run.run_id());

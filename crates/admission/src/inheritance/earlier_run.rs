@@ -26,7 +26,7 @@ pub enum Earlier {
     Lost,
 }
 
-/// Finds the last run of a session, even if it still waits in the queue.
+/// Finds the last run of a session, even if it is still waiting in the queue.
 pub fn of_session(state: &StateRoot, session: Uuid) -> Result<Earlier, CommandError> {
     for run in runs_of(state, session)? {
         let spec = match RunDirectory::open(state, run) {
@@ -59,7 +59,7 @@ fn known(spec: Option<RunSpec>) -> Earlier {
     spec.map_or(Earlier::Lost, |spec| Earlier::Known(Box::new(spec)))
 }
 
-/// The runs of a session, the last one first.
+/// The runs of a session, last one first.
 fn runs_of(state: &StateRoot, session: Uuid) -> Result<Vec<RunId>, CommandError> {
     let filter = RunFilter { session: Some(session.to_string()), ..RunFilter::default() };
     let mut runs: Vec<RunId> = list_runs(state, &filter)?.iter().map(|run| run.run).collect();

@@ -184,7 +184,7 @@ fn power(stage: &Stage, spec: &RunSpec) -> Option<Power> {
     let granted = [
         ("unasked", spec.tool_approval == ToolApproval::Force),
         ("writing", spec.mode.is_none()),
-        ("limits that nothing holds", !resources.required),
+        ("limits that nothing enforces", !resources.required),
         ("no budget", spec.group.is_none()),
     ];
     let users = spec.user_mcp.iter().flat_map(|files| match &files.only {
@@ -229,7 +229,7 @@ impl Power {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Holds for every first request, and for all present flags, configurations and profiles.
+    /// Holds for every first request, and for all flags, configurations and profiles of the next one.
     #[test]
     fn a_continued_run_is_never_wider_except_in_named_bounds(
         first in flags(),

@@ -11,10 +11,10 @@
 //! | fields of the spec | where they come from |
 //! |---|---|
 //! | run, created_ms, name, session, session_start, workspace, worktree, setup, retry_of, continues, wait_for_locks, delivers, fresh_cache | this run |
-//! | bwrap, home, host_config_root, login_file, socket_dir, home_files, known_registries | this host's present state |
-//! | profile | the flag, else the earlier run; its present text, unless that allows more than before |
+//! | bwrap, home, host_config_root, login_file, socket_dir, home_files, known_registries | this host's current state |
+//! | profile | the flag, else the earlier run; its current text, unless that allows more than before |
 //! | network | the flag, else the earlier run; a profile that is narrower now wins over both |
-//! | resources | the flags, else the earlier run; lower where the profile was lowered since |
+//! | resources | the flags, else the earlier run; lower where the profile has been lowered since |
 //! | agent, model, mode, group | the flag, else the earlier run |
 //! | limits | the flags, else the earlier run |
 //! | tool_approval | the flags, else the earlier run; never `force` because of another profile |
@@ -22,7 +22,7 @@
 //! | user_mcp, repository_mcp | the flags, else the earlier run |
 //! | mcp_choice | the session's record, or that of the session that it copies or replaces |
 //! | restart, partial_output | the earlier run, or the flag |
-//! | labels, env, expose, allow_hosts, registries, secrets (names) | the earlier run, and the flags in addition; proxies and the simulated agent's variables come from the present environment |
+//! | labels, env, expose, allow_hosts, registries, secrets (names) | the earlier run, plus the flags; proxies and the simulated agent's variables come from the current environment |
 //! | saving | the earlier run, unless the flag says not to |
 //! | queue (priority, account) | the flags, else the earlier run |
 //! | lineage | the earlier run |
@@ -64,8 +64,8 @@ pub(crate) fn layer(
     layer
 }
 
-/// True if a run that continues `before` keeps the old text of its profile: the profile allows more now, and nothing less.
-/// If it also allows less in some respect, the user must choose.
+/// True if a run that continues `before` keeps the old text of its profile: the profile now allows more, and forbids
+/// nothing new. If it also forbids something new, the user must choose.
 pub(crate) fn keeps_profile(before: &RunSpec, now: &Profile, asked: &RunRequest) -> bool {
     if asked.profile.is_some() || asked.widen.contains(&Bound::Profile) {
         return false;
@@ -114,8 +114,8 @@ pub(crate) fn mode_of(spec: &RunSpec) -> Option<NetworkMode> {
     spec.network.or_else(|| profile().map(|profile| profile.network_mode()))
 }
 
-/// The limits of the earlier run, lowered to the profile's present limits if the profile has changed. A flag of the
-/// earlier run wins over an unchanged profile.
+/// The limits of the earlier run, lowered to the profile's current limits if the profile has changed. A flag given to
+/// the earlier run wins over an unchanged profile.
 fn lowered(had: ResourceLimits, was: ResourceLimits, now: ResourceLimits) -> ResourceLimits {
     let lower = |had: u64, was: u64, now: u64| match (now == was, had, now) {
         (true, ..) | (_, _, 0) => had,

@@ -126,7 +126,7 @@ impl Found {
         }
     }
 
-    /// Adds new entries of a list.
+    /// Adds a bound whose list has new entries.
     fn more(&mut self, bound: Bound, new: impl Iterator<Item = impl Display>) {
         let new: Vec<String> = new.map(|entry| format!("`{entry}`")).collect();
         self.if_wider(bound, !new.is_empty(), || ("without".to_owned(), new.join(", ")));
@@ -228,7 +228,7 @@ fn has_more_servers(
 
 fn server_words(files: &Option<UserMcpFiles>) -> String {
     match files.as_ref().map(|files| &files.only) {
-        None => "no MCP servers of yours".to_owned(),
+        None => "none of your MCP servers".to_owned(),
         Some(None) => "your MCP servers".to_owned(),
         Some(Some(names)) => format!("your MCP servers {} with their hosts", names.join(", ")),
     }
@@ -317,6 +317,6 @@ fn machine_limits(found: &mut Found, now: &ResourceLimits, before: &ResourceLimi
     found.limit(Bound::Limits, *cpu_weight, before.cpu_weight, |it| format!("cpu_weight {it}"));
     found.limit(Bound::Limits, *open_files, before.open_files, |it| format!("open_files {it}"));
     found.if_wider(Bound::Limits, before.required && !required, || {
-        ("limits required".to_owned(), "limits if possible".to_owned())
+        ("limits required".to_owned(), "limits applied if possible".to_owned())
     });
 }

@@ -12,7 +12,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Reads an address. Refuses text in which a credential could hide: a variable, or an `@` behind the host.
+    /// Reads an address. Refuses text in which a credential could hide: a variable, or an `@` after the host.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (kind, plain) = match text.strip_prefix("sparse+") {
@@ -28,7 +28,7 @@ impl Address {
         let is_plain = |text: &str, more: &str| {
             text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
         };
-        // A password with such a sign would end the host too early: `https://ada:s3@c?ret@host/`.
+        // A password with such a character would end the host too early: `https://ada:s3@c?ret@host/`.
         let is_sound = !name.is_empty()
             && !rest.contains('@')
             && is_plain(name, "-._")
@@ -56,7 +56,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// True if the text is a name of letters, digits and `more`.
+/// True if the text is a name made up of letters, digits and `more`.
 pub(super) fn is_name(text: &str, more: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
 }

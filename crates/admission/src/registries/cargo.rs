@@ -35,7 +35,8 @@ pub(super) fn parse(text: &str) -> Settings {
         entries.collect()
     };
     let (mut sources, registries) = (kept("source", "registry"), kept("registries", "index"));
-    // cargo refuses to work if the other source is missing, as one of a directory is here.
+    // cargo refuses to work if `replace-with` names a missing source. Sources of other kinds, such as a directory, are
+    // not copied here.
     let known: Vec<String> = sources.keys().chain(registries.keys()).cloned().collect();
     for (_, source) in sources.iter_mut() {
         let Some(source) = source.as_table_mut() else { continue };

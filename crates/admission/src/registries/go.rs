@@ -1,4 +1,4 @@
-//! Go's settings: the module proxies, the database of checksums, and the names of private modules.
+//! Go's settings: the module proxies, the checksum database, and the names of private modules.
 
 use std::collections::BTreeMap;
 

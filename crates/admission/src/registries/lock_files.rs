@@ -6,22 +6,22 @@ use run_protocol::AllowedHost;
 
 use super::address::Address;
 
-/// The files, and the words in front of an address in them.
+/// The files, and the words that come before an address in them.
 const FILES: [(&str, &[&str]); 7] = [
     ("package-lock.json", &["\"resolved\""]),
     ("npm-shrinkwrap.json", &["\"resolved\""]),
     ("yarn.lock", &["resolved "]),
-    // cargo calls its usual registry by another name than the one that it asks.
+    // cargo names crates.io by an address that it does not connect to, so only `sparse+` sources count.
     ("Cargo.lock", &["source = \"sparse+"]),
     ("uv.lock", &["registry = ", "url = "]),
     ("pylock.toml", &["url = "]),
     ("requirements.txt", &["--index-url", "--extra-index-url", "-i "]),
 ];
-/// No lock file of a real project is larger.
+/// No real project's lock file is larger.
 const MOST_BYTES: u64 = 32 << 20;
-/// The distance between such a word and its address.
+/// The most bytes between such a word and its address.
 const NEAR: usize = 8;
-/// An agent could name as many hosts as it wants.
+/// A limit, because an agent could name any number of hosts.
 const MOST_HOSTS: usize = 16;
 
 /// The hosts that the lock files in this directory name.
@@ -45,7 +45,7 @@ fn named(text: &str, words: &[&str]) -> impl Iterator<Item = AllowedHost> {
     behind.filter_map(|rest| {
         let begin = rest.find("https://").filter(|at| *at <= NEAR)?;
         let address = rest[begin..].split(['"', '\'', '#', ' ', '\n', '\r']).next()?;
-        // The path does not matter here, and may have signs that an address of a setting has not.
+        // The path does not matter here, and may have characters that `Address` refuses.
         let end = address[8..].find('/').map_or(address.len(), |at| at + 8);
         Address::parse(&address[..end])?.host().cloned()
     })

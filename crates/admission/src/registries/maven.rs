@@ -1,8 +1,8 @@
-//! Maven's settings: the mirrors of `settings.xml`.
+//! Maven's settings: the mirrors in `settings.xml`.
 
 use super::address::{Address, is_name};
 
-/// A mirror, as `settings.xml` has it.
+/// A mirror from `settings.xml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mirror {
     id: String,

@@ -9,10 +9,10 @@
 //! Caches are keyed by the address of their registry, so the tools inside need the same addresses.
 //!
 //! **Invariant:** no credential leaves a parser. An [`address::Address`] has no user, password or query, and a parser
-//! takes only keys that it knows. Not promised: a secret in the path of an address looks like any other path.
+//! takes only keys that it knows. A secret in an address's path is the exception: it looks like any other path.
 //!
-//! **Invariant:** no program runs, and no file inside the workspace counts, not even through a link. The agent can
-//! write those.
+//! **Invariant:** no program runs, and no file inside the workspace counts, not even through a link: the agent can
+//! write those files.
 
 mod address;
 mod cargo;
@@ -33,9 +33,9 @@ use crate::host::environment::Environment;
 
 pub(crate) use lock_files::hosts as hosts_in_lock_files;
 
-/// No settings file is larger. npm's own list of settings has a tenth of it.
+/// No settings file is larger. npm's own list of settings is a tenth of this size.
 const MOST_BYTES: u64 = 1 << 20;
-/// The most entries of a directory that are looked at.
+/// The most directory entries to look at.
 const MOST_ENTRIES: usize = 64;
 
 /// The user's registries.
@@ -43,7 +43,7 @@ const MOST_ENTRIES: usize = 64;
 pub struct Registries {
     /// The hosts that the tools use.
     pub hosts: Vec<AllowedHost>,
-    /// Files of the private home: path in the home, text.
+    /// Files for the private home: path in the home, text.
     pub home_files: BTreeMap<String, String>,
     /// Variables for the tools that read them.
     pub variables: BTreeMap<String, String>,
@@ -62,7 +62,8 @@ impl Registries {
         found
     }
 
-    /// The variables for a run. Without a way to a registry, Go takes its modules from the cache, which then is its proxy.
+    /// The variables for a run. If it can reach no registry, Go takes its modules from the cache, which then serves as
+    /// its proxy.
     pub(crate) fn variables_if(&self, is_online: bool) -> BTreeMap<String, String> {
         let is_of_cache = |name: &str| matches!(name, "GOPROXY" | "GOSUMDB");
         let variables = self.variables.iter().filter(|(name, _)| is_online || !is_of_cache(name));
@@ -200,7 +201,7 @@ impl HostFiles<'_> {
         self.environment.absolute_path(variable).map(ToOwned::to_owned)
     }
 
-    /// A variable. npm ignores the case of its own ones.
+    /// A variable. npm ignores case in the names of its own variables.
     fn variable(&self, name: &str) -> Option<&str> {
         let is_it = |found: &str| match name.starts_with("npm_") {
             true => found.eq_ignore_ascii_case(name),
@@ -209,13 +210,13 @@ impl HostFiles<'_> {
         self.environment.utf8_variables().find(|(found, _)| is_it(found)).map(|(_, value)| value)
     }
 
-    /// Reads a plain file. People keep their settings as links, so it follows links, but not into the workspace.
+    /// Reads a plain file. Settings files are often links, so this follows links, but not into the workspace.
     fn read(&self, path: &Path) -> Option<String> {
         let path = fs::canonicalize(path).ok().filter(|path| !path.starts_with(self.workspace))?;
         String::from_utf8(ground::plain_file::read_at_most(&path, MOST_BYTES).ok()?).ok()
     }
 
-    /// The directory above the `bin` of each program with this name on PATH, behind all links.
+    /// The directory above the `bin` of each program with this name on PATH, after following all links.
     fn prefixes(&self, name: &str) -> impl Iterator<Item = PathBuf> {
         let path = self.environment.variable("PATH").unwrap_or_default();
         let directories = std::env::split_paths(path).filter(|directory| directory.is_absolute());
@@ -225,7 +226,7 @@ impl HostFiles<'_> {
         files.into_iter().filter_map(prefix)
     }
 
-    /// The file in which pip has its defaults, of the first python that has pip.
+    /// The text of the file with pip's defaults, from the first Python that has pip.
     fn packages_of_python(&self) -> impl Iterator<Item = String> {
         let libraries = self.prefixes("python3").map(|python| python.join("lib"));
         let packages = libraries.flat_map(|library| entries(&library)).filter(|entry| {
@@ -247,7 +248,7 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The texts in quotes.
+/// The quoted parts of the text.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split(['"', '\'', '`']).skip(1).step_by(2)
 }

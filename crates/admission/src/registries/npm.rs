@@ -1,4 +1,4 @@
-//! npm's settings: `registry` and `@scope:registry` of `.npmrc`.
+//! npm's settings: `registry` and `@scope:registry` in `.npmrc`.
 
 use std::collections::BTreeMap;
 

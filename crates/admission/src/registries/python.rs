@@ -1,11 +1,11 @@
-//! The settings of pip and uv: the index, and further ones.
+//! The settings of pip and uv: the index, and extra indexes.
 
 use toml::{Table, Value};
 
 use super::address::{Address, is_name};
 use super::quoted;
 
-/// The index, if one is set, and further ones with their names, if those have names.
+/// The index, if one is set, and the extra indexes, each with its name if it has one.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) index: Option<Address>,
@@ -23,7 +23,7 @@ impl Settings {
         self.index.iter().chain(self.more.iter().map(|(_, address)| address))
     }
 
-    /// The further ones, as a variable has them.
+    /// The extra indexes, as written in a variable.
     pub(super) fn more_as_words(&self) -> String {
         let word = |(name, address): &(Option<String>, Address)| match name {
             Some(name) => format!("{name}={address}"),
@@ -33,7 +33,8 @@ impl Settings {
     }
 }
 
-/// Reads a list of addresses, as variables and settings have it. With uv, an address may have a name: `name=https://…`.
+/// Reads a list of addresses, as written in variables and settings. With uv, an address may have a name:
+/// `name=https://…`.
 pub(super) fn words(text: &str) -> Vec<(Option<String>, Address)> {
     let read = |word: &str| match word.split_once('=') {
         Some((name, address)) if is_name(name, "-_.") => {

@@ -110,7 +110,7 @@ fn a_tool_s_own_default_is_an_allowed_host_but_no_setting() {
     let expected = ["npm", "pip", "files", "go"].map(|name| format!("{name}.example.org"));
     assert_eq!(names(&found), expected);
     assert!(found.home_files.is_empty() && found.variables.is_empty());
-    // A user with an own registry does not use the default.
+    // A user with their own registry does not use the default.
     scene.write("home/.npmrc", "registry=https://mirror.example.org/");
     assert_eq!(names(&scene.find(&[]))[0], "mirror.example.org");
 }
@@ -131,7 +131,7 @@ fn settings_inside_the_workspace_do_not_count_even_through_a_link_and_a_fifo_doe
 
 /// A secret that no other text here contains.
 fn secret() -> impl Strategy<Value = String> {
-    // With signs that end a user, a host or a value in some of the formats.
+    // With characters that end a user, a host or a value in some of the formats.
     "S3[a-zA-Z0-9/:@#?=%+;,.&!*-]{6,20}7Q"
 }
 

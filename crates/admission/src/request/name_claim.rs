@@ -18,8 +18,8 @@ pub struct NameClaim {
 impl NameClaim {
     /// Claims the name, unless a live run has it.
     pub fn new(state: &StateRoot, name: &RunName) -> Result<Self, CommandError> {
-        let lock = lock(state)
-            .or_fail_as(ExitCode::SupervisorFailed, || "the names of runs cannot be locked")?;
+        let lock =
+            lock(state).or_fail_as(ExitCode::SupervisorFailed, || "cannot lock the run names")?;
         check_free(state, name)?;
         Ok(Self { _lock: lock })
     }

@@ -1,7 +1,7 @@
 //! `--secret NAME=env:VARIABLE` and `--secret NAME=file:PATH`: a value for the agent that is never written to disk.
 //!
-//! **Invariant:** no error of this module, and no `Debug` output, contains a value, or text that the user typed instead
-//! of a source.
+//! **Invariant:** no error from this module, and no `Debug` output, contains a value, or text that the user typed
+//! instead of a source.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -59,7 +59,7 @@ pub fn read_all(
         secrets.push(secret);
     }
     if n_bytes > MOST_BYTES {
-        let what = format!("the secrets have {n_bytes} bytes, more than {MOST_BYTES} together");
+        let what = format!("the secrets have {n_bytes} bytes in total, more than {MOST_BYTES}");
         return Err(usage(what).hint("give the agent the path of a file with --expose instead"));
     }
     Ok(secrets)
@@ -125,7 +125,8 @@ fn of_variable(
             .hint(format!("--secret {name}=env:VARIABLE")));
     }
     let value = environment.variable(variable).ok_or_else(|| {
-        let what = format!("the variable `{variable}` of the secret `{name}` is not set, or empty");
+        let what =
+            format!("the variable `{variable}` for the secret `{name}` is not set, or empty");
         usage(what).hint(format!("export {variable}, or use --secret {name}=file:PATH"))
     })?;
     value.to_str().map(ToOwned::to_owned).ok_or_else(|| not_text(name))
@@ -136,14 +137,14 @@ fn of_file(name: &str, path: &Path) -> Result<String, CommandError> {
         let what = format!("the secret `{name}` cannot be read from `{}`", path.display());
         CommandError::new(code, what)
             .because(error)
-            .hint("name a file that you may read")
+            .hint("name a file that you can read")
             .caused_by_request()
     };
     let found = std::fs::metadata(path).map_err(|error| unreadable(ExitCode::NotFound, error))?;
     // Check before opening: opening a FIFO would block.
     if !found.is_file() {
         let what =
-            format!("the file `{}` of the secret `{name}` is not a plain file", path.display());
+            format!("the file `{}` for the secret `{name}` is not a plain file", path.display());
         return Err(usage(what).hint("name a file that contains only the value"));
     }
     let mut bytes = Vec::new();
@@ -172,7 +173,7 @@ fn check_value(name: &str, value: &str) -> Result<(), CommandError> {
     }
     if value.trim().len() < SHORTEST {
         let what = format!(
-            "the secret `{name}` has less than {SHORTEST} characters, so it cannot be redacted in the record"
+            "the secret `{name}` has fewer than {SHORTEST} characters, so it cannot be redacted in the record"
         );
         return Err(usage(what).hint(format!("if it is not a secret: --env {name}=…")));
     }

@@ -24,13 +24,13 @@ pub enum Reason {
     WorkspaceGone { recorded: String },
     #[error("it ran in a worktree of `{repository}`, which was discarded")]
     WorktreeDiscarded { recorded: String, repository: String },
-    #[error("its workspace is not known")]
+    #[error("its workspace is unknown")]
     WorkspaceUnknown { directory: String },
     #[error(
         "its workspace `{recorded}` is now `{physical}`, and the agent would not find the session there"
     )]
     BucketMismatch { recorded: String, physical: String },
-    #[error("it is stored below `{recorded}`, but the agent now uses `{present}`")]
+    #[error("it is stored under `{recorded}`, but the agent now uses `{present}`")]
     OtherConfigRoot { recorded: String, present: String },
     #[error("{} directories have a store of it", directories.len())]
     SeveralBuckets { directories: Vec<String> },
@@ -52,10 +52,10 @@ pub struct Refusal {
 
 fn kind_name(store: StoreKind) -> &'static str {
     match store {
-        StoreKind::Cli => "a chat of the command line agent",
+        StoreKind::Cli => "a chat with the command line agent",
         StoreKind::Acp => "an ACP session",
-        StoreKind::Ide | StoreKind::IdeOld => "a conversation of the IDE",
-        StoreKind::Sdk => "a conversation of the SDK",
+        StoreKind::Ide | StoreKind::IdeOld => "an IDE conversation",
+        StoreKind::Sdk => "an SDK conversation",
         StoreKind::Transcript => "a transcript without its store",
         StoreKind::Export => "an exported conversation",
     }
@@ -73,7 +73,7 @@ impl Reason {
 }
 
 impl Reason {
-    /// True if the session can never be resumed in its present state. Other reasons may pass: a run may release the
+    /// True if the session can never be resumed in its current state. Other reasons may pass: a run may release the
     /// session, and a workspace or a configuration root may come back.
     pub fn is_final(&self) -> bool {
         match self {
@@ -145,7 +145,7 @@ impl Refusal {
             ),
             Reason::Store(NotResumable::Diverged { recorded, .. }) => format!(
                 "fork one of the two. The state that the last run left: \
-                 caretaker sessions fork {session} --at {recorded}; the present state: \
+                 caretaker sessions fork {session} --at {recorded}; the current state: \
                  caretaker sessions fork {session}"
             ),
             Reason::Store(NotResumable::CheckpointLost { found: Some(_), .. }) => {

@@ -59,7 +59,7 @@ pub fn find(host: &Host, text: &str) -> Result<Uuid, CommandError> {
 }
 
 fn nothing_called(text: &str) -> CommandError {
-    CommandError::new(ExitCode::NotFound, format!("there is no session and no run `{text}`"))
+    CommandError::new(ExitCode::NotFound, format!("there is no session or run `{text}`"))
         .hint("see them with `caretaker sessions ls --all` and `caretaker ps --all`")
 }
 
@@ -67,11 +67,10 @@ fn session_of_run(host: &Host, text: &str) -> Result<Uuid, CommandError> {
     let run = host.find_run(text)?;
     run.spec()
         .map(|spec| spec.session)
-        .or_fail(|| format!("the session of run {} is not known", run.run_id()))
+        .or_fail(|| format!("the session of run {} is unknown", run.run_id()))
 }
 
-/// Searches the sessions of the command line agent, of ACP and of Caretaker. If none matches, searches all other
-/// stores.
+/// Searches the sessions of the command line agent, ACP and Caretaker. If none matches, searches all other stores.
 fn sessions_with_prefix(host: &Host, text: &str) -> Result<BTreeSet<Uuid>, CommandError> {
     let text = text.to_ascii_lowercase();
     if text.len() < SHORTEST_PREFIX {
@@ -109,7 +108,7 @@ fn latest_here(host: &Host) -> Result<Uuid, CommandError> {
     let here = fs::canonicalize(&host.environment.working_directory)
         .unwrap_or_else(|_| host.environment.working_directory.clone());
     let nothing = || {
-        let what = format!("there is no session of the workspace `{}`", here.display());
+        let what = format!("the workspace `{}` has no session", here.display());
         CommandError::new(ExitCode::NotFound, what).hint("see all with `caretaker sessions ls`")
     };
     let workspace = WorkspacePath::new(&here).map_err(|_| nothing())?;

@@ -40,7 +40,7 @@ impl ListedChats {
     }
 }
 
-/// The known facts about a session's place.
+/// The known facts about where a session is.
 pub(super) struct Whereabouts<'a> {
     host: &'a Host,
     session: Uuid,
@@ -248,7 +248,7 @@ impl<'a> Whereabouts<'a> {
         }
     }
 
-    /// The recorded workspaces of the session, the most direct record first.
+    /// The recorded workspaces of the session, most direct record first.
     fn recorded(&self, place: &Place, looked: &Looked<'_>) -> Vec<PathBuf> {
         let noted = place.noted_workspace().map(PathBuf::from);
         let ours = self.record.as_ref().map(|record| PathBuf::from(&record.workspace));

@@ -20,7 +20,7 @@ use crate::host::environment::Environment;
 
 /// A trial takes about 10 ms, or longer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// In the state directory: the bubblewrap that passed a trial since the last boot.
+/// The file in the state directory that identifies the bubblewrap that has passed a trial since the last boot.
 const PASSED_FILE: &str = "bubblewrap-passed";
 
 /// Why bubblewrap cannot make a sandbox.
@@ -119,7 +119,7 @@ impl Bubblewrap {
         Ok(Trial::Passed { fingerprint })
     }
 
-    /// Identifies this program in this boot.
+    /// Identifies this program until the next boot.
     fn fingerprint(&self) -> Option<String> {
         let found = fs::metadata(&self.path).ok()?;
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -171,11 +171,11 @@ fn hint_for_file(error: &BwrapFileError) -> String {
     let mend = |path: &Path, command: &str| format!("sudo {command} '{}'", path.display());
     match error {
         BwrapFileError::SetUserId(path) => format!(
-            "take the bit away, for the kernel makes namespaces without it: {}",
+            "remove the bit, because the kernel makes namespaces without it: {}",
             mend(path, "chmod u-s")
         ),
         BwrapFileError::NotRoots { path, .. } => format!(
-            "use the one that your distribution packages, or give it to root: {}",
+            "use the one that your distribution packages, or make root its owner: {}",
             mend(path, "chown root:root")
         ),
         BwrapFileError::WritableByOthers(path) => mend(path, "chmod go-w"),

@@ -104,7 +104,7 @@ fn text_of(places: &Places, name: &str) -> Result<ProfileText, CommandError> {
     if !is_name {
         let what = format!("`{name}` cannot be the name of a profile");
         return Err(CommandError::new(ExitCode::Usage, what)
-            .hint("a profile's name has letters, digits, `_` and `-`"));
+            .hint("a profile's name may only contain letters, digits, `_` and `-`"));
     }
     let file = places.config.join("profiles").join(format!("{name}.toml"));
     match fs::read_to_string(&file) {
@@ -131,8 +131,7 @@ fn unknown(places: &Places, name: &str, named_by: NamedBy) -> CommandError {
             CommandError::new(ExitCode::Usage, format!("there is no profile `{name}`")).hint(known)
         }
         NamedBy::EarlierRun => {
-            let what =
-                format!("the profile `{name}` of this session's last run does not exist any more");
+            let what = format!("the profile `{name}` of this session's last run no longer exists");
             CommandError::new(ExitCode::Usage, what).hint(format!(
                 "choose another with --profile NAME, and --widen profile if it allows more; {known}"
             ))

@@ -77,7 +77,7 @@ fn of_repository(name: &str, server: &McpServer) -> CommandError {
         .hint(format!("if you trust it inside the sandbox: --mcp-from-repo {name}"))
 }
 
-/// The repository's servers that the user allows, with their present definitions.
+/// The repository's servers that the user allows, with their current definitions.
 pub(crate) fn from_repository(
     workspace: &WorkspacePath,
     names: &[String],

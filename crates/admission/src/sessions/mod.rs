@@ -20,13 +20,13 @@ pub use resumable::tell_refused;
 pub struct Listing {
     /// The version of this format.
     v: u32,
-    /// The number of all conversations.
+    /// The total number of conversations.
     pub n_sessions: usize,
-    /// The conversations of this page.
+    /// The conversations on this page.
     pub sessions: Vec<Listed>,
 }
 
-/// One conversation of a list.
+/// One conversation in a list.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Listed {
     /// The conversation without its messages.
@@ -64,7 +64,7 @@ impl Listing {
         Self { v: 1, n_sessions, sessions: listed.collect() }
     }
 
-    /// A page of the conversations that a list shows, the most recently changed first.
+    /// A page of the conversations that a list shows, most recently changed first.
     pub fn of_host(host: &Host, skip: usize, limit: usize) -> Result<Self, CommandError> {
         let catalogue = Catalogue::open(&store_places(host)?, &[]);
         let mut heads = list(&catalogue);

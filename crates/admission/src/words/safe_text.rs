@@ -1,4 +1,4 @@
-//! Makes untrusted text harmless to a terminal and honest to a reader.
+//! Makes untrusted text harmless to a terminal and not misleading to a reader.
 //!
 //! Escape sequences could change or control the terminal, and bidirectional controls could disguise the command that
 //! ran. This module replaces each such character with a visible one.

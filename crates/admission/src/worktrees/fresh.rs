@@ -128,7 +128,7 @@ impl<'a> Fresh<'a> {
         Ok(fresh)
     }
 
-    /// The id of the run that the worktree is for. The name of the worktree and of its branch contain it.
+    /// The id of the run that the worktree is for. The names of the worktree and its branch contain it.
     pub fn run(&self) -> RunId {
         self.run
     }
@@ -153,7 +153,7 @@ impl<'a> Fresh<'a> {
         let what = || format!("no worktree of `{}` could be created", repository.root.display());
         let failed = |error: GitError| host_git::refused(what(), error);
         // In steps, because an agent may be working in the repository. Git writes only where no sandboxed agent can: to
-        // the directory of worktrees and to the worktree itself. Caretaker writes the branch itself, because git would
+        // the worktrees directory and to the worktree itself. Caretaker writes the branch itself, because git would
         // follow links to it.
         let add = ["worktree", "add", "--quiet", "--detach", "--no-checkout"].map(OsStr::new);
         let words = add.into_iter().chain([self.path.as_os_str(), self.origin.base.as_ref()]);
@@ -205,7 +205,7 @@ impl Drop for Fresh<'_> {
     }
 }
 
-/// The choice for a worktree's branch.
+/// What to do with a worktree's branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Branch {
     Keep,
@@ -235,14 +235,17 @@ pub fn remove(
         return Ok(());
     }
     let found = Repository::at(repository).map_err(|error| {
-        host_git::refused("the repository could not forget the worktree", error.into())
+        host_git::refused(
+            "the repository's record of the worktree could not be removed",
+            error.into(),
+        )
     })?;
     let Some(found) = found else { return Ok(()) };
-    found
-        .forget_worktree(path)
-        .map_err(|error| failed("the repository could not forget the worktree", error.into()))?;
+    found.forget_worktree(path).map_err(|error| {
+        failed("the repository's record of the worktree could not be removed", error.into())
+    })?;
     if branch == Branch::Delete {
-        let what = "the branch of the worktree could not be removed";
+        let what = "the worktree's branch could not be removed";
         let words = ["update-ref", "-d", &format!("refs/heads/{}", origin.branch)];
         git.run_in(repository, words, None, QUESTION)
             .and_then(GitAnswer::checked)

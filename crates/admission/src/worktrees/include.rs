@@ -1,7 +1,8 @@
 //! Copies files that git does not track, such as `.env`, from the user's checkout into a new worktree.
 //!
-//! The file `.worktreeinclude` in the repository and `[worktree] include` of the configuration name them, both in the
-//! syntax of `.gitignore`. An agent can write the file, so it can name only files that a run in the checkout sees anyway.
+//! The file `.worktreeinclude` in the repository and `[worktree] include` in the configuration name them, both in the
+//! syntax of `.gitignore`. An agent can write the file, so it can name only files that a run in the checkout sees
+//! anyway.
 
 use std::io;
 use std::path::Path;
@@ -17,7 +18,7 @@ use crate::host::host_git;
 /// The file in the repository.
 const FILE: &str = ".worktreeinclude";
 const MOST_TEXT: u64 = 64 * 1024;
-/// A longer list of files, or more bytes, should rather come from a set-up command.
+/// A set-up command should provide more files or bytes than this.
 const MOST_FILES: usize = 5000;
 const MOST_BYTES: u64 = 256 << 20;
 const QUESTION: Duration = Duration::from_secs(60);
@@ -41,7 +42,7 @@ pub(super) fn copy(
     if excludes.is_empty() {
         return Ok(0);
     }
-    // To git these are ignored files, by rules that only this command has.
+    // These patterns act as ignore rules for this one git command, which then lists the files that they match.
     let words = ["ls-files", "-z", "--others", "--ignored"].map(str::to_owned);
     let listed = git.run_in(checkout, words.into_iter().chain(excludes), None, QUESTION);
     let listed = listed.and_then(GitAnswer::checked).map_err(|error| {

@@ -59,7 +59,7 @@ pub(crate) fn record_of(host: &Host, workspace: &Path) -> Option<Record> {
 
 fn write_record(host: &Host, workspace: &Path, record: &Record) -> io::Result<()> {
     let Some(path) = record_path(host, workspace) else {
-        return Err(io::Error::other("it is not a worktree of Caretaker"));
+        return Err(io::Error::other("Caretaker did not make this worktree"));
     };
     replace_file(&path, &serde_json::to_vec(record)?, Durable::No)
 }
@@ -102,7 +102,7 @@ impl Worktree {
     pub fn base(&self) -> Result<Snapshot, CommandError> {
         let base = self.history.snapshot(&SnapshotName::base())?;
         base.ok_or_else(|| {
-            let what = "the first state of the worktree is not kept any more";
+            let what = "the first state of the worktree is no longer kept";
             CommandError::new(ExitCode::NotFound, what)
                 .hint(format!("its branch is `{}`: use git", self.origin.branch))
         })
@@ -116,13 +116,13 @@ impl Worktree {
         }
     }
 
-    /// The present state.
+    /// The current state.
     pub fn present(&self, base: &Snapshot) -> Result<Snapshot, CommandError> {
         present(&self.history, self.run, base)
     }
 }
 
-/// Saves the present state of a workspace by the rules of an earlier snapshot.
+/// Saves the current state of a workspace by the rules of an earlier snapshot.
 pub fn present(
     history: &History,
     run: RunId,

@@ -161,8 +161,8 @@ impl Care for InPassing {
     }
 }
 
-/// Reads each value by itself. A value that no type can hold (a number of a thousand digits, a thousand nested arrays)
-/// is then lost alone, without the rest of its line.
+/// Reads each value separately. A value that no type can hold (a number with a thousand digits, a thousand nested
+/// arrays) is then lost, but not the rest of its line.
 struct EachByItself;
 
 impl Care for EachByItself {

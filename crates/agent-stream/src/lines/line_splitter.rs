@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-/// The longest line that is kept whole: an edit carries two full copies of its file, so megabytes are normal.
+/// The longest line that is not cut off: an edit carries two full copies of its file, so megabytes are normal.
 pub const DEFAULT_LINE_CEILING: usize = 16 * 1024 * 1024;
 
 /// How much of a longer line is kept: enough to recognise it.
@@ -32,7 +32,7 @@ impl<'a> RawLine<'a> {
     }
 }
 
-/// Splits at line feeds, independent of the chunks.
+/// Splits at line feeds, wherever the chunks end.
 ///
 /// ```text
 ///   feed("ab\ncd")  -> Whole("ab")            carries "cd"
@@ -61,7 +61,7 @@ impl Default for LineSplitter {
 }
 
 impl LineSplitter {
-    /// A splitter that keeps lines of up to `ceiling` bytes whole.
+    /// A splitter that cuts off only lines longer than `ceiling` bytes.
     pub fn with_ceiling(ceiling: usize) -> Self {
         Self { ceiling, carry: Vec::new(), overflow: None }
     }

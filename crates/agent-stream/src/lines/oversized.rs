@@ -32,7 +32,7 @@ impl OversizedLine {
             sha256: sha256.iter().map(|byte| format!("{byte:02x}")).collect(),
             ..Self::default()
         };
-        // The text is cut inside a value, so an error at its end is expected. Everything before the cut counts.
+        // The text is cut inside a value, so an error at its end is expected. Everything before the cut is used.
         let text = String::from_utf8_lossy(head);
         let mut deserializer = serde_json::Deserializer::from_str(&text);
         Fields(&mut line).deserialize(&mut deserializer).ok();

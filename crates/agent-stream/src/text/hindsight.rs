@@ -24,7 +24,7 @@ const MOST_READINGS: usize = 32;
 pub(crate) struct Hindsight {
     text: String,
     marks: Vec<Mark>,
-    /// True if the pieces were too many or too long. Then none of them is kept.
+    /// True if there were too many pieces, or they were too long. Then none is kept.
     overflowed: bool,
 }
 

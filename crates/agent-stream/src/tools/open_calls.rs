@@ -25,7 +25,7 @@ pub struct OpenCall {
     pub started_ms: Option<u64>,
 }
 
-/// The calls under way, in the order of their start.
+/// The calls under way, in the order in which they started.
 #[derive(Debug, Default)]
 pub struct OpenCalls {
     calls: VecDeque<OpenCall>,

@@ -38,11 +38,11 @@ impl ToolCall<'_> {
     }
 }
 
-/// The outcome of a call, with its detail unchanged.
+/// The outcome of a call, with its details unchanged.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 #[schema(as = AgentToolOutcome)]
 pub struct Outcome<'a> {
-    /// The agent's word for it: `success`, `failure`, `rejected`, …
+    /// The agent's name for it: `success`, `failure`, `rejected`, …
     #[schema(value_type = String)]
     pub kind: OutcomeKind<'a>,
     /// The tool's result, unchanged.

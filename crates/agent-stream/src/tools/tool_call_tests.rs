@@ -93,5 +93,5 @@ fn an_outcome_keeps_its_detail_and_whether_it_went_to_the_background() {
     );
     let outcome = call.outcome.unwrap();
     assert_eq!((outcome.detail.get(), outcome.is_background), (r#"{"exitCode":0}"#, true));
-    assert!(call.args.is_none(), "a null is not arguments");
+    assert!(call.args.is_none(), "null does not count as arguments");
 }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::lines::lenient::{lenient, shape_of_object};
 
-/// Typed views of raw arguments and results. A field that is absent or has another shape is `None`.
+/// Typed views of raw arguments and results. A field that is absent or has a different shape is `None`.
 macro_rules! details {
     ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ident = $key:literal,)* })*) => {$(
         $(#[$doc])*

@@ -59,7 +59,7 @@ struct EventOfRun {
     responses(
         (
             status = OK,
-            description = "Server-sent events, without end. `id` is the client's position in every run. Each `data` has this form.",
+            description = "An endless stream of server-sent events. `id` is the client's position in every run. Each `data` has this form.",
             body = EventOfRun, content_type = "text/event-stream",
         ),
     ),
@@ -74,7 +74,7 @@ pub(crate) async fn events(
         Some("run") => false,
         Some(other) => {
             return Err(ApiError::bad_request(format!(
-                "`only` is `run` or left out, not `{other}`"
+                "`only` must be `run` or left out, not `{other}`"
             )));
         }
     };
@@ -125,7 +125,7 @@ fn go_on(daemon: &Daemon, mut cursor: Cursor) -> Result<Cursor, ApiError> {
     if cursor.at_ms > now_ms().saturating_add(KEPT_MS) {
         return Err(ApiError::new(
             ErrorCode::NoSuchEvent,
-            "this event is in the future, by this machine's clock",
+            "this event is in the future, according to this machine's clock",
         )
         .hint("leave the id out to follow new events only"));
     }
@@ -229,7 +229,7 @@ impl AllEvents {
             // The writer is gone, so the journal is complete.
             Ok(Progress::AtEnd) if is_final => drop(self.cursor.places.insert(run, Place::Done)),
             Ok(Progress::AtEnd) => {}
-            Err(error) => tracing::warn!(%error, %run, "a journal cannot be read"),
+            Err(error) => tracing::warn!(%error, %run, "cannot read a journal"),
         }
         frames
     }

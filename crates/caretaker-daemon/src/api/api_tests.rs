@@ -34,7 +34,7 @@ fn the_document_is_the_one_that_is_checked_in() {
     if published.trim_end() != *DOCUMENT {
         let beside = std::env::temp_dir().join("openapi.json");
         std::fs::write(&beside, format!("{}\n", *DOCUMENT)).unwrap();
-        eprintln!("the document as it is now was written to {}", beside.display());
+        eprintln!("the current document was written to {}", beside.display());
     }
     assert_eq!(published.trim_end(), *DOCUMENT, "the API changed; is it still the same version?");
 }

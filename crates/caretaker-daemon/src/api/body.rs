@@ -1,4 +1,4 @@
-//! Reads a request's body: whole, in time, and within the memory that all bodies share.
+//! Reads a request's whole body, within a time limit and within the memory that all bodies share.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const LARGEST_BODY: usize = 4 << 20;
 const ALL_BODIES: usize = 4 * LARGEST_BODY;
 /// How long a client may take to send a body, and how long it waits for memory. Clients are local, so this is plenty.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// Memory is counted in pieces of this size, because a semaphore counts with 32 bits.
+/// Memory is counted in pieces of this size, because a semaphore's permits are counted in 32 bits.
 const PIECE: usize = 1024;
 
 /// The memory for bodies.

@@ -1,4 +1,4 @@
-//! A reader's position in all runs, encoded as a short opaque text.
+//! A reader's position in all runs, encoded as a short opaque string.
 //!
 //! Runs have no common order, so the position has a place in each run. It keeps the runs that have not ended, and those
 //! whose journal changed within the last minute. The reader has all events of all other runs.
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use run_journal::EventNumber;
 use run_protocol::RunId;
 
-/// How long an ended run stays in the cursor after the last change of its journal.
+/// How long an ended run stays in the cursor after the last change to its journal.
 pub(super) const KEPT_MS: u64 = 60_000;
 
 /// The reader's place in one run.

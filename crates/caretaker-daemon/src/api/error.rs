@@ -1,4 +1,4 @@
-//! Refusals: what is wrong, in a sentence and as a code, and one thing to try.
+//! Refusals: each says what is wrong, as a sentence and as a code, and suggests one thing to try.
 
 use admission::command_error::CommandError;
 use axum::Json;
@@ -35,7 +35,7 @@ codes! {
     InvalidRequest = BAD_REQUEST,
     /// Several runs match.
     AmbiguousRun = BAD_REQUEST,
-    /// No event has this number or id, or not yet.
+    /// No event has this number or id (yet).
     NoSuchEvent = BAD_REQUEST,
     /// The token is missing or wrong.
     TokenMissing = UNAUTHORIZED,
@@ -57,7 +57,7 @@ codes! {
     NoSuchMethod = METHOD_NOT_ALLOWED,
     /// The body did not arrive in time.
     BodyTooSlow = REQUEST_TIMEOUT,
-    /// The queue is drained and accepts no new run.
+    /// The queue is draining and accepts no new runs.
     QueueDraining = CONFLICT,
     /// The run has not begun.
     RunNotBegun = CONFLICT,
@@ -69,9 +69,9 @@ codes! {
     NothingAsked = CONFLICT,
     /// The run has several open questions, and the answer names none of them.
     SeveralQuestions = CONFLICT,
-    /// Too many messages wait in the session's inbox.
+    /// Too many messages are waiting in the session's inbox.
     InboxFull = CONFLICT,
-    /// Another run uses what the request needs: a name, a session, a workspace.
+    /// Another run uses a name, a session or a workspace that the request needs.
     Conflict = CONFLICT,
     /// The body is too large.
     BodyTooLarge = PAYLOAD_TOO_LARGE,
@@ -85,7 +85,7 @@ codes! {
     AgentNotFound = UNPROCESSABLE_ENTITY,
     /// The agent's program cannot be executed.
     AgentNotExecutable = UNPROCESSABLE_ENTITY,
-    /// The client has another version of the protocol.
+    /// The client has a different version of the protocol.
     OtherProtocol = UPGRADE_REQUIRED,
     /// The daemon failed.
     Internal = INTERNAL_SERVER_ERROR,

@@ -58,7 +58,7 @@ fn knock(daemon: &Daemon, door: Door, headers: &HeaderMap) -> Result<(), ApiErro
     // machine.
     let host = only(headers, HOST.as_str()).ok_or_else(|| forbidden("the Host is missing"))?;
     if !is_own_host(host, address) {
-        return Err(forbidden("the Host is not a name of this daemon"));
+        return Err(forbidden("the Host does not name this daemon"));
     }
     match headers.get_all(ORIGIN).iter().collect::<Vec<_>>().as_slice() {
         [] => {}
@@ -123,9 +123,9 @@ fn speaks_our_language(daemon: &Daemon, headers: &HeaderMap) -> Result<(), ApiEr
     if spoken.parse() == Ok(ours) {
         return Ok(());
     }
-    let what = format!("this daemon has protocol {ours}, the client has protocol {spoken}");
+    let what = format!("this daemon speaks protocol {ours}, the client speaks protocol {spoken}");
     Err(ApiError::new(ErrorCode::OtherProtocol, what)
-        .hint("use one version of caretaker for both: caretaker daemon restart"))
+        .hint("use the same version of caretaker for both: caretaker daemon restart"))
 }
 
 #[cfg(test)]

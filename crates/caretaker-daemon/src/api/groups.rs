@@ -34,7 +34,7 @@ pub(crate) struct Group {
     /// Its runs, counted by state.
     #[serde(flatten)]
     tally: Tally,
-    /// The budget of its runs together.
+    /// The budget that its runs share.
     budget: Budget,
 }
 
@@ -45,11 +45,11 @@ pub(crate) struct GroupBudget {
     v: u32,
     /// The group.
     group: String,
-    /// The budget of its runs together.
+    /// The budget that its runs share.
     budget: Budget,
 }
 
-/// List the groups of runs, with the number of their runs
+/// List the groups, with the number of runs in each
 #[utoipa::path(
     get, path = "/v1/groups", operation_id = "list_groups", tag = "groups",
     responses((status = OK, description = "Groups", body = GroupList)),
@@ -61,7 +61,7 @@ pub(crate) async fn list(State(daemon): State<Arc<Daemon>>) -> Result<Json<Group
             runs.entry(group).or_default().push(run);
         }
     }
-    // After the runs were listed: the record counts a run that was removed in between.
+    // Read the records after listing the runs: they count a run that was removed in between.
     blocking(move || {
         for (name, _) in GroupRecord::with_gone_runs(daemon.state()) {
             runs.entry(name).or_default();
@@ -109,7 +109,7 @@ pub(crate) async fn set_budget(
     Ok(Json(GroupBudget { v: 1, group, budget }))
 }
 
-/// The name is part of a file name.
+/// True if the text can be a group's name, which is part of a file name.
 fn is_name(text: &str) -> bool {
     text.len() <= 64
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())

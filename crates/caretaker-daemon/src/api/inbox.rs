@@ -27,14 +27,14 @@ use crate::messages::{
 /// The longest message. A longer text belongs in a file.
 const MOST_CHARS: usize = 100_000;
 
-/// The open questions and undelivered messages, the oldest first.
+/// The open questions and undelivered messages, oldest first.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct InboxReport {
     /// The version of this format.
     v: u32,
-    /// Questions of agents that wait for an answer.
+    /// Agents' questions that are waiting for an answer.
     questions: Vec<OpenQuestion>,
-    /// Messages to agents that are not delivered.
+    /// Messages to agents that have not been delivered.
     undelivered: Vec<WaitingMessage>,
 }
 
@@ -62,7 +62,7 @@ struct Words {
 #[utoipa::path(
     get, path = "/v1/inbox", operation_id = "list_inbox", tag = "inbox",
     responses(
-        (status = OK, description = "Open questions and undelivered messages, the oldest first", body = InboxReport),
+        (status = OK, description = "Open questions and undelivered messages, oldest first", body = InboxReport),
     ),
 )]
 pub(crate) async fn list(State(daemon): State<Arc<Daemon>>) -> Result<Json<InboxReport>, ApiError> {
@@ -141,7 +141,8 @@ pub(crate) async fn spawn(
     let order: ChildOrder = json(&body)?;
     refuse_while_draining(&daemon)?;
     if !parent.is_live() {
-        let what = format!("run {} is not under way, so it has no new children", parent.run_id());
+        let what =
+            format!("run {} is not under way, so it cannot have new children", parent.run_id());
         return Err(ApiError::new(ErrorCode::RunNotLive, what));
     }
     let spec = parent.spec().map_err(|error| ApiError::internal(&error))?;

@@ -24,7 +24,7 @@ pub(super) static DOCUMENT: LazyLock<String> =
 const TAGS: [(&str, &str); 8] = [
     ("runs", "Runs: list, start, stop."),
     ("events", "The events of runs, as they happen."),
-    ("inbox", "Questions of agents, and messages to them."),
+    ("inbox", "Agents' questions, and messages to agents."),
     ("queue", "The queue of waiting runs."),
     ("groups", "Groups of runs."),
     ("sessions", "Cursor's conversations."),
@@ -76,7 +76,7 @@ pub(super) fn frame() -> OpenApi {
         .build()
 }
 
-/// One answer for each status of a refusal, with the codes of that status.
+/// One response for each refusal status, with the codes that have that status.
 fn refusals() -> BTreeMap<String, RefOr<Described>> {
     let mut meanings: BTreeMap<StatusCode, String> = BTreeMap::new();
     for (code, meaning) in ErrorCode::ALL {
@@ -114,7 +114,7 @@ fn complete(mut document: OpenApi) -> OpenApi {
     document
 }
 
-/// A handler declares an optional body as `Option<T>`. For that, utoipa also allows `null`, which this removes.
+/// A handler declares an optional body as `Option<T>`. utoipa then allows `null` as well; this removes it.
 fn without_null(body: &mut RefOr<Content>) {
     if let RefOr::T(body) = body
         && let Some(RefOr::T(Schema::OneOf(choices))) = &body.schema

@@ -1,5 +1,5 @@
 //! A prompt that is the whole body of a request: `POST /v1/runs?run={…}`. The daemon writes it to disk as it arrives
-//! and never holds all of it in memory, so it may be as long as on the command line.
+//! and never holds all of it in memory, so it may be as long as a prompt on the command line.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -95,7 +95,7 @@ fn refused(problem: PromptProblem) -> ApiError {
     let error = problem.to_string();
     match problem {
         PromptProblem::TooLong => ApiError::new(ErrorCode::PromptTooLong, error)
-            .hint("write the text into a file of the workspace, and name the file in the prompt"),
+            .hint("write the text to a file in the workspace, and name the file in the prompt"),
         _ => ApiError::bad_request(error),
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct QueueReport {
     gate: QueueGate,
     /// How many runs may be under way at once.
     caps: Caps,
-    /// The number of runs under way, started through the queue or not.
+    /// The number of runs under way, whether or not they went through the queue.
     running: u32,
     /// The waiting runs, in the order in which they will start.
     waiting: Vec<WaitingReport>,
@@ -33,7 +33,7 @@ pub(crate) struct QueueReport {
     lowered: Vec<LoweredReport>,
 }
 
-/// A run that waits.
+/// A waiting run.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct WaitingReport {
     /// The run.
@@ -44,7 +44,7 @@ pub(crate) struct WaitingReport {
     group: Option<String>,
     /// When the run began to wait, in milliseconds since 1970.
     since_ms: u64,
-    /// Why the run waits.
+    /// Why the run is waiting.
     reason: Waiting,
     /// The reason in one sentence.
     why: String,
@@ -57,7 +57,7 @@ pub(crate) struct LoweredReport {
     account: String,
     /// How many of its runs may be under way now.
     cap: u32,
-    /// None of its runs starts before this, in milliseconds since 1970.
+    /// None of its runs starts before this time, in milliseconds since 1970.
     pause_until_ms: u64,
 }
 
@@ -74,7 +74,7 @@ struct SetCap {
     limit: Option<u32>,
 }
 
-/// Get the queue: the waiting runs, in the order in which they will start, and their reasons
+/// Get the queue: the waiting runs, in the order in which they will start, and why each is waiting
 #[utoipa::path(
     get, path = "/v1/queue", operation_id = "get_queue", tag = "queue",
     responses((status = OK, description = "The queue", body = QueueReport)),
@@ -137,7 +137,7 @@ pub(crate) async fn resume(
     set_gate(state, &body, QueueGate::Open).await
 }
 
-/// Accept no run; start those that wait
+/// Accept no new runs; start those that are waiting
 #[utoipa::path(
     post, path = "/v1/queue/drain", operation_id = "drain_queue", tag = "queue",
     request_body(content = Option<Nothing>),

@@ -1,7 +1,7 @@
 //! `/v1/runs/{run}/events`: one run's events as they happen, from any position.
 //!
-//! Each client reads the journal from its own position, one piece at a time, and only after it received the previous
-//! piece. So a slow client costs one piece of memory and delays no other client.
+//! Each client reads the journal from its own position, one piece at a time, and only after it has received the
+//! previous piece. So a slow client costs one piece of memory and delays no other client.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -211,7 +211,7 @@ impl RunEvents {
             let progress = match reader.next_batch(&mut on_entry) {
                 Ok(progress) => progress,
                 Err(error) => {
-                    tracing::warn!(%error, run = %self.run, "a journal cannot be read");
+                    tracing::warn!(%error, run = %self.run, "cannot read a journal");
                     return None;
                 }
             };

@@ -54,7 +54,7 @@ pub(crate) struct Selection {
 pub(crate) struct RunList {
     /// The version of this format.
     v: u32,
-    /// The newest first.
+    /// Newest first.
     runs: Vec<RunOverview>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct OneRun {
     v: u32,
     /// The run.
     run: RunOverview,
-    /// Why the run waits, while it is queued.
+    /// Why the run is waiting, while it is queued.
     waiting: Option<Waiting>,
     /// The state and the reason for it, in one sentence.
     why: String,
@@ -78,7 +78,7 @@ pub(crate) struct Accepted {
     v: u32,
     /// The run's id.
     run: RunId,
-    /// Why the run waits; `null` if it is under way.
+    /// Why the run is waiting; `null` if it is under way.
     waiting: Option<Waiting>,
     /// Warnings about the run for the user; left out if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -90,12 +90,12 @@ pub(crate) struct Accepted {
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Stop {
-    /// Kill the sandbox at once.
+    /// Kill the sandbox immediately.
     #[serde(default)]
     now: bool,
 }
 
-/// List runs, the newest first
+/// List runs, newest first
 #[utoipa::path(
     get, path = "/v1/runs", operation_id = "list_runs", tag = "runs",
     params(Selection),
@@ -196,8 +196,8 @@ pub(crate) async fn submit(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Rest {
-    /// The JSON object that is otherwise the body, without `prompt`. The body is then the prompt itself, at most 64 MiB
-    /// long.
+    /// The JSON object that would otherwise be the body, but without `prompt`. The body is then the prompt itself, at
+    /// most 64 MiB long.
     run: Option<String>,
 }
 
@@ -206,9 +206,7 @@ fn rest_of_request(uri: &Uri) -> Result<RunRequest, ApiError> {
     let request = request_of(run.unwrap_or_default().as_bytes())?;
     match request.prompt {
         None => Ok(request),
-        Some(_) => {
-            Err(ApiError::bad_request("there are two prompts: `run` has one, and the body is one"))
-        }
+        Some(_) => Err(ApiError::bad_request("there are two prompts: one in `run`, and the body")),
     }
 }
 
@@ -247,7 +245,7 @@ pub(super) fn refuse_while_draining(daemon: &Daemon) -> Result<(), ApiError> {
     if daemon.queue.gate() != QueueGate::Draining {
         return Ok(());
     }
-    Err(ApiError::new(ErrorCode::QueueDraining, "the queue is drained: no new run is accepted")
+    Err(ApiError::new(ErrorCode::QueueDraining, "the queue is draining and accepts no new runs")
         .hint("let it accept runs again: caretaker queue resume"))
 }
 
@@ -267,7 +265,7 @@ pub(super) async fn accepted(
     params(OfRun),
     request_body(content = Option<Stop>),
     responses(
-        (status = ACCEPTED, description = "The run stops or has left the queue", body = OneRun),
+        (status = ACCEPTED, description = "The run is stopping, or has left the queue", body = OneRun),
         (status = CONFLICT),
         (status = NOT_FOUND),
     ),
@@ -299,7 +297,7 @@ pub(crate) async fn stop(
     params(OfRun),
     request_body(content = Option<Nothing>),
     responses(
-        (status = ACCEPTED, description = "The run stops or has left the queue", body = OneRun),
+        (status = ACCEPTED, description = "The run is stopping, or has left the queue", body = OneRun),
         (status = CONFLICT),
         (status = NOT_FOUND),
     ),

@@ -29,7 +29,7 @@ pub(crate) struct Page {
     skip: u32,
 }
 
-/// List the conversations of all stores, the last changed first
+/// List the conversations of all stores, most recently changed first
 #[utoipa::path(
     get, path = "/v1/sessions", operation_id = "list_sessions", tag = "sessions",
     params(Page),

@@ -11,7 +11,7 @@ use crate::daemon::Daemon;
 /// A daemon.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Version {
-    /// The version of the protocol. The daemon refuses clients with another version.
+    /// The version of the protocol. The daemon refuses clients with a different version.
     pub(crate) protocol: u32,
     /// The program's version, for users to read.
     pub(crate) version: String,

@@ -85,7 +85,7 @@ async fn command(
         said
     };
     let (status, (), said) = tokio::join!(child.wait(), write, read);
-    let status = status.map_err(|error| cannot("its end cannot be waited for", error))?;
+    let status = status.map_err(|error| cannot("cannot wait for it to end", error))?;
     if status.success() {
         return Ok(());
     }

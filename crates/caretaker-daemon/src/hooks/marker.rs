@@ -78,7 +78,7 @@ fn plain(key: &str) -> String {
     key.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(64).collect()
 }
 
-/// The records of a run, the earliest first.
+/// The records of a run, earliest first.
 pub fn records_of(state: &StateRoot, run: RunId) -> Vec<HookRecord> {
     let entries = fs::read_dir(directory(state, run)).into_iter().flatten().flatten();
     let presence = presence(state).unwrap_or(Presence::None);

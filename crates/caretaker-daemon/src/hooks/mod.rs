@@ -77,7 +77,7 @@ impl Claimer {
         Self { pid, started: process_started(pid), boot: boot_id() }
     }
 
-    /// Asks the lock, because a zombie process does not hold it.
+    /// Checks who holds the daemon's lock: a zombie process still has its pid, but no longer holds the lock.
     fn is_the_daemon(&self, presence: &Presence) -> bool {
         let Presence::Held(Some(note)) = presence else { return false };
         (note.pid, note.started, &note.boot) == (self.pid, self.started, &self.boot)

@@ -54,7 +54,7 @@ pub(crate) async fn work(daemon: Arc<Daemon>, over: Vec<RunOverview>) {
     let since_ms = match since(daemon.state(), now_ms()) {
         Ok(since_ms) => since_ms,
         Err(error) => {
-            tracing::error!(%error, "hooks are not called: their records cannot be written");
+            tracing::error!(%error, "hooks will not be called: cannot write their records");
             return;
         }
     };
@@ -216,7 +216,7 @@ async fn tell(daemon: &Arc<Daemon>, occasion: &Occasion) {
             let marker = match claimed {
                 Ok(marker) => marker?,
                 Err(error) => {
-                    tracing::error!(%error, %run, "a hook is not called: its record cannot be written");
+                    tracing::error!(%error, %run, "a hook was not called: cannot write its record");
                     return None;
                 }
             };

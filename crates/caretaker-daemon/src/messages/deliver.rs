@@ -81,7 +81,7 @@ impl Daemon {
             DeliveryCheck::All => match Inbox::all(self.state()) {
                 Ok(inboxes) => inboxes.iter().map(Inbox::session).collect(),
                 Err(error) => {
-                    tracing::error!(%error, "the inboxes cannot be listed");
+                    tracing::error!(%error, "cannot list the inboxes");
                     BTreeSet::new()
                 }
             },

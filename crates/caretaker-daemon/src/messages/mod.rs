@@ -16,9 +16,9 @@ use crate::messages::delivery::{Delivery, SessionStanding};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    #[error("the inboxes cannot be listed")]
+    #[error("cannot list the inboxes")]
     List(#[source] std::io::Error),
-    #[error("the runs cannot be listed")]
+    #[error("cannot list the runs")]
     Runs(#[from] IndexError),
     #[error(transparent)]
     Inbox(#[from] InboxError),
@@ -30,14 +30,14 @@ pub enum MessageError {
     AsksMore { run: RunId, questions: Vec<String> },
 }
 
-/// A question that waits for an answer.
+/// A question that is waiting for an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct OpenQuestion {
     /// The question's id.
     pub question: String,
     /// When the agent asked, in milliseconds since 1970.
     pub at_ms: u64,
-    /// The run whose agent asks.
+    /// The run whose agent asked.
     pub run: RunId,
     /// The run's session.
     pub session: Uuid,
@@ -53,7 +53,7 @@ pub struct OpenQuestion {
     pub host: Option<String>,
 }
 
-/// A message that is not delivered yet.
+/// A message that has not been delivered yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct WaitingMessage {
     /// The message's id.
@@ -66,11 +66,11 @@ pub struct WaitingMessage {
     pub from: MessageSender,
     /// The text.
     pub text: String,
-    /// How the message will reach the agent, given the session's present state.
+    /// How the message will reach the agent, given the session's current state.
     pub delivery: Delivery,
 }
 
-/// The open questions and undelivered messages of all sessions, the oldest first.
+/// The open questions and undelivered messages of all sessions, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct OpenInboxes {
     pub questions: Vec<OpenQuestion>,
@@ -190,7 +190,7 @@ fn left(
 /// The prompt that delivers messages as the next turn. The text of each message is indented, so that no sender can imitate
 /// the heading of another.
 pub fn turn_prompt(known: &InboxContent, messages: &[Message]) -> String {
-    let mut prompt = "While you were not at work, this arrived for you:\n".to_owned();
+    let mut prompt = "While you were away, this arrived for you:\n".to_owned();
     for message in messages {
         let question = message.answers.as_ref().and_then(|id| known.question(id));
         prompt.push_str(&format!("\n{}:\n\n", heading(message, question)));

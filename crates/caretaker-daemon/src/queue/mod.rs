@@ -58,7 +58,7 @@ struct Inner {
     outcomes: BTreeMap<RunId, Dependency>,
     /// The credentials of waiting runs. They are never on disk.
     credentials: BTreeMap<RunId, Credentials>,
-    /// Requests that wait for the next decision.
+    /// Requests that are waiting for the next decision.
     asking: Vec<oneshot::Sender<()>>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct QueueSight {
     pub(crate) caps: Caps,
     pub(crate) waiting: Vec<(RunId, Waiting)>,
     pub(crate) starting: Vec<RunId>,
-    /// Rate-limited accounts: each with its present cap and the end of its pause.
+    /// Rate-limited accounts: each with its current cap and the end of its pause.
     pub(crate) lowered: Vec<(String, u32, u64)>,
 }
 
@@ -122,7 +122,7 @@ impl Queue {
         let mut inner = self.inner();
         let mut memory = inner.memory.clone();
         change(&mut memory);
-        // First the disk: a confirmed change must survive the daemon.
+        // Write to disk first: a confirmed change must survive the daemon.
         self.file.write(&memory)?;
         inner.memory = memory;
         drop(inner);
@@ -146,7 +146,7 @@ impl Queue {
     }
 
     /// The reason to hold back this one run. The daemon sees a run before it has the run's credentials, and must not
-    /// start it without them. Credentials of runs from before this daemon will never come.
+    /// start it without them. For runs that are older than this daemon, no credentials will come.
     fn hold(&self, inner: &Inner, run: RunId, since_ms: u64) -> Option<Hold> {
         let is_expected = since_ms >= self.opened_ms && !inner.credentials.contains_key(&run);
         let bringing =
@@ -176,11 +176,11 @@ impl Queue {
         let (sender, decided) = oneshot::channel();
         self.inner().asking.push(sender);
         self.wake();
-        // Decisions take milliseconds. If the deciding task is gone, the client gets the present state.
+        // Decisions take milliseconds. If the deciding task is gone, the client gets the current state.
         tokio::time::timeout(DECISION_PATIENCE, decided).await.ok();
     }
 
-    /// Why a run waits; `None` if it does not wait.
+    /// Why a run is waiting; `None` if it is not.
     pub(crate) fn waiting(&self, run: RunId) -> Option<Waiting> {
         let inner = self.inner();
         if inner.starting.contains(&run) {
@@ -327,7 +327,7 @@ impl Daemon {
 
     fn disk(&self) -> DiskRoom {
         let needed_bytes = self.config.min_free_bytes;
-        // If the free space is unknown, the first write fails when the disk is full.
+        // If the free space is unknown, assume enough: on a full disk, the first write fails.
         let free_bytes = free_bytes(self.state().path()).unwrap_or(u64::MAX);
         if free_bytes >= needed_bytes {
             DiskRoom::Enough
@@ -411,7 +411,7 @@ impl Daemon {
         self.queue.settle_start(run, credentials.as_ref(), hold);
     }
 
-    /// Ends a queued run. `false` if the run no longer waits.
+    /// Ends a queued run. Returns `false` if the run is no longer waiting.
     pub(crate) fn end_queued(&self, run: RunId, outcome: RunOutcome, why: String) -> bool {
         let Some(directory) = self.directory(run) else { return false };
         match directory.end_queued(outcome, why) {

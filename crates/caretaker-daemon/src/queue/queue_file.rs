@@ -21,7 +21,7 @@ pub enum QueueGate {
     Open,
     /// It accepts runs, but starts none.
     Paused,
-    /// It accepts no runs, but starts those that wait.
+    /// It accepts no runs, but starts those that are waiting.
     Draining,
 }
 
@@ -29,7 +29,7 @@ pub enum QueueGate {
 pub(crate) struct QueueMemory {
     #[serde(default)]
     pub(crate) gate: QueueGate,
-    /// The caps that a user set at run time; `None`: the caps of the configuration.
+    /// The caps that a user set at run time; `None` for the configured caps.
     #[serde(default)]
     pub(crate) caps: Option<Caps>,
     /// By account.
@@ -53,7 +53,7 @@ impl QueueFile {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return QueueMemory::default(),
             Err(error) => {
-                tracing::warn!(%error, "the queue's file cannot be read");
+                tracing::warn!(%error, "cannot read the queue's file");
                 return QueueMemory::default();
             }
         };

@@ -1,5 +1,5 @@
-//! The tool calls, time and tokens of ended runs, for the budgets. The daemon reads it from the journals when it
-//! starts, and keeps it up to date.
+//! The tool calls, time and tokens of ended runs, for the budgets. The daemon reads them from the journals when it
+//! starts, and keeps them up to date.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -28,7 +28,7 @@ struct Entries {
 #[derive(Debug)]
 struct Entry {
     group: Option<String>,
-    /// The time of its last event, which decides the day that it counts for.
+    /// The time of its last event, which decides the day that the run counts towards.
     at_ms: u64,
     spend: Spend,
 }
@@ -55,7 +55,8 @@ impl SpentByRuns {
         spending
     }
 
-    /// The sum over the runs on disk and, from the record, the removed runs. First drops entries of removed runs.
+    /// The total for the runs on disk, plus the total for removed runs from the record. First drops entries of removed
+    /// runs.
     fn spending_of(&self, state: &StateRoot, group: &str, record: &GroupRecord) -> Spending {
         let mut guard = lock(&self.0);
         let Entries { runs, n_gone } = &mut *guard;
@@ -75,7 +76,7 @@ impl SpentByRuns {
 }
 
 impl Daemon {
-    /// The exhausted budgets that hold back a waiting run.
+    /// The exhausted budgets that hold back waiting runs.
     pub(crate) fn budgets(&self, waiting: &[WaitingRun]) -> SpentBudgets {
         let mut spent = SpentBudgets::default();
         if waiting.is_empty() {

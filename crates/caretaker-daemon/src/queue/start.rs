@@ -17,7 +17,7 @@ const AT_ONCE: u32 = 3;
 #[derive(Debug)]
 pub(crate) enum StartOutcome {
     Started,
-    /// The run no longer waits; its journal says why.
+    /// The run is no longer waiting; its journal says why.
     Over,
     KeysMissing(Vec<String>),
     /// The start failed; try again later.
@@ -47,7 +47,7 @@ pub(crate) fn start(
                 if n_silent < AT_ONCE && directory.is_queued().unwrap_or(false) =>
             {
                 n_silent += 1;
-                tracing::warn!(%run, "its shim died before it began; the daemon starts another");
+                tracing::warn!(%run, "its shim died before it began; the daemon is starting another");
             }
             Err(error) => return refused(&directory, error),
         }

@@ -16,7 +16,7 @@ pub enum QueueWord {
     NoDaemon,
 }
 
-/// The sentence. `now_ms` is the present time.
+/// Returns the sentence. `now_ms` is the current time.
 pub fn why(state: &RunState, queue: &QueueWord, now_ms: u64) -> String {
     let ago = |ms: u64| span(now_ms.saturating_sub(ms));
     match state {
@@ -29,7 +29,7 @@ pub fn why(state: &RunState, queue: &QueueWord, now_ms: u64) -> String {
             }
         },
         RunState::Waiting { reason } => format!("waiting: {reason}"),
-        RunState::Starting => "the shim sets up the sandbox".to_owned(),
+        RunState::Starting => "the shim is setting up the sandbox".to_owned(),
         RunState::Running { since_ms, last_event_ms, progress } => {
             let mut text =
                 format!("running for {}, last event {} ago", ago(*since_ms), ago(*last_event_ms));
@@ -43,7 +43,7 @@ pub fn why(state: &RunState, queue: &QueueWord, now_ms: u64) -> String {
             format!("ended ({name}): {why}")
         }
         RunState::Lost { why, unreadable: false } => format!("interrupted: {why}"),
-        RunState::Lost { why, unreadable: true } => format!("outcome not known: {why}"),
+        RunState::Lost { why, unreadable: true } => format!("outcome unknown: {why}"),
     }
 }
 

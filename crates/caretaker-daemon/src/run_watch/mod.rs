@@ -63,7 +63,7 @@ pub(crate) struct Tracked {
     pub(crate) standing: Standing,
     lock_watch: Option<Watch>,
     journal_watch: Option<Watch>,
-    /// True while a task waits for the end of its shim.
+    /// True while a task is waiting for its shim to end.
     is_attended: bool,
 }
 
@@ -133,7 +133,7 @@ pub(crate) enum WatchError {
 }
 
 impl RunWatch {
-    /// Begins to watch. The table is empty before [`adopt`](Self::adopt).
+    /// Starts watching. The table is empty before [`adopt`](Self::adopt).
     pub(crate) fn new(
         state: &StateRoot,
         changes: mpsc::UnboundedSender<Change>,

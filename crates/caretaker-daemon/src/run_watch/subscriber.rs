@@ -1,4 +1,4 @@
-//! One reader's set of runs with news. However slow the reader is, it has each run at most once.
+//! One reader's set of runs with news. However slow the reader is, the set has each run at most once.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;

@@ -19,7 +19,7 @@ pub(crate) struct Share {
     pub(crate) session: String,
 }
 
-/// A run that waits for its turn.
+/// A run that is waiting for its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingRun {
     pub(crate) run: RunId,
@@ -160,7 +160,7 @@ struct Round<'a> {
     conditions: &'a Conditions<'a>,
     /// The live runs, and the runs that this decision starts.
     live: Vec<(RunId, &'a Share)>,
-    /// For each cap, the number of runs that this round has found to wait for it.
+    /// For each cap, the number of runs that this round has found waiting for it.
     n_capped: BTreeMap<(CapKind, String), u32>,
     decision: Decision,
 }

@@ -15,9 +15,9 @@ pub(crate) struct Lowered {
     cap: u32,
     /// When the cap was last lowered.
     at_ms: u64,
-    /// How often the cap was lowered since the account last had its full cap.
+    /// How many times the cap has been lowered since the account last had its full cap.
     times: u32,
-    /// No run starts before this.
+    /// No run starts before this time.
     pause_until_ms: u64,
 }
 

@@ -153,7 +153,7 @@ impl fmt::Display for Waiting {
                 }
             }
             Self::Budget { scope: BudgetScope::Day, spent, .. } => {
-                write!(formatter, "the budget of the day is exhausted: {spent}")
+                write!(formatter, "today's budget is exhausted: {spent}")
             }
             Self::Budget { scope: BudgetScope::Group, name, spent } => {
                 write!(formatter, "the budget of group `{name}` is exhausted: {spent}")

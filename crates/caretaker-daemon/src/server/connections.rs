@@ -22,7 +22,7 @@ use crate::server::unknown_clients::UnknownClients;
 
 /// More than the terminals and pages that one user has open.
 const MOST_CONNECTIONS: usize = 512;
-/// How much of an answer waits in memory for a slow client. The daemon reads the rest from disk later.
+/// How much of an answer stays in memory for a slow client. The daemon reads the rest from disk later.
 const WRITE_BUFFER: usize = 64 * 1024;
 /// How long a client may take to send the head of a request. Clients are local, so this is plenty.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);

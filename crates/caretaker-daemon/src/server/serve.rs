@@ -50,17 +50,17 @@ const THREAD_PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
 pub enum ServeError {
     #[error("the state directory `{}` cannot be used", path.display())]
     State { path: PathBuf, source: io::Error },
-    #[error("a daemon serves this state directory already")]
+    #[error("a daemon already serves this state directory")]
     AlreadyThere(Option<Box<DaemonNote>>),
     #[error("the runtime could not be started")]
     Runtime(#[source] io::Error),
-    #[error("the socket `{}` cannot be listened on", path.display())]
+    #[error("cannot listen on the socket `{}`", path.display())]
     Socket { path: PathBuf, source: io::Error },
     #[error("`{0}` is not a loopback address; the daemon listens only on loopback")]
     NotLoopback(SocketAddr),
-    #[error("`{address}` cannot be listened on")]
+    #[error("cannot listen on `{address}`")]
     Listen { address: SocketAddr, source: io::Error },
-    #[error("the runs cannot be watched: {0}")]
+    #[error("cannot watch the runs: {0}")]
     Watch(String),
 }
 
@@ -187,7 +187,7 @@ fn continue_interrupted(daemon: &Arc<Daemon>) {
         }
         if let Err(error) = try_continue_interrupted(&daemon) {
             let error = error.message_with_causes();
-            tracing::warn!(error, "the interrupted runs cannot be listed");
+            tracing::warn!(error, "cannot list the interrupted runs");
         }
     });
 }
@@ -218,7 +218,7 @@ fn try_continue_interrupted(daemon: &Daemon) -> Result<(), CommandError> {
 fn say(daemon: &Daemon, state: &str) {
     let Some(socket) = &daemon.config.notify_socket else { return };
     if let Err(error) = systemd::notify(socket, state) {
-        tracing::warn!(%error, "systemd could not be notified");
+        tracing::warn!(%error, "could not notify systemd");
     }
 }
 

@@ -11,7 +11,7 @@ use ground::lock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
-/// The command line sends its request at once, so at any moment few clients wait.
+/// The command line sends its request immediately, so few clients are waiting at any moment.
 const MOST_WAITING: usize = 32;
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct UnknownClients {
 #[derive(Debug, Default)]
 struct Waiting {
     next: u64,
-    /// The oldest connection first.
+    /// Oldest connection first.
     clients: VecDeque<(u64, AbortHandle)>,
 }
 

@@ -1,4 +1,4 @@
-//! Drives a batch from its first start to its last end.
+//! Drives a batch from the start of its first run to the end of its last.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -121,7 +121,7 @@ fn new_group() -> Result<RunName, CommandError> {
         .or_fail(|| "cannot make a name for the group")
 }
 
-/// The prompts, each with the settings of its line.
+/// The prompts, each with the settings from its line.
 fn read(args: &Args) -> Result<Vec<Line>, CommandError> {
     let Some(file) = &args.each else {
         let prompt = String::from_utf8_lossy(&args.prompt()?.read()?).into_owned();
@@ -152,7 +152,7 @@ fn refuse_to_leave_some(taken: &[BatchRun], batch: Batch<'_>) -> Result<(), Comm
         return Ok(());
     }
     let what = format!(
-        "only {n_starts} of {} runs can start at once, and the others need a daemon to start them later",
+        "only {n_starts} of {} runs can start now, and the others need a daemon to start them later",
         taken.len()
     );
     Err(CommandError::new(ExitCode::DaemonUnavailable, what)
@@ -234,7 +234,7 @@ impl Driver<'_> {
                     return Ok(());
                 }
                 self.start(index)?;
-                // A user who has just stopped the group may have missed this run.
+                // `group kill` may have listed the runs just before this one started.
                 if self.is_stopped() {
                     self.start_no_more("the group was stopped");
                     self.stop(StopManner::Ladder);
@@ -296,7 +296,7 @@ impl Driver<'_> {
 
     fn not_started(&self, item: &Item, why: &str, code: ExitCode) -> Result<(), CommandError> {
         let name = item.request.name.as_ref().map(RunName::as_str);
-        let line = item.line.map_or(String::new(), |line| format!(" of line {line}"));
+        let line = item.line.map_or(String::new(), |line| format!(" for line {line}"));
         self.bar.say_above(&format!("a run{line} did not start: {why}"));
         if self.is_json {
             let why = why.to_owned();
@@ -349,7 +349,7 @@ impl Driver<'_> {
     /// Stops all runs in a separate thread, so that a second signal still gets through.
     fn stop(&mut self, manner: StopManner) {
         self.bar.say_above(match manner {
-            StopManner::Ladder => "stopping all runs; press again to kill them at once",
+            StopManner::Ladder => "stopping all runs; press again to kill them immediately",
             StopManner::Now => "killing all runs",
         });
         self.start_no_more("cancelled before it started");

@@ -8,7 +8,7 @@ use super::matrix::{self, Axis};
 use super::prompt_lines::{BadLines, Line, MOST_RUNS};
 use admission::sandbox::profiles;
 
-/// The label with the number of the run's line in the file.
+/// The label that holds the line number of the run's prompt in the file.
 pub(crate) const LINE_LABEL: &str = "batch/line";
 
 /// A run to start.
@@ -32,7 +32,7 @@ pub(crate) enum ItemsError {
     TooMany(usize),
     #[error("--matrix: {0}")]
     Value(String),
-    #[error("`--name {0}` is too long to get a number")]
+    #[error("`--name {0}` is too long to append a number to")]
     Name(String),
 }
 
@@ -102,7 +102,10 @@ fn on_top_of(
     number: Option<usize>,
 ) -> Result<RunRequest, String> {
     if line.profile.as_deref() == Some(profiles::OFF) {
-        return Err("only `--sandbox off` turns off the sandbox, for all runs".to_owned());
+        return Err(
+            "only the flag `--sandbox off` turns off the sandbox, and it does so for all runs"
+                .to_owned(),
+        );
     }
     // All runs of a batch share the group, the account and `--in-place`, and begin new sessions. A program or an agent
     // may have written the prompt file, so it must not name a program to start, and must not give the runs more access

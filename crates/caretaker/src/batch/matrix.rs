@@ -108,7 +108,7 @@ pub(crate) fn combinations(axes: &[Axis]) -> Result<Vec<Combination<'_>>, Matrix
     Ok(all)
 }
 
-/// The request of a line with the values of one combination.
+/// A line's request, with the values of one combination set.
 pub(crate) fn vary(
     line: usize,
     request: &RunRequest,

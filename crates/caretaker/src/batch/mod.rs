@@ -9,8 +9,8 @@
 //!
 //! **Invariant:** Caretaker creates nothing before it has read and checked every line.
 //!
-//! With a daemon, all runs enter its queue at once, and the command may end. Without a daemon, the command starts as many
-//! runs at a time as the configuration allows; if it ends early, the remaining runs never start.
+//! With a daemon, all runs enter its queue immediately, and the command may end. Without a daemon, the command starts
+//! as many runs at a time as the configuration allows; if it ends early, the remaining runs never start.
 
 mod driver;
 mod items;

@@ -9,7 +9,7 @@ pub(crate) const MOST_RUNS: usize = 10_000;
 /// An error names at most this many bad lines.
 const MOST_TOLD: usize = 10;
 
-/// The request of a line. It always has a prompt.
+/// A line's request. It always has a prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
     /// Counted from one.

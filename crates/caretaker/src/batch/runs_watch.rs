@@ -17,12 +17,12 @@ use crate::running::interruption::SignalPost;
 const BURST: Duration = Duration::from_millis(100);
 /// How often to check all runs even without news.
 const ROUND: Duration = Duration::from_secs(2);
-/// Like [`ROUND`], but if inotify is not available.
+/// Replaces [`ROUND`] if inotify is not available.
 const WITHOUT_WATCH: Duration = Duration::from_millis(250);
 /// How soon to check a run again while its shim is cleaning up.
 const CLEANING_UP: Duration = Duration::from_millis(30);
 
-/// Changes in a run's directory, without our own reads.
+/// Changes in a run's directory, but not our own reads.
 const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::CLOSE_WRITE)
@@ -94,7 +94,7 @@ impl RunsWatch {
         });
     }
 
-    /// Begins to wait for a run.
+    /// Starts waiting for a run.
     pub(crate) fn add(&mut self, run: RunDirectory) {
         if let Some(inotify) = &self.inotify
             && let Ok(watch) = inotify.add(run.path(), CHANGES)
@@ -116,7 +116,7 @@ impl RunsWatch {
         !self.signals.is_empty()
     }
 
-    /// Waits for news, at most as long as `patience`.
+    /// Waits for news, for at most `patience`.
     pub(crate) fn wait(&mut self, patience: Duration) -> Heard {
         self.wait_for_news(patience);
         let mut changed = std::mem::take(&mut self.changed);

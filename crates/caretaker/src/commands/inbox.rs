@@ -30,7 +30,7 @@ use crate::view::words;
 /// The longest message. A longer text belongs in a file in the workspace.
 const MOST_CHARS: usize = 100_000;
 
-/// List open questions of agents, and messages that agents have not received yet.
+/// List agents' open questions, and messages that agents have not received yet.
 ///
 /// An agent asks with its tools `ask_human` and `request_access`. Its run continues, or ends its turn and waits.
 #[derive(Debug, clap::Args)]
@@ -125,12 +125,12 @@ fn print_message(
     )
 }
 
-/// Answer a question of an agent.
+/// Answer an agent's question.
 ///
 /// A live agent gets the answer when it calls check_inbox. If its session has no live run, the daemon starts a run
 /// that begins with the answer. An answer grants no access: to widen the sandbox, give flags to the next run.
 ///
-/// TO is a question's id, or a run with one open question: its id, a unique beginning or end of it, its name, or `-`
+/// TO is a question's id, or a run with one open question: its id, a unique prefix or suffix of it, its name, or `-`
 /// for the latest run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -161,12 +161,12 @@ pub(crate) fn answer(helper: &CommandHelper, args: &AnswerArgs) -> Result<ExitCo
     report(host, &left?, args.json)
 }
 
-/// Send a message to the agent of a run.
+/// Send a message to a run's agent.
 ///
 /// A live agent gets the message when it calls check_inbox. If its session has no live run, the daemon starts a run
 /// that begins with the message.
 ///
-/// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
+/// RUN is a run's id, a unique prefix or suffix of it, its name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -203,7 +203,7 @@ fn words_of(text: &OsString) -> Result<String, CommandError> {
     if words.chars().nth(MOST_CHARS).is_some() {
         let what = format!("the text has more than {MOST_CHARS} characters");
         return Err(CommandError::new(ExitCode::Usage, what)
-            .hint("put it into a file of the workspace, and send the file's name"));
+            .hint("put it in a file in the workspace, and send the file's name"));
     }
     Ok(words)
 }

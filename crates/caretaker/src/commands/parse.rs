@@ -15,10 +15,10 @@ use crate::view::run::stream_view::StreamView;
 use crate::view::run::summary_view;
 use crate::view::width::Width;
 
-/// Read a stream-json transcript of cursor-agent from a file or a pipe.
+/// Read cursor-agent's stream-json output from a file or a pipe.
 ///
-/// Prints it for a person, or as typed events, as the text of the answer, or as a summary. Lines that are not JSON and
-/// events of unknown kinds are counted on stderr; they are never an error.
+/// Prints it as readable text, as typed events, as the text of the answer alone, or as a summary. Lines that are not
+/// JSON and events of unknown kinds are counted on stderr; they are never an error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -108,7 +108,7 @@ impl Reading {
     }
 
     /// Reads to the end, and flushes the output before each wait for more input. `on_line` gets each line with the text
-    /// that it adds to the answer. At the end it gets, without a line, the text that was held back.
+    /// that it adds to the answer. At the end it gets the text that was held back, with no line.
     fn read_all<W: Write>(
         &mut self,
         out: &mut W,
@@ -159,7 +159,7 @@ fn view_out() -> impl Write {
 /// One line of `--json` output.
 #[derive(Serialize)]
 struct EventLine<'a> {
-    /// The line of the input, counted from one.
+    /// The line number in the input, counted from one.
     line: u64,
     #[serde(flatten)]
     event: &'a AgentEvent<'a>,

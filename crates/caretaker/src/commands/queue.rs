@@ -16,7 +16,7 @@ use crate::command_helper::CommandHelper;
 use crate::daemon_client::{DaemonClient, no_queue};
 use crate::data_out::{print_json, print_table};
 
-/// Show the daemon's queue and why each run waits; pause it, drain it, change its caps.
+/// Show the daemon's queue and why each run is waiting; pause it, drain it, change its caps.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,7 +40,7 @@ enum Action {
     Pause,
     /// Accept and start runs again.
     Resume,
-    /// Accept no new runs; start those that wait.
+    /// Accept no new runs; start those that are waiting.
     Drain,
     /// Set how many runs may be live at once.
     Cap(CapArgs),

@@ -57,11 +57,11 @@ impl Standpoint {
     pub(super) fn in_repository(&self, path: &str) -> Option<String> {
         let path = plain(path);
         if !is_absolute(&path) {
-            // If the workspace is around the repository, a relative path may belong to another project.
+            // If the workspace contains the repository, a relative path may belong to another project.
             let is_certain = self.workspace_match != WorkspaceMatch::Around;
             return is_certain.then(|| normal(&format!("{}{path}", self.prefix))).flatten();
         }
-        // The deepest first, because a worktree may be inside another.
+        // Deepest first, because a worktree may be inside another.
         let mut roots: Vec<&String> = self.roots.iter().collect();
         roots.sort_by_key(|root| std::cmp::Reverse(root.len()));
         if let Some(inside) = roots.into_iter().find_map(|root| below(&path, root)) {

@@ -167,8 +167,8 @@ impl Match {
         let place = match self.workspace {
             WorkspaceMatch::Same => "in the same workspace",
             WorkspaceMatch::Inside => "in a directory of the repository",
-            WorkspaceMatch::Around => "in a directory around the repository",
-            WorkspaceMatch::Namesake => "in another workspace of the same name",
+            WorkspaceMatch::Around => "in a directory that contains the repository",
+            WorkspaceMatch::Namesake => "in another workspace with the same name",
             WorkspaceMatch::Unknown => "in an unknown workspace",
             WorkspaceMatch::Different => "in another workspace",
         };

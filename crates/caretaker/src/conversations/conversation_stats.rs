@@ -15,7 +15,7 @@ use crate::commands::sessions::ls;
 /// A longer silence is a pause, not work.
 const LONGEST_PAUSE_MS: i64 = 10 * 60 * 1000;
 
-/// Not confusable with a path, because paths are absolute.
+/// Cannot be mistaken for a path, because paths are absolute.
 const UNKNOWN_WORKSPACE: &str = "unknown";
 
 /// The counts of some conversations. An unknown number is absent, never zero.

@@ -23,7 +23,7 @@ const USUAL_LIMIT: usize = 8_192;
 /// A watch takes about a kilobyte of the kernel's memory.
 const MOST_WATCHES: usize = 50_000;
 
-/// The changes, without our own reads.
+/// The changes to report, but not our own reads.
 const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::ATTRIB)
@@ -65,7 +65,7 @@ impl DirectoryWatch {
 
     fn with_watches(n_watches: usize) -> Result<Self, CommandError> {
         let inotify = Inotify::new().map_err(|error| {
-            cannot_watch(error).hint("raise the limit of the system: fs.inotify.max_user_instances")
+            cannot_watch(error).hint("raise the system's limit: fs.inotify.max_user_instances")
         })?;
         Ok(Self {
             inotify,

@@ -14,13 +14,13 @@ use crate::commits::ranking::Match;
 
 /// A list names at most this many files, and counts the rest.
 const MOST_FILES: usize = 100;
-/// The most characters of a command.
+/// Shows at most this many characters of a command.
 const LONGEST_COMMAND: usize = 1000;
 
 /// A commit, with the conversations in its window.
 pub(crate) struct Entry<'a> {
     pub(crate) commit: &'a Commit,
-    /// Written by [`episode`], the likeliest first.
+    /// Written by [`episode`], likeliest first.
     pub(crate) episodes: Vec<String>,
     /// Written by [`earlier`].
     pub(crate) earlier: Vec<String>,
@@ -58,7 +58,7 @@ pub(crate) fn episode(episode: &Episode<'_>, found: &Match) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The line about a conversation that changed files of the commit before its window.
+/// The line about a conversation that changed the commit's files before its window.
 pub(crate) fn earlier(id: &str, title: Option<&str>, found: &Match) -> String {
     let title = title.map_or_else(String::new, |title| format!(" {}", plain(title)));
     format!("{}{title}: {}", code(id), plain(&found.reason()))
@@ -116,7 +116,7 @@ fn extent(episode: &Episode<'_>) -> String {
         }
         (Some(first), Some(last)) if first == last => format!("message {first} of {n_all}"),
         (Some(first), Some(last)) => format!("messages {first} to {last} of {n_all}"),
-        _ => format!("tool calls of a longer message, of {n_all} messages"),
+        _ => format!("tool calls in a longer message, of {n_all} messages"),
     }
 }
 

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::commands::sessions::ls;
 use crate::view::conversation::{models_in_words, tokens_in_words};
 
-/// The most characters of a prompt in the list of prompts.
+/// The list of prompts shows at most this many characters of each.
 const LONGEST_HEADING: usize = 100;
 
 pub(super) fn title(head: &Head) -> String {
@@ -116,7 +116,7 @@ pub(super) fn message_notes(message: &Message) -> Vec<String> {
         .collect()
 }
 
-/// The prompts of the user, each with its position and its first line.
+/// The user's prompts, each with its position and its first line.
 pub(super) fn prompts(conversation: &Conversation) -> impl Iterator<Item = (usize, String)> {
     let is_prompt = |message: &Message| message.role == Role::User && message.kind.is_said();
     conversation.messages.iter().enumerate().filter(move |(_, message)| is_prompt(message)).map(

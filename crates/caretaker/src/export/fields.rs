@@ -13,7 +13,7 @@ pub(super) struct Field {
     pub(super) role: FieldRole,
 }
 
-/// The role of a value in an edit of a file.
+/// The role of a value in a file edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FieldRole {
     Any,

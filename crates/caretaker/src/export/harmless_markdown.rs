@@ -58,7 +58,7 @@ pub(super) fn quoted(text: &str) -> String {
     lines.map(|line| format!("> {line}").trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-/// A piece of code in a line.
+/// Inline code.
 pub(super) fn code(text: &str) -> String {
     let text = on_one_line(text);
     let ticks = "`".repeat(longest_run(&text) + 1);
@@ -118,7 +118,7 @@ fn changed(text: &str, mut changes: Vec<Change>) -> String {
     result
 }
 
-/// The parts of a viewer's reading of a text that matter here.
+/// The facts that matter here about how a viewer reads a text.
 struct Look {
     changes: Vec<Change>,
     end: End,

@@ -77,7 +77,7 @@ struct Renderer {
     /// The end tags of the open elements.
     open: Vec<Cow<'static, str>>,
     line_ends: LineEnds,
-    /// The columns of the present table.
+    /// The columns of the current table.
     columns: Vec<Alignment>,
     /// The next column.
     column: usize,

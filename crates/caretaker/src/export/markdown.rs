@@ -47,7 +47,7 @@ fn write_message(message: &Message, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The present heading. Text after a tool call needs a new one, so that it does not look like a part of the call.
+/// The current heading. Text after a tool call needs a new one, so that it does not look like part of the call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Message,

@@ -24,7 +24,7 @@ pub(crate) enum WriteFileError {
 }
 
 impl WriteFileError {
-    /// The error of a command that wanted to write the file.
+    /// The error for a command that wanted to write the file.
     pub(crate) fn into_command_error(self, what: String) -> CommandError {
         match self {
             Self::Exists => CommandError::new(ExitCode::Conflict, what)
@@ -52,7 +52,7 @@ pub(crate) fn write_whole(
     let mut file = tempfile::Builder::new()
         .prefix(".export-")
         .suffix(".tmp")
-        // Like any file of the user: the process's umask applies.
+        // Like the user's other files: the process's umask applies.
         .permissions(std::fs::Permissions::from_mode(0o666))
         .tempfile_in(directory)
         .map_err(WriteFileError::Write)?;

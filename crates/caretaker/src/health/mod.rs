@@ -1,4 +1,4 @@
-//! The checks of `doctor`. They clean up after dead runs, and change nothing else.
+//! The checks that `doctor` makes. They clean up after dead runs, and change nothing else.
 
 pub(crate) mod project;
 mod promises;
@@ -139,7 +139,7 @@ fn profile(host: &Host, config: &Config) -> Finding {
     }
 }
 
-/// The network of runs; `None` if the profile cannot be read, which another check reports.
+/// The network that runs get; `None` if the profile cannot be read, which another check reports.
 fn network(host: &Host, config: &Config) -> Option<Finding> {
     let profile =
         profiles::find(&host.places, &config.profile, NamedBy::Configuration).ok()?.profile;
@@ -271,7 +271,7 @@ struct LoginStatus {
 fn login(host: &Host, agent: &AgentProgram) -> Finding {
     let environment = &host.environment;
     if has_key(environment) {
-        return Finding::ok("login", "API key set (a run will show if it is valid)");
+        return Finding::ok("login", "API key set (a run will show whether it is valid)");
     }
     let mut command = agent_command(&agent.program.0, environment);
     command.args(["status", "--format", "json"]);
@@ -279,7 +279,7 @@ fn login(host: &Host, agent: &AgentProgram) -> Finding {
     let answer = match ground::command::run(&mut command, None, bounds) {
         Ok(answer) => answer,
         Err(error) => {
-            let summary = format!("cannot ask the agent if it is logged in: {error}");
+            let summary = format!("cannot ask the agent whether it is logged in: {error}");
             return Finding::warning("login", summary, "see what `cursor-agent status` says");
         }
     };
@@ -369,7 +369,7 @@ fn state_directory(host: &Host) -> Finding {
         ),
         Ok(found) if found.mode() & 0o077 != 0 => Finding::warning(
             "state",
-            format!("other users can enter {path}, which has prompts and answers"),
+            format!("other users can enter {path}, which holds prompts and answers"),
             format!("chmod 700 '{path}'"),
         ),
         Ok(_) => Finding::ok("state", format!("{path}")),

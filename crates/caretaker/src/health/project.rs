@@ -1,4 +1,4 @@
-//! The checks of a project: the tools that it needs, and the dependencies that this host has for them.
+//! Checks a project: the tools that it needs, and the dependencies that this host has for them.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ struct Kind {
     id: &'static str,
     manifests: &'static [&'static str],
     programs: &'static [&'static str],
-    /// A variable with the directory of the tool's files, the directory without it, and the dependencies in it.
+    /// The variable that names the directory of the tool's files, the directory if it is not set, and where the
+    /// dependencies are in that directory.
     caches: &'static [(&'static str, &'static str, &'static str)],
 }
 
@@ -115,8 +116,7 @@ impl Kind {
                 Place::OnlyOutside(path) => {
                     let summary = format!("{manifest}: {} is not visible inside", path.display());
                     let directory = path.parent().unwrap_or(&path).display();
-                    let fix =
-                        format!("show the directory of the tool, as with --expose '{directory}'");
+                    let fix = format!("show the tool's directory, as with --expose '{directory}'");
                     return Finding::warning(self.id, summary, fix);
                 }
                 Place::Nowhere => {

@@ -24,7 +24,7 @@ fn privileges(uid: Uid) -> Finding {
     if uid.is_root() {
         return Finding::warning(
             "privileges",
-            "as root, it is weaker: what the agent creates belongs to root",
+            "the sandbox is weaker if root starts it: the agent's files belong to root",
             "run as an ordinary user; in a workspace that belongs to one, root becomes that user",
         );
     }

@@ -1,4 +1,4 @@
-//! Finds out why a run is still needed.
+//! Decides whether a run is still needed, and why.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,7 +20,7 @@ use workspace_history::{compare, count};
 use super::pins;
 use super::plan::{Candidate, Need};
 
-/// Every run with its need. This does not check worktrees: [`worktree`] does so, only for runs that would go.
+/// Every run with its need. This does not check worktrees: [`worktree`] does so, only for runs that would be removed.
 pub(crate) fn candidates(
     host: &Host,
     config: &Config,
@@ -36,8 +36,8 @@ pub(crate) fn candidates(
     let day_began = budgets::day(now_ms()).0;
     let has_day_budget = config.budgets.day.budget().is_set();
     let candidates = runs.iter().map(|run| {
-        // A group's record keeps the spending of removed runs. The day has no record, because its spending does not
-        // matter tomorrow.
+        // A group's record keeps the spending of removed runs. A day has no such record, because its spending does not
+        // matter on the next day.
         let is_budgeted = has_day_budget && run.last_event_ms >= day_began;
         let is_live =
             RunDirectory::open(&host.state, run.run).is_ok_and(|directory| directory.is_live());
@@ -102,7 +102,7 @@ pub(crate) fn came_since(
     Ok(None)
 }
 
-/// The runs that are not in `known`. Fails if one cannot be read, because it may need anything.
+/// The runs that are not in `known`. Fails if one cannot be read, because it may need any of the others.
 pub(super) fn newcomers(state: &StateRoot, known: &[RunOverview]) -> std::io::Result<Vec<RunSpec>> {
     let known: BTreeSet<RunId> = known.iter().map(|run| run.run).collect();
     let mut newcomers = Vec::new();
@@ -127,7 +127,7 @@ pub(super) fn newcomers(state: &StateRoot, known: &[RunOverview]) -> std::io::Re
     Ok(newcomers)
 }
 
-/// Runs that others wait for, each with one of the waiting runs.
+/// Runs that other runs are waiting for, each with one of the waiting runs.
 fn followers(host: &Host, runs: &[RunOverview]) -> BTreeMap<RunId, RunId> {
     let mut followers = BTreeMap::new();
     for run in runs.iter().filter(|run| run.state.is_unfinished()) {
@@ -147,7 +147,7 @@ pub(crate) enum WorktreeSight {
     Needed(Need),
 }
 
-/// Checks the worktree of a run that would go. `others`: the workspaces of runs that stay.
+/// Checks the worktree of a run that would be removed. `others`: the workspaces of runs that stay.
 pub(crate) fn worktree(host: &Host, run: &RunOverview, others: &BTreeSet<&Path>) -> WorktreeSight {
     let is_used = || others.iter().any(|other| other.starts_with(&run.workspace.0));
     if run.worktree.is_none() || !run.workspace.0.is_dir() || is_used() {

@@ -29,7 +29,7 @@ pub(crate) fn unpin(state: &StateRoot, run: RunId) -> io::Result<bool> {
     }
 }
 
-/// All pinned runs. If this fails, no run may go.
+/// All pinned runs. If this fails, no run may be removed.
 pub(crate) fn all(state: &StateRoot) -> io::Result<BTreeSet<RunId>> {
     let entries = match fs::read_dir(state.pins()) {
         Ok(entries) => entries,

@@ -1,11 +1,11 @@
-//! Decides which runs go. A pure function.
+//! Decides which runs to remove. A pure function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use run_protocol::RunId;
 use serde::Serialize;
 
-/// The rules. A run goes if any of them applies.
+/// The rules. A run is removed if any of them applies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Criteria {
     /// Applies if the run's last event is older.
@@ -36,7 +36,7 @@ pub(crate) enum Need {
     Pinned,
     /// Its session was cut off or suspended, and can still be resumed.
     Session,
-    /// A queued run waits for it.
+    /// A queued run is waiting for it.
     Follower {
         follower: RunId,
     },
@@ -58,7 +58,7 @@ impl Need {
             Self::Unfinished => "it has not ended".to_owned(),
             Self::Pinned => "pinned".to_owned(),
             Self::Session => "its session can still be resumed".to_owned(),
-            Self::Follower { follower } => format!("run {follower} waits for it"),
+            Self::Follower { follower } => format!("run {follower} is waiting for it"),
             Self::Worktree { why } => why.clone(),
             Self::Budget => "today's budget counts it".to_owned(),
             Self::Successor { of } => format!("it continued run {of}, which stays"),
@@ -69,13 +69,13 @@ impl Need {
 /// The decision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// The oldest first.
+    /// Oldest first.
     pub(crate) go: Vec<RunId>,
     /// Runs that a rule would remove, and why they stay.
     pub(crate) stay: Vec<(RunId, Need)>,
 }
 
-/// Decides about all runs.
+/// Decides for all runs.
 pub(crate) fn plan(runs: &[Candidate], criteria: Criteria, now_ms: u64) -> Plan {
     let mut order: Vec<&Candidate> = runs.iter().collect();
     order.sort_by_key(|run| (run.at_ms, run.run));
@@ -119,7 +119,7 @@ pub(crate) fn plan(runs: &[Candidate], criteria: Criteria, now_ms: u64) -> Plan 
     }
 }
 
-/// The wanted runs that can go: nothing needs them, and no earlier run of their session stays.
+/// The runs in `wanted` that can be removed: nothing needs them, and no earlier run of their session stays.
 fn settle(order: &[&Candidate], wanted: &BTreeSet<RunId>) -> BTreeSet<RunId> {
     let mut by_session: BTreeMap<&str, Vec<&Candidate>> = BTreeMap::new();
     for run in order {

@@ -61,7 +61,7 @@ fn a_run_that_continues_a_kept_run_is_kept_too() {
 
 proptest! {
     /// For any criteria: the plan removes no needed run, removes a session's last run only after the earlier ones, and
-    /// the remaining runs meet the criteria, unless no more runs may go.
+    /// the remaining runs meet the criteria, unless no more runs may be removed.
     #[test]
     fn no_needed_run_goes(
         needed in vec(any::<bool>(), 1..25),

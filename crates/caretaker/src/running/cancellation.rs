@@ -15,7 +15,7 @@ use crate::running::interruption::TakenSignals;
 pub(crate) struct Cancellation(Arc<AtomicBool>);
 
 impl Cancellation {
-    /// Takes over the signals. The second signal ends the process at once.
+    /// Takes over the signals. The second signal ends the process immediately.
     pub(crate) fn on_signals() -> Result<Self, CommandError> {
         let cancellation = Self::default();
         let signals = TakenSignals::block().or_fail(|| "cannot wait for signals")?;

@@ -12,15 +12,15 @@ pub(crate) struct ConsoleOptions {
     /// Wait for the run that holds the session or the workspace, instead of failing.
     #[arg(long, display_order = 798)]
     pub(crate) wait: bool,
-    /// Try again up to N times if the network, a rate limit or the agent's configuration failed before the agent called a
-    /// tool. Each try is a run of its own. Not with `--detach`: the command must stay to try again. Default: `retries` of
-    /// the configuration.
+    /// Try again up to N times if the network, a rate limit or the agent's configuration failed before the agent called
+    /// a tool. Each try is a separate run. Not with `--detach`: the command must stay to try again. Default: `retries`
+    /// in the configuration.
     #[arg(long, value_name = "N", conflicts_with = "detach", display_order = 799)]
     pub(crate) retries: Option<u32>,
-    /// Use the queue: fail if no daemon is running, instead of starting at once.
+    /// Use the queue: fail if no daemon is running, instead of starting immediately.
     #[arg(long, help_heading = QUEUE, display_order = 1)]
     pub(crate) queue: bool,
-    /// Start at once, past the queue and its caps, even if a daemon is running.
+    /// Start immediately, bypassing the queue and its caps, even if a daemon is running.
     #[arg(long, help_heading = QUEUE, display_order = 2,
           conflicts_with_all = ["queue", "priority", "delay", "after", "after_ok"])]
     pub(crate) direct: bool,

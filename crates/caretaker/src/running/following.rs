@@ -84,7 +84,7 @@ fn follow_listening(
                     deadline.get_or_insert_with(|| Instant::now() + CLEANING_UP);
                 }
             }
-            // The user may still decide to stay. Then print it.
+            // Print nothing while the user decides whether to stay. Keep the news for later.
             Happened::Grown => progress = Progress::Advanced,
             Happened::WriterGone => {
                 printer.print_all(&mut reader)?;
@@ -93,7 +93,7 @@ fn follow_listening(
             Happened::TimeIsUp if printer.ended().is_some() => return the_end(run, printer),
             Happened::TimeIsUp => return Ok(Followed::Detached),
             Happened::CannotWait(error) => {
-                return Err(CommandError::new(ExitCode::Failed, "the run cannot be followed")
+                return Err(CommandError::new(ExitCode::Failed, "cannot follow the run")
                     .because(error)
                     .hint(format!("caretaker tail -f {}", short_id(run.run_id()))));
             }
@@ -127,7 +127,7 @@ pub(crate) fn open_journal(
     from: Position,
 ) -> Result<JournalReader, CommandError> {
     JournalReader::open(run, from)
-        .or_fail(|| format!("the journal of run {} cannot be read", run.run_id()))
+        .or_fail(|| format!("cannot read the journal of run {}", run.run_id()))
 }
 
 /// Passes the next piece of a journal to `on_entry`.
@@ -135,7 +135,7 @@ pub(crate) fn read_batch(
     reader: &mut JournalReader,
     on_entry: &mut dyn FnMut(JournalEntry<'_>),
 ) -> Result<Progress, CommandError> {
-    reader.next_batch(on_entry).or_fail(|| "the journal cannot be read")
+    reader.next_batch(on_entry).or_fail(|| "cannot read the journal")
 }
 
 /// Passes the rest of a journal to `on_entry`.
@@ -214,7 +214,7 @@ pub(crate) fn say_how_to_go_on(run: &RunDirectory, or_else: &str) {
 /// get through.
 fn stop(run: &RunDirectory, socket: &Path, manner: StopManner) {
     let how = match manner {
-        StopManner::Ladder => "stopping the run; press again to kill it at once",
+        StopManner::Ladder => "stopping the run; press again to kill it immediately",
         StopManner::Now => "killing the run",
     };
     say(how);

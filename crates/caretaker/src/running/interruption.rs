@@ -1,9 +1,9 @@
 //! Ctrl-C and SIGTERM, for a command that follows a run.
 //!
 //! ```text
-//!   on a terminal     Following ──INT──► Leaving (a moment to press it again) ──INT──► Stopping ──any──► Stopping at once
+//!   on a terminal     Following ──INT──► Leaving (a moment to press it again) ──INT──► Stopping ──any──► Killing
 //!                                            └─ moment over ──► detached
-//!   without one       Following ──INT, TERM──► Stopping ──any──► Stopping at once
+//!   without one       Following ──INT, TERM──► Stopping ──any──► Killing
 //! ```
 
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -75,7 +75,7 @@ impl TakenSignals {
     }
 }
 
-/// The signals to a process that follows one run after another. The latest listener gets the next signal.
+/// The signals for a process that follows one run after another. The latest listener gets the next signal.
 #[derive(Debug, Clone)]
 pub(crate) struct SignalPost {
     sender: Sender<Option<Signal>>,
@@ -101,7 +101,7 @@ impl SignalPost {
         self.receiver().recv().ok().flatten()
     }
 
-    /// Waits for the next signal, at most as long as `limit`.
+    /// Waits for the next signal, for at most `limit`.
     pub(crate) fn next_within(&self, limit: Duration) -> Option<Signal> {
         self.receiver().recv_timeout(limit).ok().flatten()
     }

@@ -150,8 +150,8 @@ fn print_record(run: &RunDirectory) -> Result<(), CommandError> {
     printer.finish()
 }
 
-/// Gives the run's credentials to the daemon, and returns why the run waits. The run stays queued even if this fails:
-/// the queue is on disk.
+/// Gives the run's credentials to the daemon, and returns why the run is waiting. The run stays queued even if this
+/// fails: the queue is on disk.
 fn enqueue(daemon: &DaemonClient, run: &RunDirectory, credentials: &Credentials) -> Option<String> {
     #[derive(Deserialize)]
     struct Accepted {

@@ -17,11 +17,11 @@ use crate::view::words;
 
 /// The journal's reason for a run that was cancelled in the queue.
 const BEFORE_IT_BEGAN: &str = "it was cancelled before it began";
-/// How many requests to send at the same time. Far fewer shims than this fail to answer at once.
+/// How many requests to send at the same time. Far fewer shims than this are unresponsive at any one time.
 const MOST_AT_ONCE: usize = 128;
 
-/// Sends the request to the run's shim, unless the run has ended. Killing a run at once does not depend on the shim: if
-/// it does not answer, this kills the sandbox itself.
+/// Sends the request to the run's shim, unless the run has ended. An immediate kill does not depend on the shim: if it
+/// does not answer, this kills the sandbox itself.
 pub(crate) fn tell(
     run: &RunDirectory,
     socket: &Path,

@@ -152,7 +152,10 @@ fn make_home(home: &Path, owner: &Owner) -> io::Result<()> {
         Ok(()) => chown(home, Some(owner.uid.as_raw()), Some(owner.gid.as_raw())),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let is_fine = is_private_directory_of(home, owner.uid);
-            let problem = format!("`{}` is not a private directory of that user", home.display());
+            let problem = format!(
+                "`{}` is not a private directory that belongs to that user",
+                home.display()
+            );
             if is_fine { Ok(()) } else { Err(io::Error::other(problem)) }
         }
         Err(error) => Err(error),

@@ -126,13 +126,13 @@ pub(crate) fn processors(milli: u64) -> String {
 pub(crate) fn stop_reason(reason: StopReason) -> &'static str {
     match reason {
         StopReason::Cancelled => "cancelled",
-        StopReason::CancelledNow => "cancelled, at once",
+        StopReason::CancelledNow => "cancelled immediately",
         StopReason::Suspended => "suspended",
         StopReason::Interrupted => "a signal ended its supervisor",
         StopReason::Amnesia => "the agent has forgotten the conversation",
         StopReason::Limit => "limit exceeded",
         StopReason::Lingering => "the agent did not exit after its result",
-        StopReason::NoResult => "the agent gives no result",
+        StopReason::NoResult => "the agent gave no result",
         StopReason::JournalFailed => "the journal cannot be written",
         StopReason::LeaseLost => "another run may use the session now",
         StopReason::SessionMismatch => "the agent opened the wrong session",

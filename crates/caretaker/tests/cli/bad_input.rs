@@ -210,7 +210,7 @@ fn invalid_names_labels_models_variables_and_durations() {
         (["--label", "x"], "NAME=VALUE"),
         (["--env", "LD_PRELOAD=x"], "before it starts"),
         (["--env", "PATH=/x"], "set by caretaker"),
-        (["--env", "HTTPS_PROXY=http://x"], "in the environment of caretaker"),
+        (["--env", "HTTPS_PROXY=http://x"], "in caretaker's own environment"),
         (["--env", "CURSOR_API_KEY=x"], "a secret does not belong"),
         (["--timeout", "20"], "is not a duration"),
         (["--mode", "think"], "possible values"),

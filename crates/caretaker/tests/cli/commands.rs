@@ -148,7 +148,7 @@ fn runs_that_cannot_be_listed_are_an_error_not_an_empty_list() {
         let answer = scene.caretaker(args);
         assert_eq!(answer.code(), 1, "{args:?}: {}{}", answer.stdout(), answer.stderr());
         let expected =
-            "error: the runs cannot be listed\n  because the directory of runs could not be read";
+            "error: cannot list the runs\n  because the runs directory could not be read";
         assert!(answer.stderr().contains(expected), "{args:?}: {}", answer.stderr());
     }
 }

@@ -24,7 +24,7 @@ pub fn approvals_json(project_root: &str, servers: &McpServers) -> Vec<u8> {
     json_file::to_bytes(&Value::from_iter(ids))
 }
 
-/// Picks the fields that enter the hash, in Cursor's order.
+/// Picks the fields that go into the hash, in Cursor's order.
 fn normalised(server: &McpServer) -> Map<String, Value> {
     let fields: &[&str] = match server.transport() {
         Transport::Stdio => &["type", "command", "args", "env", "cwd"],

@@ -1,4 +1,4 @@
-//! One MCP server of an `mcp.json`: checked, and kept exactly as written.
+//! One MCP server from an `mcp.json`: checked, and kept exactly as written.
 
 use std::fmt;
 
@@ -138,7 +138,7 @@ impl McpServer {
         secrets::of(&self.definition).into_iter()
     }
 
-    /// Returns the definition for people: without secrets, and without the values of variables.
+    /// Returns the definition for display: without secrets, and without the values of variables.
     pub fn shown(&self) -> Value {
         secrets::without(&self.definition)
     }
@@ -160,7 +160,7 @@ impl McpServer {
     }
 }
 
-/// Returns the host of an `https` URL in the form of an allow-list.
+/// Returns the host of an `https` URL in the form that allow-lists use.
 fn secure_host(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#', '\\']).next()?;

@@ -25,7 +25,7 @@ pub struct Merged {
     pub switched_off: Vec<String>,
 }
 
-/// A user's server that was left out because one of Caretaker's servers has its name.
+/// A user's server that was left out because one of Caretaker's servers has the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameClash {
     pub ours: String,

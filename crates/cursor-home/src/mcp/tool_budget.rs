@@ -19,7 +19,7 @@ pub struct ToolBudget {
 }
 
 impl ToolBudget {
-    /// Counts each server's `enabledTools` or its known tools. If both exist, the smaller number counts.
+    /// Counts each server's `enabledTools` or its known tools. If both exist, the smaller number is used.
     pub fn of(servers: &McpServers, known: &BTreeMap<String, usize>) -> Self {
         let mut budget = Self { used: 0, unknown: Vec::new(), limit: TOOL_LIMIT };
         for (name, server) in servers.iter() {

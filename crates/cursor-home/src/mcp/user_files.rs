@@ -44,10 +44,10 @@ impl UserServers {
         let wrong_shape = |expected| McpFileError::WrongShape { file: McpFile::Servers, expected };
         match parse_json(McpFile::Servers, bytes)? {
             Value::Object(file) if file.is_empty() => Ok(Self::default()),
-            // A file with only other keys has another format, such as the `servers` of another editor.
+            // A file with only other keys has a different format, such as another editor's `servers`.
             Value::Object(mut file) => match file.remove("mcpServers") {
                 Some(Value::Object(servers)) => Ok(Self(servers)),
-                _ => Err(wrong_shape("an object with an object `mcpServers`")),
+                _ => Err(wrong_shape("an object with an `mcpServers` object")),
             },
             _ => Err(wrong_shape("an object")),
         }
@@ -102,7 +102,7 @@ fn others(known: &[String]) -> String {
     }
 }
 
-/// The user's servers, sorted by `mcp-disabled.json`.
+/// The user's servers, switched on or off by `mcp-disabled.json`.
 #[derive(Debug, Default)]
 pub(crate) struct SortedOut {
     pub(crate) switched_on: Vec<(String, McpServer)>,
@@ -124,14 +124,14 @@ impl DisabledServers {
     /// Parses the file. Cursor does not document its format.
     ///
     /// Reports agree on a list of server names. This also accepts two similar forms: a list of approval ids
-    /// (`<name>-<16 hex>`), as in `mcp-approvals.json` next to it, and an object of names with `true` or `false`.
+    /// (`<name>-<16 hex>`), as in `mcp-approvals.json` next to it, and an object that maps names to `true` or `false`.
     pub fn parse(bytes: &[u8]) -> Result<Self, McpFileError> {
         let read = match parse_json(McpFile::Disabled, bytes)? {
             Value::Array(entries) => entries.into_iter().map(name_in_list).collect(),
             Value::Object(entries) => entries.into_iter().filter_map(name_in_object).collect(),
             _ => None,
         };
-        let expected = "a list of server names or an object of names with true or false";
+        let expected = "a list of server names or an object that maps names to true or false";
         read.map(Self).ok_or(McpFileError::WrongShape { file: McpFile::Disabled, expected })
     }
 

@@ -39,8 +39,8 @@ fn a_malformed_file_is_an_error_that_names_the_file_and_the_fault() {
             Some("trailing comma at line 1 column 18"),
         ),
         ("[]", "mcp.json is not an object", None),
-        (r#"{"servers":{}}"#, "mcp.json is not an object with an object `mcpServers`", None),
-        (r#"{"mcpServers":[]}"#, "mcp.json is not an object with an object `mcpServers`", None),
+        (r#"{"servers":{}}"#, "mcp.json is not an object with an `mcpServers` object", None),
+        (r#"{"mcpServers":[]}"#, "mcp.json is not an object with an `mcpServers` object", None),
     ] {
         let error = UserServers::parse(text.as_bytes()).unwrap_err();
         assert_eq!(error.to_string(), message, "{text}");
@@ -87,7 +87,7 @@ fn a_list_of_something_else_does_not_count_as_empty() {
         let error = DisabledServers::parse(text.as_bytes()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "mcp-disabled.json is not a list of server names or an object of names with true or false",
+            "mcp-disabled.json is not a list of server names or an object that maps names to true or false",
             "{text}"
         );
     }

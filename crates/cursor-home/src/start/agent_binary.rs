@@ -91,7 +91,7 @@ pub struct AgentVersion {
     pub year: u16,
     pub month: u8,
     pub day: u8,
-    /// The part after the dash. It does not sort.
+    /// The part after the dash. Its sort order means nothing.
     pub build: Option<String>,
 }
 

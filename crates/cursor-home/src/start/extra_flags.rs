@@ -35,21 +35,20 @@ enum Rule {
 
 const STREAM: &str = "caretaker reads the agent's stream and sets this itself";
 const PARTIAL: &str = "use caretaker's own `--stream`";
-const SESSION: &str = "the session is chosen by caretaker, use its own `--session`";
-const WORKSPACE: &str = "the workspace is chosen by caretaker and mounted by its sandbox";
+const SESSION: &str = "caretaker chooses the session; use its own `--session`";
+const WORKSPACE: &str = "caretaker chooses the workspace, and its sandbox mounts it";
 const SANDBOX: &str = "cursor's own sandbox cannot start inside ours";
 const ALWAYS: &str = "caretaker always passes it";
 const APPROVAL: &str =
-    "tools run unasked inside the sandbox, unless caretaker's own `--no-force` is given";
+    "tools run without asking inside the sandbox, unless caretaker's own `--no-force` is given";
 const MODE: &str = "use caretaker's own `--mode`";
 const MODEL: &str = "use caretaker's own `--model`";
-const SECRET: &str =
-    "a secret on a command line can be read by every process, use `CURSOR_API_KEY`";
+const SECRET: &str = "every process can read a secret on a command line; use `CURSOR_API_KEY`";
 const ROOTS: &str = "the data root is private to the session";
 const CONFIGS: &str = "the generated mcp.json and rules are project configs";
 const ELSEWHERE: &str = "the agent would work where caretaker can neither confine nor follow it";
 const NO_TURN: &str = "the agent would print something and exit without a turn";
-const PROMPT: &str = "cursor's server refuses it; put instructions into the prompt, or into a rule of the repository";
+const PROMPT: &str = "cursor's server refuses it; put instructions into the prompt, or into a rule in the repository";
 const INERT: &str = "the agent reads it and ignores it";
 const TLS: &str = "credentials would travel without protection";
 

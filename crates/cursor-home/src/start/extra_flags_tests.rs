@@ -106,7 +106,7 @@ fn flags_that_caretaker_relies_on_are_refused_in_every_spelling() {
 fn the_reason_is_part_of_the_message() {
     assert_eq!(
         check(&["--api-key", "k"]).unwrap_err().to_string(),
-        "the agent flag `--api-key` is not accepted: a secret on a command line can be read by every process, use \
+        "the agent flag `--api-key` is not accepted: every process can read a secret on a command line; use \
          `CURSOR_API_KEY`"
     );
 }

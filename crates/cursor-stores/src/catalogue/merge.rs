@@ -8,7 +8,7 @@ use crate::model::{
 };
 use crate::store::Extent;
 
-/// Adds another store's head to a head. A known field stays, unless the other store knows it better.
+/// Adds another store's head to a head. Keeps a known field, unless the other store's value is better.
 pub(crate) fn merge_heads(known: &mut Head, other: Head) {
     let is_richer = other.origins.first().map(|origin| origin.store)
         < known.origins.first().map(|origin| origin.store);
@@ -36,7 +36,7 @@ pub(crate) fn merge_heads(known: &mut Head, other: Head) {
         (Some(rich), Some(poor)) => Some(rich.saturating_add(poor)),
         (rich, poor) => rich.or(poor),
     };
-    // If any store sees the conversation live, it is live. Otherwise a copy must not hide that a store is damaged.
+    // If any store sees the conversation as live, it is live. Otherwise a copy must not hide that a store is damaged.
     rich.activity = [rich.activity, poor.activity]
         .into_iter()
         .min_by_key(|activity| match activity {

@@ -286,7 +286,7 @@ impl Catalogue {
         found: &(dyn Fn(CatalogueHit<'a>) -> ControlFlow<()> + Sync),
     ) -> Vec<StoreDamage> {
         let mut damage = Vec::new();
-        // One store after the other: each store uses all cores.
+        // One store after another, because each search uses all cores.
         for store in self.stores.iter().filter(|store| is_meant(store.as_ref())) {
             let (kind, path) = (store.kind(), store.path());
             let lost = store.search(matcher, &|hit| found(CatalogueHit { store: kind, path, hit }));

@@ -1,4 +1,4 @@
-//! Tests against real stores, if there are any: `CARETAKER_CAPTURES` names their folder.
+//! Tests against real stores. They run only if `CARETAKER_CAPTURES` names the folder of the captures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,12 +17,12 @@ use crate::test_store::picture_of;
 const OLD: &str = "aug2025-hey-there.store.db";
 const NEW: &str = "feb2026-dir-changer.store.db";
 
-#[expect(clippy::disallowed_methods, reason = "a test may be told where the captures are")]
+#[expect(clippy::disallowed_methods, reason = "the environment names the folder of captures")]
 fn captures() -> Option<PathBuf> {
     let folder =
         std::env::var_os("CARETAKER_CAPTURES").map(|folder| PathBuf::from(folder).join("stores"));
     if folder.is_none() {
-        println!("CARETAKER_CAPTURES is not set: not tested against real stores");
+        println!("CARETAKER_CAPTURES is not set: skipping the tests against real stores");
     }
     folder
 }
@@ -47,7 +47,8 @@ fn all_roots(store: &ChatStore) -> BTreeSet<BlobId> {
     roots
 }
 
-/// Decodes a blob as the referring field says. Returns `None` for blobs that are not messages.
+/// Decodes a blob according to the kind that the referring field gives it. Returns `None` for blobs that are not
+/// messages.
 fn fidelity(kind: BlobKind, data: &[u8]) -> Option<Fidelity> {
     fn of<M: Message + Default>(data: &[u8]) -> Fidelity {
         decode_message::<M>(data).unwrap().fidelity
@@ -63,7 +64,7 @@ fn fidelity(kind: BlobKind, data: &[u8]) -> Option<Fidelity> {
     }
 }
 
-/// Walks from all roots and counts blobs by kind. Fails for a blob that does not survive a round trip.
+/// Walks from all roots and counts blobs by kind. Fails if a blob does not survive a round trip.
 fn round_trips(store: &ChatStore) -> BTreeMap<BlobKind, usize> {
     let mut queue: Vec<_> = all_roots(store).into_iter().map(|id| (id, BlobKind::Root)).collect();
     let mut seen: BTreeSet<_> = queue.iter().copied().collect();

@@ -5,7 +5,7 @@
 //!                     │ yes
 //!                     ▼
 //!      the conversation, read as it is shown ──► found in a message: its position, its field
-//!                     │ the blob holds it, but what is shown of it does not
+//!                     │ the blob holds it, but the visible part of the blob does not
 //!                     ▼
 //!      the blob itself ──► a field that is not shown, an orphan (`orphan:…`), a file, a todo
 //! ```
@@ -33,7 +33,7 @@ use crate::plain_file;
 use crate::search::{FieldMatch, Matcher, Search, search_bytes, search_json};
 use crate::store::{Extent, Found};
 
-/// All cores search a larger store together.
+/// A larger store is searched on all cores.
 const LARGE: u64 = 32 * 1024 * 1024;
 /// The limit for one chat. A pattern that matches more blobs is too vague.
 const MAX_CANDIDATES: usize = 20_000;
@@ -287,7 +287,7 @@ impl ChatSearch<'_> {
                 rest.push((*id, found));
             }
         }
-        // Roots and earlier turns repeat words from elsewhere. They count as a hit only if there is no other.
+        // Roots and earlier turns repeat words from elsewhere. They count as a hit only if there is no other hit.
         let is_latest = |(id, _): &(BlobId, FieldMatch)| reading.root_id == Some(*id);
         let best = rest.iter().position(is_latest).or((!rest.is_empty()).then_some(0));
         if hits.len() == n_before
@@ -301,7 +301,7 @@ impl ChatSearch<'_> {
     }
 }
 
-/// Reads a whole file, unless it changes meanwhile.
+/// Reads a whole file, unless the file changes during the read.
 fn read_unchanged(path: &Path) -> Option<Vec<u8>> {
     let before = DatabaseFingerprint::of(path).ok()?;
     let file = plain_file::read_at_most(path, LARGE).ok()?;

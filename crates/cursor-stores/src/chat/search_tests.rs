@@ -117,7 +117,7 @@ fn a_search_ends_when_it_is_told_to() {
         *n_found.lock().unwrap() += 1;
         ControlFlow::Break(())
     });
-    // Each thread may be in the middle of one.
+    // Each thread may already be reporting a hit.
     assert!((1..=16).contains(&*n_found.lock().unwrap()));
 }
 

@@ -5,7 +5,7 @@ use super::error::{OpenDatabaseError, ReadDatabaseError};
 /// The most attempts to read a file that keeps changing.
 pub(crate) const ATTEMPTS: usize = 5;
 
-/// Reads, and reads again while `is_change` says that the error comes from a writer.
+/// Retries a read while `is_change` says that a writer caused the error.
 pub(crate) fn again_if<T, E>(
     is_change: impl Fn(&E) -> bool,
     mut read: impl FnMut() -> Result<T, E>,
@@ -26,7 +26,7 @@ pub(crate) enum UseDatabaseError {
     Open(#[from] OpenDatabaseError),
     #[error(transparent)]
     Read(#[from] ReadDatabaseError),
-    /// The database lacks the tables of such a store.
+    /// The database lacks the tables of this kind of store.
     #[error("{0}")]
     NotAStore(&'static str),
 }
@@ -42,7 +42,7 @@ impl UseDatabaseError {
     }
 }
 
-/// Opens a database and uses it. Tries again if another process writes to it.
+/// Opens a database and uses it. Tries again if another process wrote to it in the meantime.
 pub(crate) fn again<T>(
     open_and_use: impl FnMut() -> Result<T, UseDatabaseError>,
 ) -> Result<T, UseDatabaseError> {

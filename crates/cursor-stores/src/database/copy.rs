@@ -1,4 +1,4 @@
-//! A copy of a database and its log. SQLite needs it if it cannot create the log's index next to the original.
+//! A copy of a database and its log. Needed if SQLite cannot create the log's index next to the original.
 
 use std::fs::File;
 use std::io;

@@ -18,7 +18,7 @@ pub enum OpenDatabaseError {
     /// The reader waited as long as [`super::lock_patience`] allows.
     #[error("the database is locked by another process")]
     Locked,
-    #[error("the database kept changing while it was opened")]
+    #[error("the database kept changing while it was being opened")]
     Changing,
     #[error(transparent)]
     NotSalvageable(#[from] SalvageError),
@@ -31,7 +31,7 @@ pub enum OpenDatabaseError {
 #[non_exhaustive]
 pub enum ReadDatabaseError {
     /// The data may mix two states. Open the database again.
-    #[error("the database changed while it was read")]
+    #[error("the database changed while it was being read")]
     Changed,
     #[error("the database could not be read")]
     Sqlite(#[from] rusqlite::Error),
@@ -52,7 +52,8 @@ impl ReadDatabaseError {
     }
 }
 
-/// Like [`ReadDatabaseError::is_damage`], but an interrupted read counts too: it met pages that no writer leaves.
+/// Like [`ReadDatabaseError::is_damage`], but an interrupted read counts too: no writer leaves pages that take so long
+/// to read.
 pub(crate) fn is_damage(err: &rusqlite::Error) -> bool {
     matches!(
         err.sqlite_error_code(),
@@ -60,7 +61,7 @@ pub(crate) fn is_damage(err: &rusqlite::Error) -> bool {
     )
 }
 
-/// Creates the error that SQLite reports for damage, for damage that SQLite does not look for.
+/// Creates the error that SQLite reports for damage. Used for damage that SQLite does not look for.
 pub(crate) fn contradiction() -> rusqlite::Error {
     let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
     rusqlite::Error::SqliteFailure(code, None)

@@ -16,7 +16,8 @@ const MAX_LOCKS_BYTES: u64 = 4 * 1024 * 1024;
 /// If locks cannot be seen, a change this recent counts as a sign of life. Longer than most tool calls.
 const STILL_WARM: Duration = Duration::from_secs(300);
 
-/// True if a process has the database open for writing. If the system cannot tell, a recent change decides.
+/// True if a process has the database open for writing. If the system cannot tell, true if the database changed
+/// recently.
 pub(crate) fn is_open_for_writing(database: &Path) -> bool {
     let Ok(metadata) = plain_file::inspect(database) else { return false };
     match plain_file::read_at_most(Path::new("/proc/locks"), MAX_LOCKS_BYTES) {
@@ -46,7 +47,7 @@ pub(crate) fn changed_recently(path: &Path) -> bool {
 
 /// Reads `/proc/locks`. Returns the processes that hold one of SQLite's locks on the file with this inode.
 ///
-/// Does not compare the device: overlay file systems show another device there than `stat` does.
+/// Does not compare the device: overlay file systems show a different device there than `stat` does.
 fn holders(locks: &str, inode: u64) -> impl Iterator<Item = u32> + '_ {
     locks.lines().filter_map(move |line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -71,14 +72,14 @@ fn may_write(pid: u32, inode: u64) -> bool {
             match std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", name.to_string_lossy()))
             {
                 Ok(facts) => is_for_writing(&facts, inode),
-                // The process closed it in the meantime.
+                // `NotFound`: the process closed it in the meantime.
                 Err(error) => error.kind() != ErrorKind::NotFound,
             }
         })
 }
 
-/// True if a descriptor can write to the file with this inode. By now the descriptor may refer to another file; newer
-/// kernels print the inode.
+/// True if a descriptor can write to the file with this inode. By now the descriptor may refer to another file; on
+/// newer kernels, the inode shows this.
 fn is_for_writing(descriptor_facts: &str, inode: u64) -> bool {
     let fact = |name: &str| {
         descriptor_facts.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)

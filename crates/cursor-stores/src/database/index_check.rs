@@ -1,4 +1,4 @@
-//! Finds damage that SQLite does not notice: an index that misses rows.
+//! Finds damage that SQLite does not notice: an index that lacks rows.
 //!
 //! SQLite reports no error if a bit flips in an index key or in a page number. It just does not find the row.
 
@@ -73,7 +73,7 @@ impl ReadOnlyDatabase {
         match self.read(is_sound) {
             Ok(true) => {}
             Ok(false) => return Err(self.start_again()),
-            // A check that cannot run proves nothing. The reader will get the error itself.
+            // A check that cannot run proves nothing. The reader will run into the same error.
             Err(ReadDatabaseError::Sqlite(_)) => {}
             Err(err) => return Err(err),
         }

@@ -4,12 +4,12 @@
 //!                      -wal or -journal has bytes?
 //!            no: no writer     │ yes
 //!          immutable=1         │ a process has it open for writing?
-//!   takes no lock, makes no    │ no: its writer was killed │ yes: live
+//!   takes no lock, creates no  │ no: its writer was killed │ yes: live
 //!   file; every read is        │ vfs=unix-none             │ mode=ro
-//!   followed by a new stat     │ no lock, no file: the     │ sees what is only in the log; may make or
-//!                              │ index of the log is in    │ change -shm, which belongs to all readers
-//!                              │ memory; every read is     │   -shm cannot be made there: a copy of database
-//!                              │ followed by a new stat    │   and log, or, if it is too large, immutable=1
+//!   followed by a new stat     │ no lock, no file: the     │ also sees rows that are only in the log; may create
+//!                              │ index of the log is in    │ or change -shm, which all readers share
+//!                              │ memory; every read is     │   if it cannot create -shm: a copy of database
+//!                              │ followed by a new stat    │   and log, or, if that is too large, immutable=1
 //!                              │                           │   without the log, and the reader says so
 //! ```
 //!
@@ -89,7 +89,7 @@ enum Access {
     Salvaged,
 }
 
-/// The choice if the file is damaged.
+/// How to react if the file is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tolerance {
     /// Read the salvaged database.
@@ -179,7 +179,7 @@ impl ReadOnlyDatabase {
         }
     }
 
-    /// True if this is salvaged from a damaged database.
+    /// True if this was salvaged from a damaged database.
     pub(crate) fn is_salvaged(&self) -> bool {
         self.salvaged().is_some()
     }
@@ -211,7 +211,7 @@ impl ReadOnlyDatabase {
         ReadDatabaseError::Changed
     }
 
-    /// Says what is missing from everything read here.
+    /// Says why reads may be incomplete.
     pub(crate) fn shortcoming(&self) -> Option<&'static str> {
         if self.is_salvaged() {
             Some("the file is damaged; showing the rows that could be salvaged")
@@ -294,7 +294,7 @@ impl ReadOnlyDatabase {
         })
     }
 
-    /// True if all reads saw the same state, as far as the files tell.
+    /// True if all reads saw the same state, as far as the files show.
     fn is_of_one_moment(&self) -> bool {
         let Ok(now) = DatabaseFingerprint::of(&self.path) else { return false };
         match (self.access, &self.stand_in) {
@@ -325,7 +325,7 @@ impl ReadOnlyDatabase {
         })
     }
 
-    /// Like [`Self::stored_columns`], but empty if one of the columns that such a table `always` has is missing.
+    /// Like [`Self::stored_columns`], but empty if one of the `always` columns is missing.
     pub(crate) fn columns(
         &self,
         table: &str,
@@ -341,9 +341,9 @@ impl ReadOnlyDatabase {
         }
     }
 
-    /// True if the schema contradicts itself about a table. A view with that name, or computed columns, do not count: a
-    /// program can create them. SQLite ignores the word that states the type, so a bit may have flipped there while the
-    /// rest is right.
+    /// True if the schema contradicts itself about a table. A view with that name or a computed column does not count:
+    /// a program can create either. SQLite ignores the word that states the type, so a bit may have flipped there while
+    /// the rest is right.
     fn is_schema_damaged(&self, table: &str, always: &[&str]) -> Result<bool, ReadDatabaseError> {
         if self.is_salvaged() {
             return Ok(false);
@@ -464,7 +464,7 @@ impl Opening<'_> {
     }
 }
 
-/// Decides how to open a database, by its files.
+/// Decides how to open a database, judging by its files.
 fn access_to(path: &Path, fingerprint: &DatabaseFingerprint) -> Access {
     if !fingerprint.has_log() {
         Access::Immutable
@@ -493,7 +493,7 @@ fn resolve_parent(path: &Path) -> Result<PathBuf, PlainFileError> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one place of this crate that opens a database, always read-only"
+    reason = "the only place in this crate that opens a database, always read-only"
 )]
 fn connect(path: &Path, access: Access) -> rusqlite::Result<Connection> {
     let mode = match access {

@@ -185,7 +185,7 @@ fn a_closed_database_that_is_written_to_again_is_noticed() {
     let writer = open_writer(&store.path());
     writer.execute("INSERT INTO meta VALUES ('0', '')", []).unwrap();
     assert!(matches!(database.read(count), Err(ReadDatabaseError::Changed)));
-    // Opened again, the database has a live writer.
+    // When it is opened again, the database has a live writer.
     let database = ReadOnlyDatabase::open(&store.path()).unwrap();
     assert_eq!(database.read(count).unwrap(), 1);
     assert_eq!(database.access, Access::Live);

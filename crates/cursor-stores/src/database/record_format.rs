@@ -1,6 +1,6 @@
 //! SQLite's row format: length and number, a header of types, then the values.
 
-/// A value of a row.
+/// A value in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Value<'a> {
     Null,
@@ -21,7 +21,7 @@ pub(crate) struct RecordHead {
 const MAX_COLUMNS: usize = 64;
 
 impl RecordHead {
-    /// Reads it from the beginning of a row.
+    /// Reads the header at the beginning of a row.
     pub(crate) fn read(row: &[u8]) -> Option<Self> {
         let mut rest = row;
         let n_bytes = usize::try_from(varint(&mut rest)?).ok()?;
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_place_of_a_value_is_known_from_the_types_before_it() {
-        // A text of two bytes, a number of one, a blob of three.
+        // A two-byte text, a one-byte number and a three-byte blob.
         let row = [4, 17, 1, 18, b'a', b'b', 7, 1, 2, 3];
         let head = RecordHead::read(&row).unwrap();
         assert_eq!(head.row_length(), Some(row.len()));

@@ -29,7 +29,7 @@ pub enum ExportFileError {
     NotAnExport(#[source] serde_json::Error),
     #[error("it has version {0}; only version {CONVERSATION_VERSION} is supported")]
     UnknownVersion(u64),
-    #[error("its values are nested more than {MAX_NESTING} deep")]
+    #[error("its values are nested more than {MAX_NESTING} levels deep")]
     TooDeep,
     #[error("it cannot be read")]
     Read(#[from] io::Error),

@@ -1,4 +1,4 @@
-//! Exports of version 1. They must stay readable.
+//! Version 1 exports must stay readable.
 
 use format_fixtures::{Form, fixtures, unread_fields};
 use pretty_assertions::assert_eq;

@@ -11,7 +11,7 @@ mod store;
 pub use file_form::{ExportFileError, write_json, write_jsonl};
 pub(crate) use store::discover;
 
-/// A file of either form.
+/// A file in either form.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz_file(bytes: &[u8]) {
     drop(file_form::read_heads(&mut std::io::Cursor::new(bytes)));

@@ -1,4 +1,4 @@
-//! Measures how deep JSON is nested from its bytes, before a decoder recurses into it.
+//! Measures from its bytes how deeply JSON is nested, before a decoder recurses into it.
 
 use std::io::{self, Read};
 
@@ -60,7 +60,7 @@ impl<R: Read> Read for Guarded<R> {
         for byte in into.iter().take(n_read) {
             self.nesting.step(*byte);
             if self.nesting.depth > MAX_NESTING {
-                let what = format!("values are nested more than {MAX_NESTING} deep");
+                let what = format!("values are nested more than {MAX_NESTING} levels deep");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             }
         }

@@ -59,7 +59,7 @@ fn look_at(path: &Path) -> Discovered {
 }
 
 impl ExportStore {
-    /// The error is a clause.
+    /// The error text continues a sentence.
     fn open(path: &Path) -> Result<Self, String> {
         if !path.is_dir() {
             plain_file::inspect(path).map_err(|error| error.to_string())?;
@@ -133,7 +133,7 @@ impl ExportStore {
     fn read_in(&self, file_name: &str, id: &str) -> Result<Option<Conversation>, ReadExportError> {
         let mut read = self.read_at_hint(file_name, id)?;
         if read.is_none() {
-            // The store was not listed yet, or the file changed since then.
+            // The store has not been listed yet, or the file has changed since then.
             self.heads(file_name)?;
             read = self.read_at_hint(file_name, id)?;
         }

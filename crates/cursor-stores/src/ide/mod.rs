@@ -25,7 +25,7 @@ pub(crate) use database::pool::Pool;
 pub(crate) use database::{Check, MAX_VALUE_BYTES, Table, Value, Vscdb, keys};
 pub(crate) use store::discover;
 
-/// A value of any family.
+/// Reads arbitrary bytes as a value of every family.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz_row(bytes: &[u8]) {
     drop(listing::summary::summarise(bytes));

@@ -30,7 +30,8 @@ pub(super) fn visit_raw(
     let composer = raw.composer();
     raw.bubbles(&composer);
     for family in keys::SIDE_FAMILIES.into_iter().chain([keys::BUBBLE_CHECKPOINT]) {
-        // Earlier states of the agent belong to abandoned branches. They repeat everything else.
+        // Earlier states of the agent belong to abandoned branches. Apart from those branches, they only repeat the
+        // current state.
         if family != keys::BUBBLE_CHECKPOINT || branches == Branches::WithOrphans {
             raw.family(family);
         }

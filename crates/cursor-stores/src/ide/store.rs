@@ -65,19 +65,19 @@ pub(super) struct IdeStore {
     pub(super) path: PathBuf,
     role: Role,
     pub(super) workspace_storage: PathBuf,
-    /// Read when the first conversation does not name its workspace.
+    /// Read for the first conversation that does not name its workspace.
     links: OnceLock<WorkspaceLinks>,
     pub(super) prompt_rows: PromptRows,
 }
 
-/// The role that the file has for Cursor.
+/// Whether the file is Cursor's database or its backup.
 enum Role {
     Database,
     /// A copy of a database that is now damaged. It is a separate store, because each of the two may have conversations
     /// that the other lacks.
     Backup {
         of: PathBuf,
-        /// The fault of the database.
+        /// The problem with the database.
         why: &'static str,
     },
 }
@@ -85,7 +85,7 @@ enum Role {
 /// The database, or its backup.
 pub(super) struct Opened {
     pub(super) pool: Pool,
-    /// Why this is the backup.
+    /// If this is the backup: the problem with the database.
     pub(super) backup: Option<String>,
 }
 
@@ -186,7 +186,7 @@ impl IdeStore {
 }
 
 impl Opened {
-    /// True if this is salvaged from the database itself, not from its backup.
+    /// True if this was salvaged from the database itself, not from its backup.
     pub(super) fn is_salvaged_itself(&self) -> bool {
         self.backup.is_none() && self.pool.is_salvaged()
     }
@@ -195,7 +195,7 @@ impl Opened {
     pub(super) fn damage(&self) -> Option<Damage> {
         let what = match (&self.backup, self.pool.shortcoming()) {
             (Some(why), _) => format!(
-                "{why}; read from state.vscdb.backup, which is as old as the end of the last session"
+                "{why}; read from state.vscdb.backup, which dates from the end of the last session"
             ),
             (None, Some(what)) => what.to_owned(),
             (None, None) => return None,

@@ -21,7 +21,7 @@ pub(super) fn decode_bubble(bubble: &Json, tool: Option<&Json>) -> Message {
     read_bubble(&bubble, &json!({"bubbleId": bubble["id"]})).message
 }
 
-/// The text that the user typed or the model answered. Builds keep it in several of these fields.
+/// The user's text or the model's answer. Builds differ in which of these fields they use.
 fn said(bubble: &Json) -> String {
     let fields = match (bubble["type"].as_i64(), bubble["type"].as_str()) {
         (Some(1), _) | (_, Some("user")) => ["delegate", "text", "initText", "richText", "rawText"],

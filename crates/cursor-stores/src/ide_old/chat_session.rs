@@ -92,7 +92,7 @@ fn answer_parts(response: &Json) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for piece in pieces {
         match (answer_part(piece), parts.last_mut()) {
-            // Text comes in pieces that end anywhere.
+            // Text is split into pieces at arbitrary points.
             (Part::Text { text: more }, Some(Part::Text { text })) => text.push_str(&more),
             (part, _) => parts.push(part),
         }

@@ -83,7 +83,7 @@ pub(super) fn read_rows(place: &Place, keys: &[&'static str]) -> Rows {
         let n_before = found.rows.len();
         stand_in = match read_from(&place.backup(), &wanted, place, &mut found) {
             Ok(failed) if failed.is_empty() => {
-                "its backup, which is as old as the last clean exit, was read instead"
+                "its backup, which dates from the last clean exit, was read instead"
             }
             Ok(_) => "and its backup is damaged too",
             Err(_) => "and its backup cannot be read either",

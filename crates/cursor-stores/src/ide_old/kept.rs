@@ -233,7 +233,7 @@ impl Kept {
         turns
     }
 
-    /// Fills in the head. `changed` is the time of the last change of the database.
+    /// Fills in the head. `changed` is the time when the database last changed.
     pub(super) fn describe(&self, head: &mut Head, messages: &[Message], changed: Option<Moment>) {
         let value = &self.value;
         let first_prompt = || {

@@ -31,7 +31,8 @@ pub(super) fn pieces_of_prompts(value: &Json) -> Vec<Cow<'_, Json>> {
     pair(value).iter().map(piece).collect()
 }
 
-/// Pairs each prompt with the first free generation of the same text. The remaining generations are inserted by time.
+/// Pairs each prompt with the first free generation that has the same text. The remaining generations are inserted by
+/// time.
 fn pair(value: &Json) -> Vec<Typed<'_>> {
     let generations = items(&value["generations"]);
     let mut by_text: HashMap<&str, VecDeque<usize>> = HashMap::new();

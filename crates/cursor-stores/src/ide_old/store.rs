@@ -23,7 +23,7 @@ use crate::store::{
 };
 use crate::workspace_json::read_workspace_json;
 
-/// Old conversations of one directory.
+/// The old conversations in one directory.
 pub(super) struct OldIdeStore {
     path: PathBuf,
     scope: Scope,
@@ -80,7 +80,7 @@ impl OldIdeStore {
                     places.push(Place { name, directory: entry.path() });
                 }
                 Ok(kind) if kind.is_dir() => {
-                    damage.push(Damage::new(name, "its name is not a text"));
+                    damage.push(Damage::new(name, "its name is not text"));
                 }
                 Ok(kind) if kind.is_symlink() => {
                     damage.push(Damage::new(name, "is a symbolic link, which is not followed"));

@@ -34,7 +34,7 @@ pub struct Conversation {
     /// The files that the store lists as changed, under the store's names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// Other records of the store, only counted, by the store's own name: `codeBlockPartialInlineDiffFates`.
+    /// How many other records the store has, by its own name for them: `codeBlockPartialInlineDiffFates`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub also_kept: BTreeMap<String, u64>,
     /// The parts that could not be read.

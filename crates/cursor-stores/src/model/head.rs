@@ -64,7 +64,7 @@ pub struct Head {
     /// The tool calls that were open when the state was last written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<PendingCall>,
-    /// Tells apart conversations with the same id, in stores where callers choose ids: turn → run, and under
+    /// Distinguishes conversations with the same id, in stores where callers choose ids: turn → run, and under
     /// [`Head::BEGINNING`] where and when the conversation began. Not part of the JSON.
     #[serde(skip)]
     pub lineage: BTreeMap<i64, String>,

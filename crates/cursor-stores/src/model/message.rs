@@ -48,7 +48,7 @@ pub enum Role {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageKind {
-    /// An ordinary message of its author.
+    /// An ordinary message from its author.
     #[default]
     Said,
     /// Only context that Cursor added. Folded when shown.
@@ -126,7 +126,7 @@ pub enum Part {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
     },
-    /// Code that the store keeps apart from the text.
+    /// Code that the store keeps separately from the text.
     Code {
         /// The language of the code.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,7 +149,7 @@ pub enum Part {
     },
     /// A part of an unknown kind, exactly as the store keeps it.
     Unknown {
-        /// The store's word for it.
+        /// The store's name for it.
         kind: String,
         /// The store's value.
         #[serde(default, skip_serializing_if = "Json::is_null")]
@@ -164,7 +164,7 @@ impl Message {
         Self { role, parts, ..Self::default() }
     }
 
-    /// True if the message counts. Context and system prompts do not.
+    /// True if the message count includes this message. It leaves out context and system prompts.
     #[must_use]
     pub(crate) fn is_counted(&self) -> bool {
         matches!(self.role, Role::User | Role::Assistant) && self.kind.is_said()

@@ -13,7 +13,7 @@ pub struct Moment {
     pub confidence: Confidence,
 }
 
-/// The source of a time. Better sources are smaller.
+/// The source of a time. Better sources sort first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]

@@ -68,5 +68,5 @@ fn add_chats(store: &SdkStore, is_known: &dyn Fn(&PathBuf) -> bool, account: &mu
     let (known, strange): (Vec<_>, Vec<_>) = chats.partition(is_known);
     account.add_family("agents/*/store.db", known.len() as u64, Treatment::Read);
     let strange = strange.len() as u64;
-    account.add_family("agents/*/store.db of no agent", strange, Treatment::Counted);
+    account.add_family("agents/*/store.db without an agent", strange, Treatment::Counted);
 }

@@ -1,4 +1,4 @@
-//! Makes an agent's head for a list.
+//! Builds an agent's head for a list.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::sdk::history::agent_blobs::chat_path;
 use crate::sdk::records::fields::recorded;
 use crate::sdk::store::SdkStore;
 
-/// Makes an agent's head. The runs must be sorted.
+/// Builds an agent's head. The runs must be sorted.
 pub(super) fn make_head(store: &SdkStore, agent: &Agent, runs: &[Run]) -> Head {
     let origin = Origin { store: StoreKind::Sdk, path: store.path.clone().into(), key: None };
     let mut head = Head::new(&agent.id, origin);

@@ -1,4 +1,4 @@
-//! SDK conversations: `index.db` with runs and events, or files of lines.
+//! SDK conversations: `index.db` with runs and events, or NDJSON files.
 //!
 //! ```text
 //! index.db ─ agents ─ runs ─ run_events ──► RunStory: pieces joined, one call out of many events

@@ -59,7 +59,7 @@ fn readable(database: &Path) -> BTreeSet<String> {
     let copy = tempfile::tempdir().unwrap();
     let path = copy.path().join("copy.db");
     fs::copy(database, &path).unwrap();
-    #[expect(clippy::disallowed_methods, reason = "reads a copy, in another way than we do")]
+    #[expect(clippy::disallowed_methods, reason = "reads a copy, in a different way than our code")]
     let connection = rusqlite::Connection::open(&path).unwrap();
     connection.execute_batch("PRAGMA writable_schema = ON").unwrap();
     let mut words = BTreeSet::new();
@@ -109,7 +109,7 @@ fn a_bit_that_flipped_in_what_the_schema_says_of_a_table_hides_nothing() {
         let at = memchr::memmem::find(&whole, described.as_bytes()).unwrap();
         for place in 0..described.len() {
             let mut bytes = whole.clone();
-            // This bit distinguishes capital from small letters.
+            // This bit distinguishes uppercase from lowercase letters.
             bytes[at + place] ^= 1 << 5;
             fs::write(&chat, &bytes).unwrap();
             let (shown, found, _) = shown_and_found(&home);

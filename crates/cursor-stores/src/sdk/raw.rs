@@ -65,7 +65,7 @@ pub(super) fn visit_database(
     let mut n_told = told.len();
     let chat = chat_path(directory, agent);
     if let Err(error) = indexed {
-        // The agent's own database is another file.
+        // The agent's own database is a separate file.
         if !chat.exists() {
             return Err(error.into());
         }

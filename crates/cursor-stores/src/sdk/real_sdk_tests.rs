@@ -14,11 +14,11 @@ use crate::store::Extent;
 use crate::test_store::picture_of_tree;
 use crate::{Catalogue, StorePlaces};
 
-/// Every directory that the script filled, with its own description of the content.
+/// Every directory that the script filled, with the script's description of the content.
 #[expect(clippy::disallowed_methods, reason = "a test may be told where the stores are")]
 fn written() -> Vec<(PathBuf, Vec<Json>)> {
     let Some(folder) = std::env::var_os("CARETAKER_SDK_STORES") else {
-        println!("CARETAKER_SDK_STORES is not set: not tested against stores of the real SDK");
+        println!("CARETAKER_SDK_STORES is not set: not tested against stores from the real SDK");
         return Vec::new();
     };
     let directories = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

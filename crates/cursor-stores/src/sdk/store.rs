@@ -1,4 +1,4 @@
-//! One SDK store: a database, or files of lines.
+//! One SDK store: a database, or NDJSON files.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;

@@ -370,7 +370,7 @@ const HELD_DATABASE: &str = "CARETAKER_TEST_HELD_DATABASE";
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "tells the other process of a test from the test itself"
+    reason = "distinguishes a test's other process from the test itself"
 )]
 fn holds_a_database_open_until_its_input_ends() {
     let Some(path) = std::env::var_os(HELD_DATABASE) else { return };
@@ -417,7 +417,7 @@ fn a_run_is_live_while_a_process_can_end_it() {
     child.wait().unwrap();
     assert_eq!(activity(), Activity::Interrupted);
 
-    // The SDK does not keep files of lines open, so a recent change decides.
+    // The SDK does not keep NDJSON files open, so only a recent change shows that they are in use.
     let lines = Home::new();
     write_lines(&lines.root, &[agent]);
     assert_eq!(lines.store().list().heads[0].activity, Activity::Live);

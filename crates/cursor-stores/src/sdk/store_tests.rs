@@ -78,7 +78,7 @@ fn talk_turns(generation: Option<Generation>) -> Vec<Turn> {
     vec![
         Turn {
             request_id: has_result.then(|| "request-1".to_owned()),
-            // The row counts for the whole run. If it has no token count, the events do.
+            // The row's token count covers the whole run. If the row has none, the events have one.
             tokens: Some(if has_usage { known(11, 21, 31, 0) } else { known(10, 20, 30, 40) }),
             ..turn(1)
         },
@@ -365,7 +365,7 @@ fn agents_are_put_on_their_shelves() {
             family("run_events", 36, Treatment::Read),
             family("runs", 4, Treatment::Read),
             family("agents/*/store.db", 2, Treatment::Read),
-            family("agents/*/store.db of no agent", 1, Treatment::Counted),
+            family("agents/*/store.db without an agent", 1, Treatment::Counted),
         ],
         damage: Vec::new(),
         backup: None,

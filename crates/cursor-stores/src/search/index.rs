@@ -25,9 +25,9 @@ use crate::search::Matcher;
 use crate::search::trigrams::Trigrams;
 use crate::store::{IndexableStore, Section};
 
-/// The version while a process writes. If a reader finds it, the writer was killed.
+/// The version while a process is writing. If a reader finds it, the writer was killed.
 const BEING_WRITTEN: i32 = -1;
-/// Raise it with every change to the tables or their content. An index with another version is rebuilt.
+/// Increase it with every change to the tables or their content. An index with a different version is rebuilt.
 const VERSION: i32 = 1;
 
 const SCHEMA: &str = "
@@ -84,7 +84,7 @@ pub enum SearchIndexError {
 }
 
 impl SearchIndex {
-    /// Opens the index at `path`. Rebuilds it if it is missing, damaged or has another version.
+    /// Opens the index at `path`. Rebuilds it if it is missing or damaged, or has a different version.
     pub fn open(path: &Path) -> Result<Self, SearchIndexError> {
         if let Some(index) = Self::open_valid(path) {
             return Ok(index);

@@ -44,7 +44,7 @@ pub enum PatternError {
 
 impl From<regex::Error> for PatternError {
     fn from(error: regex::Error) -> Self {
-        // The lines before the last one draw the position of the error.
+        // The lines before the last one show the position of the error.
         let text = error.to_string();
         let what = text.lines().next_back().unwrap_or_default().trim();
         Self::Regex(what.strip_prefix("error: ").unwrap_or(what).to_owned())
@@ -106,7 +106,7 @@ impl Matcher {
         self.terms.iter().filter_map(|term| term.literal.as_deref())
     }
 
-    /// Records which words these bytes may contain, in JSON or not. Returns true if there is any. For messages in
+    /// Records which words these bytes may contain, in JSON or not. Returns true if there are any. For messages in
     /// several pieces, each of which may contain some of the words.
     pub(crate) fn note_terms(&self, bytes: &[u8], is_noted: &mut [bool]) -> bool {
         let mut is_any = false;
@@ -146,7 +146,7 @@ impl Term {
     }
 
     fn regex(expression: &str, case: Case) -> Result<Self, PatternError> {
-        // Ignore capitals in an expression: `\S` is not text.
+        // Smart case does not apply to an expression: the capital in `\S` is not text.
         let ignores_case = match case {
             Case::Smart | Case::Matters => false,
             Case::Ignored => true,

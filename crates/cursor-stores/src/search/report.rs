@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{FieldMatch, Matcher};
 use crate::store::{Found, Hit};
 
-/// Hands matches to the caller. All threads stop once the caller breaks off.
+/// Hands matches to the caller. All threads stop once the caller wants no more.
 pub(crate) struct Search<'a> {
     pub(crate) matcher: &'a Matcher,
     found: Found<'a>,

@@ -101,7 +101,7 @@ fn folded(c: char) -> char {
     if c.is_ascii() {
         return c.to_ascii_lowercase();
     }
-    // Uses the capital letter, because several small letters may share one: `ς` and `σ`.
+    // Uses the uppercase letter, because several lowercase letters may share one: `ς` and `σ`.
     let upper = only(c.to_uppercase()).unwrap_or(c);
     only(upper.to_lowercase()).unwrap_or(upper)
 }

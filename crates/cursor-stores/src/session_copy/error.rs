@@ -53,12 +53,12 @@ pub enum CopyError {
     WriteBundle(#[from] io::Error),
     #[error("`{id}` in `{bucket}` is not a valid session name")]
     Name { bucket: String, id: String },
-    #[error("the session cannot be put into place at `{}`", .path.display())]
+    #[error("the session cannot be placed at `{}`", .path.display())]
     Place { path: PathBuf, source: io::Error },
 
     #[error("another process has the session open for writing")]
     InUse,
-    #[error("the session changed meanwhile")]
+    #[error("the session changed in the meantime")]
     Changed,
     #[error("the session's store is not a file that can be replaced")]
     NotReplaceable(#[source] PlainFileError),
@@ -67,9 +67,9 @@ pub enum CopyError {
     Unexpected { path: PathBuf },
     #[error("the original cannot be kept at `{}`", .path.display())]
     BackUp { path: PathBuf, source: io::Error },
-    #[error("the copy cannot be made beside the session")]
+    #[error("the copy cannot be created next to the session")]
     Stage(#[source] io::Error),
-    #[error("the copy cannot be put into the session's place")]
+    #[error("the copy cannot replace the session")]
     Exchange(#[source] io::Error),
 
     #[error("the session has changed since the repair was planned")]

@@ -53,7 +53,7 @@ impl IdSet {
         }
     }
 
-    /// Finds ids written as hex digits. A row of digits may be longer than an id, and an id may begin anywhere in it,
+    /// Finds ids written as hex digits. A run of digits may be longer than an id, and an id may begin anywhere in it,
     /// because JSON holds binary values as hex digits.
     fn visit_hex(&self, data: &[u8], found: &mut dyn FnMut(BlobId)) {
         let mut n_digits = 0;

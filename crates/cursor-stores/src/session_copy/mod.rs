@@ -1,9 +1,9 @@
 //! Copies of sessions: forks, bundles for another machine, and repaired or smaller stores.
 //!
 //! ```text
-//!                     ┌─► fork ────► staging ──► a new session, placed whole
-//! store.db ─► Source ─┼─► bundle ──► one file ─► import ─► staging ─► a new session, or what an old one lacks
-//!  (read-only) reach  ├─► verify ──► findings, and the best root to mend with
+//!                     ┌─► fork ────► staging ──► a new session, complete from the start
+//! store.db ─► Source ─┼─► bundle ──► one file ─► import ─► staging ─► a new session, or additions to an old one
+//!  (read-only) reach  ├─► verify ──► findings, and the best root for a repair
 //!                     └─► repair, gc ─► staging ─► checked ─► exchanged with the original in one step
 //! ```
 //!

@@ -21,7 +21,7 @@ use crate::chat::{BlobId, ChatMeta, PendingMessages};
 use crate::model::{Conversation, Message, MessageKind, Part, Role, ToolCall};
 use crate::session_copy::bundle::file_uri;
 
-/// The most characters of a tool's input or result.
+/// The most characters to keep of a tool's input or result.
 const MAX_CHARACTERS: usize = 4_000;
 
 /// Writes a conversation into a new session.

@@ -18,7 +18,7 @@ use crate::database::again::again_if;
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) store: ChatStore,
-    /// In the order of writing.
+    /// In the order they were written.
     pub(crate) blobs: Vec<StoredBlob>,
     pub(crate) ids: IdSet,
     pub(crate) scanned: Scanned,
@@ -53,7 +53,7 @@ fn is_change(error: &(dyn Error + 'static)) -> bool {
     is_here || error.source().is_some_and(is_change)
 }
 
-/// Opens a store and calls `with`. Tries again if a writer changes the store meanwhile.
+/// Opens a store and calls `with`. Tries again if a writer changes the store during the read.
 pub(crate) fn with_source<T, E: From<CopyError> + Error + 'static>(
     path: &Path,
     mut with: impl FnMut(&Source) -> Result<T, E>,
@@ -61,7 +61,7 @@ pub(crate) fn with_source<T, E: From<CopyError> + Error + 'static>(
     again_if_changed(|| with(&Source::open(path)?))
 }
 
-/// Reads, and tries again if a writer changed the store meanwhile.
+/// Reads, and tries again if a writer changed the store during the read.
 pub(crate) fn again_if_changed<T, E: Error + 'static>(
     read: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
@@ -114,7 +114,7 @@ impl Source {
         Ok(self.store.at_once(|blobs| blobs.get(id))?)
     }
 
-    /// Reads a blob if it is there and its hash is its id.
+    /// Reads a blob if it exists and its hash is its id.
     pub(crate) fn intact(&self, id: BlobId) -> Result<Option<Vec<u8>>, CopyError> {
         Ok(self.fetch(id)?.intact(id))
     }
@@ -161,7 +161,7 @@ impl Source {
         Ok(reach)
     }
 
-    /// Calls `visit` with every wanted blob, in the order of writing. Skips unreadable blobs.
+    /// Calls `visit` with every wanted blob, in the order they were written. Skips unreadable blobs.
     pub(crate) fn visit(
         &self,
         is_wanted: impl Fn(&BlobId) -> bool,

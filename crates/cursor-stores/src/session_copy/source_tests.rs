@@ -14,7 +14,7 @@ fn reached(store: &TestStore, root: BlobId) -> BTreeSet<BlobId> {
 #[test]
 fn a_blob_that_an_unknown_field_names_is_reached() {
     let store = TestStore::new();
-    let (leaf, hidden) = (store.put(b"leaf"), store.put(b"named by nobody"));
+    let (leaf, hidden) = (store.put(b"leaf"), store.put(b"named by no blob"));
     // Field 4000, which no schema has.
     let unknown = [&[0x82, 0xfa, 0x01, 0x20][..], leaf.as_bytes()].concat();
     let middle = store.put(&unknown);

@@ -20,7 +20,7 @@ const STAGED: &str = "staged";
 #[derive(Debug)]
 pub(crate) struct Staging {
     directory: TempDir,
-    /// Held while this process works in the directory.
+    /// Held while this process is working in the directory.
     _lock: File,
 }
 
@@ -101,7 +101,7 @@ impl Staging {
     }
 }
 
-/// Finds staging directories where no process works.
+/// Finds staging directories that no process is working in.
 #[must_use]
 pub fn leftovers(root: &Path) -> Vec<Leftover> {
     let Ok(entries) = fs::read_dir(root) else { return Vec::new() };

@@ -56,7 +56,7 @@ fn only_a_staging_directory_without_a_process_is_left_over() {
     let staging = Staging::inside(chats.path()).unwrap();
     staging.write_file("store.db", b"12345").unwrap();
     assert_eq!(leftovers(chats.path()), []);
-    // Like after a kill: the files stay, and the lock is gone.
+    // As after a kill: the files stay, and the lock is gone.
     let Staging { directory, _lock: lock } = staging;
     let path = directory.keep();
     drop(lock);

@@ -1,4 +1,4 @@
-//! Writes a new store, in Cursor's form.
+//! Writes a new store, in Cursor's format.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;

@@ -160,7 +160,7 @@ pub(crate) fn damage(directory: &Path, sql: &str) {
     connection.close().unwrap();
 }
 
-/// Removes the root from the meta row, as if the writer was killed before it recorded its first checkpoint.
+/// Removes the root from the meta row, as if the writer had been killed before it recorded its first checkpoint.
 pub(crate) fn forget_root(directory: &Path) {
     let mut meta = meta_of(directory);
     meta.set("latestRootBlobId", "".into());

@@ -88,7 +88,7 @@ fn minutes_of(offset: &Captures<'_>) -> Option<i32> {
     (minutes < 60).then_some(sign * (hours * 60 + minutes))
 }
 
-/// Reads year, month and day of `2026-07-21`, `jul 21, 2026`, `21 july 2026` or `7/21/2026`.
+/// Reads year, month and day from `2026-07-21`, `jul 21, 2026`, `21 july 2026` or `7/21/2026`.
 fn date_in(text: &str) -> Option<(i16, i8, i8)> {
     let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let numbers: Vec<(i64, usize)> =

@@ -79,7 +79,7 @@ proptest! {
     }
 }
 
-/// Writes a local minute like Cursor. Counts days to find the date, unlike the code under test.
+/// Writes a local time as Cursor does. Counts days to find the date, unlike the code under test.
 fn written(local_minute: i64, offset: i64) -> String {
     let (mut day, minute) = (local_minute.div_euclid(1440), local_minute.rem_euclid(1440));
     let weekday = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"]

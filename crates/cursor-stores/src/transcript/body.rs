@@ -18,7 +18,7 @@ const FIRST_WINDOW: u64 = 64 * 1024;
 const MAX_WINDOW: u64 = 64 * 1024 * 1024;
 /// Every line of a garbage file is broken.
 const MAX_DAMAGE: usize = 100;
-/// The fault of a line that is JSON except for some bytes.
+/// The damage in a line that is JSON except for some bytes.
 const NOT_TEXT: &str = "has bytes that are not text";
 /// How many damaged lines become messages.
 pub(super) const MAX_DAMAGED_SHOWN: usize = 1_000;
@@ -43,7 +43,7 @@ pub(super) fn read_whole(file: File, layout: &Layout, limit: u64) -> io::Result<
         let mut speeches = Speeches::new(lines);
         while let Some(speech) = speeches.next()? {
             if speech.is_cut {
-                body.lose(format!("line {}", speech.line), "is too long, and is cut");
+                body.lose(format!("line {}", speech.line), "is too long and was cut off");
             }
             body.messages_of(decode_speech(speech.speaker, &speech.body));
         }
@@ -59,7 +59,7 @@ pub(super) fn read_whole(file: File, layout: &Layout, limit: u64) -> io::Result<
     Ok(body)
 }
 
-/// Reads the last `n_messages` of a file of lines, without reading what comes before.
+/// Reads the last `n_messages` of a JSONL file, without reading what comes before them.
 pub(super) fn read_last(
     mut file: File,
     n_bytes: u64,
@@ -122,7 +122,7 @@ impl Body {
             Err(_) if !is_terminated => {
                 // Not a message: the writer may still complete the line.
                 self.torn = Some(bytes.to_vec());
-                return Some("is cut off: its writer is not done, or was killed".to_owned());
+                return Some("is cut off: its writer has not finished, or was killed".to_owned());
             }
             Err(err) => {
                 if self.n_damaged < MAX_DAMAGED_SHOWN {

@@ -97,7 +97,7 @@ pub(super) fn walk(root: &Path) -> Walk {
                 walk.visit_project(Arc::new(Project { slug: slug.to_owned(), path: entry.path() }))
             }
             (Kind::Directory, None) => {
-                walk.damage.push(refused(&entry.path(), "its name is not a text"));
+                walk.damage.push(refused(&entry.path(), "its name is not text"));
             }
             (Kind::Special, _) if fs::metadata(entry.path()).is_ok_and(|file| file.is_dir()) => {
                 walk.damage.push(refused(&entry.path(), "a symbolic link, which is not followed"));
@@ -214,7 +214,7 @@ impl Walk {
                     None => self.n_strangers += 1,
                 },
                 (None, _) => {
-                    self.damage.push(refused(&entry.path(), "its name is not a text"));
+                    self.damage.push(refused(&entry.path(), "its name is not text"));
                 }
             }
         }
@@ -242,7 +242,7 @@ impl Walk {
                 },
                 (Some(_), Kind::Directory) => self.n_strangers += 1,
                 (None, _) => {
-                    self.damage.push(refused(&entry.path(), "its name is not a text"));
+                    self.damage.push(refused(&entry.path(), "its name is not text"));
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! files ──► peek ──► Head                 both ends of a file: a list of thousands
 //!       ──► lines ──► json_line ─┐
 //!       ──► speeches ► text_form ┴► body ──► Conversation
-//!       ──► scan                          what matches, a line at a time; sidecars with it
+//!       ──► scan                          the matches, a line at a time, also in sidecars
 //! ```
 //!
 //! A file's name identifies its conversation. If several files have the same name, the best one gets it as its key, and

@@ -135,7 +135,7 @@ fn first_of_text(bytes: &[u8]) -> Opening {
     opening
 }
 
-/// The activity, judged by the last line.
+/// The activity, judging by the last line.
 #[derive(Debug, PartialEq)]
 enum Ending {
     Over(Activity),

@@ -49,7 +49,7 @@ fn logged_path(project: &Project) -> Option<String> {
     let log = String::from_utf8_lossy(&log);
     let mut paths =
         log.lines().filter_map(|line| Some(line.split_once("workspacePath=")?.1.trim()));
-    // More text may follow on the line, and a path may contain spaces. The slug decides.
+    // More text may follow on the line, and a path may contain spaces. Prefer the longest path with the right slug.
     paths.find_map(|rest| {
         let ends = rest.match_indices(' ').map(|(at, _)| at).chain([rest.len()]);
         let candidates: Vec<&str> = ends.filter_map(|end| rest.get(..end)).collect();

@@ -66,7 +66,7 @@ impl InboxContent {
         self.messages.iter().map(|posted| &posted.message).find(|message| message.id == id)
     }
 
-    /// Undelivered messages, the oldest first.
+    /// Undelivered messages, oldest first.
     pub fn undelivered(&self) -> impl Iterator<Item = &Message> {
         let waiting = self.messages.iter().filter(|posted| posted.delivered_by.is_none());
         waiting.map(|posted| &posted.message)

@@ -50,13 +50,13 @@ pub struct Inbox {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InboxError {
-    #[error("the inbox of the session is full")]
+    #[error("the session's inbox is full")]
     Full,
     #[error("{0} questions wait for an answer already")]
     TooManyQuestions(usize),
     #[error("there is no question `{0}`")]
     NoSuchQuestion(String),
-    #[error("the question `{0}` is answered already")]
+    #[error("the question `{0}` is already answered")]
     Answered(String),
     #[error("another process holds the inbox `{path}`")]
     Busy { path: PathBuf },
@@ -93,7 +93,7 @@ impl Inbox {
         }
     }
 
-    /// Adds a question, unless `most_open` questions are open already.
+    /// Adds a question, unless `most_open` questions are already open.
     pub fn ask(&self, question: Question, most_open: usize) -> Result<(), InboxError> {
         self.change(|known| {
             match known.open_questions().count() {
@@ -104,7 +104,7 @@ impl Inbox {
         })
     }
 
-    /// Adds a message. `false`: the inbox already has it.
+    /// Adds a message. Returns `false` if the inbox already has it.
     pub fn post(&self, message: Message) -> Result<bool, InboxError> {
         let mut is_new = false;
         self.change(|known| {
@@ -169,7 +169,7 @@ impl Inbox {
         Ok(taken)
     }
 
-    /// Takes exactly these messages as the prompt of a run. `None`: one of them no longer waits.
+    /// Takes exactly these messages as the prompt of a run. Returns `None` if one of them is no longer waiting.
     pub fn offer_as_turn(
         &self,
         run: RunId,
@@ -267,7 +267,7 @@ impl Inbox {
         }
         let written = file.write_all_at(lines, at).and_then(|()| file.flush());
         if let Err(err) = written.and_then(|()| file.sync_data()) {
-            // The file may have a part of the lines. Remove it, because the caller gets an error.
+            // The file may contain some of the lines. Remove them, because the caller gets an error.
             file.set_len(at).ok();
             return Err(err);
         }

@@ -1,4 +1,4 @@
-//! Opens the database of the index: `index.db`, or a database in memory if that file cannot be used.
+//! Opens the index's database: `index.db`, or a database in memory if that file cannot be used.
 //!
 //! The index has no second file next to it, because any process may delete the index while another uses it. SQLite maps
 //! the index of a write-ahead log into memory: deleting that file kills its users with SIGBUS. SQLite finds a rollback
@@ -20,7 +20,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
 
 use crate::{KernelLock, RunFilter, RunOverview, Which};
 
-/// Raise this with every change to the tables or to [`RunOverview`]. Caretaker rebuilds an index of another version.
+/// Raise this with every change to the tables or to [`RunOverview`]. Caretaker rebuilds an index with a different
+/// version.
 pub(crate) const VERSION: i32 = 7;
 /// The version while a process writes. If a process finds this version but not the writer's lock, a writer was killed.
 const BEING_WRITTEN: i32 = -1;
@@ -85,7 +86,7 @@ pub(crate) struct KnownRun {
 }
 
 impl KnownRun {
-    /// True if the overview is still right, judged by the journal alone.
+    /// True if the overview is still correct, judging by the journal alone.
     pub(crate) fn is_final_with(&self, journal: JournalStamp) -> bool {
         self.finality == Finality::Final && self.stamp.journal == journal
     }
@@ -146,7 +147,7 @@ impl IndexDatabase {
     }
 
     /// Replaces a failed index with one in memory. Removes the file if it is damaged, so that the next process rebuilds
-    /// it. Leaves the file if the disk is full, if it is locked for long, or if another process deleted it.
+    /// it. Leaves the file if the disk is full, if it stays locked for long, or if another process deleted it.
     pub(crate) fn after(err: &rusqlite::Error, path: &Path) -> rusqlite::Result<Self> {
         if is_damage(err)
             && let Ok(Some(_lock)) = KernelLock::try_take(&with_suffix(path, ".lock"))

@@ -43,7 +43,7 @@ pub struct RunFilter {
 pub enum Which {
     #[default]
     All,
-    /// Runs that have neither ended nor are lost.
+    /// Runs that have not ended and are not lost.
     Unfinished,
 }
 
@@ -51,13 +51,13 @@ pub enum Which {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    #[error("the directory of runs could not be read")]
+    #[error("the runs directory could not be read")]
     Runs(#[source] io::Error),
     #[error("the index could not be used")]
     Database(#[from] rusqlite::Error),
 }
 
-/// Lists the runs in their present state, newest first. If there was never a run, this creates nothing on disk.
+/// Lists the runs in their current state, newest first. If there was never a run, this creates nothing on disk.
 pub fn list_runs(state: &StateRoot, filter: &RunFilter) -> Result<Vec<RunOverview>, IndexError> {
     if matches!(state.runs().try_exists(), Ok(false)) {
         return Ok(Vec::new());
@@ -68,7 +68,8 @@ pub fn list_runs(state: &StateRoot, filter: &RunFilter) -> Result<Vec<RunOvervie
 }
 
 impl RunIndex {
-    /// Opens the index. Rebuilds it if it is missing, damaged or of another version. Falls back to an index in memory.
+    /// Opens the index. Rebuilds it if it is missing or damaged, or has a different version. Falls back to an index in
+    /// memory.
     pub(crate) fn open(state: &StateRoot) -> Result<Self, IndexError> {
         let database = IndexDatabase::open(&state.index_db())?;
         Ok(Self { state: state.clone(), database })

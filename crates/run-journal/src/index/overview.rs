@@ -96,19 +96,19 @@ pub struct Reported {
 pub enum RunState {
     /// The run's directory exists, but it has no shim yet.
     Created,
-    /// The run waits in the queue and has no shim.
+    /// The run is waiting in the queue and has no shim.
     Queued {
         /// Milliseconds since 1970.
         since_ms: u64,
     },
-    /// The run waits for a session or a workspace.
+    /// The run is waiting for a session or a workspace.
     Waiting {
-        /// Why the run waits, in one sentence.
+        /// Why the run is waiting, in one sentence.
         reason: String,
     },
-    /// The shim sets up the sandbox.
+    /// The shim is setting up the sandbox.
     Starting,
-    /// The agent runs.
+    /// The agent is running.
     Running {
         /// When the agent started, in milliseconds since 1970.
         since_ms: u64,
@@ -140,7 +140,7 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// The outcome; `None` while the run goes on.
+    /// The outcome; `None` while the run continues.
     pub fn outcome(&self) -> Option<RunOutcome> {
         match self {
             Self::Ended { outcome, .. } => Some(outcome.clone()),
@@ -153,7 +153,7 @@ impl RunState {
         }
     }
 
-    /// True if the run goes on.
+    /// True if the run has neither ended nor been lost.
     pub fn is_unfinished(&self) -> bool {
         self.outcome().is_none()
     }
@@ -170,7 +170,7 @@ impl RunState {
 }
 
 impl RunOverview {
-    /// Reads the present state of a run. Fails if the run was removed. A run with damaged files is lost, unless its
+    /// Reads the current state of a run. Fails if the run was removed. A run with damaged files is lost, unless its
     /// writer is alive.
     pub fn read(directory: &RunDirectory) -> io::Result<Self> {
         // First the lock, then the journal: if the lock was free, the journal is final.
@@ -184,7 +184,7 @@ impl RunOverview {
             std::fs::symlink_metadata(directory.path())?;
         }
         overview.state = match (&presence, &journal) {
-            // The writer may be of a newer version, and this build cannot read its journal.
+            // The writer may be a newer version, whose journal this build cannot read.
             (Ok(WriterPresence::Live(_)), Err(_)) if !standing.has_ended() => RunState::Running {
                 since_ms: overview.created_ms,
                 last_event_ms: standing.last.map_or(overview.created_ms, |(_, at)| at),

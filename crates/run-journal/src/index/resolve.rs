@@ -17,12 +17,12 @@ const SHORTEST_PREFIX: usize = 4;
 pub enum ResolveError {
     #[error("there is no run `{text}`")]
     NotFound { text: String },
-    /// The newest first.
+    /// Newest first.
     #[error("`{text}` matches {} runs", candidates.len())]
     Ambiguous { text: String, candidates: Vec<RunId> },
-    #[error("the directory of runs could not be read")]
+    #[error("the runs directory could not be read")]
     Runs(#[source] io::Error),
-    #[error("the names of runs could not be read")]
+    #[error("the names of the runs could not be read")]
     Index(#[from] IndexError),
 }
 
@@ -36,7 +36,7 @@ pub fn resolve(state: &StateRoot, text: &str) -> Result<RunId, ResolveError> {
 pub struct RunFinder<'a> {
     state: &'a StateRoot,
     runs: Vec<RunId>,
-    /// Loaded when a text may be a name for the first time.
+    /// Loaded the first time that a text may be a name.
     named: OnceCell<Vec<(String, RunId)>>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> RunFinder<'a> {
         Ok(Self { state, runs, named: OnceCell::new() })
     }
 
-    /// Finds a run by its id, by a unique prefix of its id or of the id's last group (four characters or more; ids of
+    /// Finds a run by its id, by a unique prefix of its id or of the id's last group (four characters or more; ids from
     /// the same hour begin alike), by its name, or the latest by `-`.
     pub fn find(&self, text: &str) -> Result<RunId, ResolveError> {
         let not_found = || ResolveError::NotFound { text: text.to_owned() };

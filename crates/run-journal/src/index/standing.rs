@@ -20,7 +20,7 @@ pub(crate) struct RunStanding {
     pub(crate) released_ms: Option<u64>,
     /// The last event, and its time.
     pub(crate) last: Option<(EventNumber, u64)>,
-    /// True if the shim wrote something. Until then, the journal has only the events of its creation.
+    /// True if the shim wrote something. Until then, the journal has only the events from its creation.
     pub(crate) has_begun: bool,
     /// The boot in which the last writer wrote.
     pub(crate) boot: Option<String>,

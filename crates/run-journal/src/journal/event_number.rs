@@ -43,7 +43,7 @@ pub enum Position {
 
 /// The text is not an event number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not the number of an event: expected `17`, or `2:17` for a later epoch")]
+#[error("`{0}` is not an event number: expected `17`, or `2:17` for a later epoch")]
 pub struct NotAnEventNumber(String);
 
 impl EventNumber {

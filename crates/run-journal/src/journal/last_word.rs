@@ -43,7 +43,7 @@ pub(crate) fn last_word(file: &File, end: u64) -> io::Result<LastWord> {
     Ok(word)
 }
 
-/// True if the last line of a journal says that the run waits in the queue.
+/// True if the last line of a journal says that the run is waiting in the queue.
 pub(crate) fn is_queued(file: &File) -> io::Result<bool> {
     let length = file.metadata()?.len();
     if length > QUEUED_LIMIT {

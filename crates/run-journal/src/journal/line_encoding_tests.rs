@@ -250,7 +250,7 @@ fn every_event_of_ours_is_read_back() {
             port: Some(443),
             via: NetVia::Tls,
             reason: NetRefusal::BadName,
-            detail: Some("it has a byte that no name has".to_owned()),
+            detail: Some("it has a byte that is not allowed in a name".to_owned()),
             count: 1,
         },
         RunEvent::DiskFull,

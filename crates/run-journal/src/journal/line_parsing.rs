@@ -1,6 +1,6 @@
 //! Reads the lines of a journal.
 //!
-//! **Invariant:** reading never fails. A line of another format is an entry too.
+//! **Invariant:** reading never fails. A line in an unknown format is an entry too.
 
 use std::borrow::Cow;
 
@@ -172,7 +172,7 @@ fn take_decimal(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((str::from_utf8(digits).ok()?.parse().ok()?, rest))
 }
 
-/// Lines with another order or spacing: edited by hand, or written by another program.
+/// Lines with a different order or spacing: edited by hand, or written by another program.
 #[derive(Deserialize)]
 struct AnyOrder<'a> {
     seq: u64,

@@ -16,7 +16,7 @@ use crate::journal::line_parsing::{
 const CHUNK: u64 = 64 * 1024;
 /// A header is a short line, even in newer versions.
 pub(crate) const HEADER_LENGTH: usize = 4096;
-/// A damaged disk leaves some unreadable lines. A file with more of them is not a journal.
+/// A damaged disk may leave this many unreadable lines. A file with more of them is not a journal.
 const UNREADABLE_LINES_PASSED: usize = 1000;
 
 /// Returns where the last whole line before `length` ends: after its line feed, or at 0.

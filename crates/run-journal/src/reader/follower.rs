@@ -21,7 +21,7 @@ use crate::{RunDirectory, WriterPresence};
 const SLOW_CHECK: Duration = Duration::from_secs(2);
 /// How often to check the journal if there is neither socket nor inotify.
 const WITHOUT_WATCH: Duration = Duration::from_millis(250);
-/// How long to wait before trying a failed socket again while its shim lives.
+/// How long to wait before trying a failed socket again while its shim is alive.
 const SOCKET_PAUSE: Duration = Duration::from_secs(5);
 /// The kernel reports a closed file before it frees the file's lock, so the follower checks the lock after 1, 2, 4 …
 /// ms.

@@ -23,7 +23,7 @@ pub use follower::{Follower, Woken};
 const CHUNK: usize = 256 * 1024;
 /// Escaping makes a 16 MiB line of control characters six times as long.
 const LINE_CEILING: usize = 128 * 1024 * 1024;
-/// How much the reader shows of a line above that ceiling. No writer produces such a line.
+/// How much of a line above that limit the reader shows. No writer produces such a line.
 const SHOWN_OF_OVERLONG: usize = 64 * 1024;
 
 /// A reader of a journal. It needs no lock; any number of readers may read at once.
@@ -56,7 +56,7 @@ pub enum Progress {
 pub enum OpenJournalError {
     #[error("the journal could not be opened")]
     Open(#[source] io::Error),
-    #[error("the journal is of version {version}, which this build cannot read")]
+    #[error("the journal has version {version}, which this build cannot read")]
     Newer { version: u32 },
 }
 
@@ -187,7 +187,7 @@ impl JournalReader {
     }
 }
 
-/// Refuses a journal of a newer version: this build may misunderstand its lines.
+/// Refuses a journal with a newer version: this build may misunderstand its lines.
 pub(crate) fn check_version(file: &File) -> Result<(), OpenJournalError> {
     match version_of(file).map_err(OpenJournalError::Open)? {
         Some(version) if version > JOURNAL_VERSION => Err(OpenJournalError::Newer { version }),

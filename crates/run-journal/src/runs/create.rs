@@ -26,13 +26,13 @@ const NOTE_ROOM: usize = 512;
 /// Enough of a prompt to tell runs apart in a list.
 const PROMPT_START_CHARACTERS: usize = 200;
 
-/// Why a run's directory was not made.
+/// Why a run's directory was not created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateRunError {
     #[error("there is no space left for the run at `{path}`")]
     DiskFull { path: PathBuf, source: io::Error },
-    #[error("the run {0} exists already")]
+    #[error("the run {0} already exists")]
     Exists(RunId),
     #[error("the state directory `{path}` belongs to another user, or every user can write to it")]
     NotOurs { path: PathBuf },

@@ -69,7 +69,7 @@ impl KernelLock {
         }
     }
 
-    /// Takes the lock, and waits for it without limit.
+    /// Takes the lock, and waits for it as long as necessary.
     pub fn take_waiting(path: &Path) -> io::Result<Self> {
         Self::wait(path, libc::F_WRLCK)
     }

@@ -69,7 +69,7 @@ pub enum OpenRunError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockRunError {
-    #[error("the run has a shim already")]
+    #[error("the run already has a shim")]
     Held { holder: Option<LockHolder> },
     #[error("the run's lock could not be taken")]
     Take(#[source] io::Error),
@@ -102,7 +102,7 @@ impl RunDirectory {
         create::withdraw(&self.path);
     }
 
-    /// Finds the directory of a run; refuses a link, and a directory of another user.
+    /// Finds the directory of a run; refuses a link, and another user's directory.
     pub fn open(state: &StateRoot, run: RunId) -> Result<Self, OpenRunError> {
         let path = state.run_dir(&run);
         match fs::symlink_metadata(&path) {
@@ -194,7 +194,7 @@ impl RunDirectory {
             // A queued run may wait for any length of time.
             Some(LockSight::Free(_)) if self.is_queued().unwrap_or(false) => WriterPresence::NotYet,
             Some(LockSight::Free(last_holder)) => WriterPresence::Gone(last_holder),
-            // Another process removes the run.
+            // Another process is removing the run.
             None => WriterPresence::Gone(None),
         })
     }

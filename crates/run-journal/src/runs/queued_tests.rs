@@ -38,7 +38,7 @@ fn a_queued_run_is_expected_to_begin_however_old_it_is() {
     assert!(run.is_queued().unwrap());
     assert_eq!(run.writer().unwrap(), WriterPresence::NotYet);
     assert!(matches!(state_of(&run), RunState::Queued { .. }));
-    // A shim took the lock and died before it began the run: the run still waits.
+    // A shim took the lock and died before it began the run: the run is still waiting.
     drop(run.lock().unwrap());
     assert_eq!(run.writer().unwrap(), WriterPresence::NotYet);
     assert!(matches!(state_of(&run), RunState::Queued { .. }));

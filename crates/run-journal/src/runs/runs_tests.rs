@@ -146,7 +146,7 @@ fn the_second_who_wants_to_supervise_a_run_is_told_who_does() {
 
     let lock = directory.lock().unwrap();
     let Err(LockRunError::Held { holder: Some(holder) }) = directory.lock() else {
-        panic!("the lock was given twice");
+        panic!("the lock was granted twice");
     };
     assert_eq!((holder.run, holder.pid), (directory.run_id(), std::process::id()));
     assert!(directory.is_live());

@@ -1,4 +1,4 @@
-//! Makes a journal durable in the background: within a second, or at once on request.
+//! Makes a journal durable in the background: within a second, or immediately on request.
 
 use std::fs::File;
 use std::io;
@@ -75,7 +75,7 @@ impl BackgroundSync {
         }
     }
 
-    /// Starts to make the writes durable, without waiting.
+    /// Starts making the writes durable, without waiting.
     pub(crate) fn hurry(&self) {
         let mut state = self.shared.lock();
         if state.n_synced < state.n_written && state.urgency == Urgency::Gather {

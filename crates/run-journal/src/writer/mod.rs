@@ -72,7 +72,7 @@ pub enum JournalError {
     Open(#[source] io::Error),
     #[error("the journal has no readable header")]
     Damaged,
-    #[error("the journal is of version {version}, which this build does not write")]
+    #[error("the journal has version {version}, which this build does not write")]
     OtherVersion { version: u32 },
     #[error("the lock belongs to another run")]
     ForeignLock,
@@ -170,12 +170,12 @@ impl JournalWriter {
         }
     }
 
-    /// The number of bytes that wait for [`flush`](Self::flush).
+    /// The number of bytes that are waiting for [`flush`](Self::flush).
     pub fn pending_bytes(&self) -> usize {
         self.batch.len()
     }
 
-    /// The journal's length, without the lines that wait for [`flush`](Self::flush).
+    /// The journal's length, without the lines that are waiting for [`flush`](Self::flush).
     pub fn length(&self) -> u64 {
         self.end
     }
@@ -287,8 +287,8 @@ impl FoundTail {
         Ok(Self { length, end, last, last_word: last_word(file, end)? })
     }
 
-    /// If there is more than `created`, an earlier writer wrote. After a power failure, lines that readers have seen
-    /// may be gone without a trace.
+    /// If the journal has more than `created`, an earlier writer wrote to it. After a power failure, lines that readers
+    /// have seen may be gone without a trace.
     fn needs_new_epoch(&self, first: &JournalHeader) -> bool {
         let restarted = match (&first.boot, boot_id()) {
             (Some(then), Some(now)) => *then != now,

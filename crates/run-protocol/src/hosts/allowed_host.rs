@@ -1,4 +1,4 @@
-//! An entry of the allow-list of hosts.
+//! An entry in the allow-list of hosts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,7 +35,7 @@ pub enum AllowedHostError {
     Star(String),
     #[error("`{text}` does not end in a port from 1 to 65535")]
     Port { text: String },
-    #[error("`{text}` is not the name of a host: {reason}")]
+    #[error("`{text}` is not a host name: {reason}")]
     Name { text: String, reason: HostNameError },
 }
 

@@ -1,7 +1,8 @@
 //! A strictly checked host name.
 //!
-//! Attackers get around allow-lists where checker and resolver read the same bytes differently: a NUL, a trailing dot,
-//! upper case, a disguised address. So this type accepts only one spelling of a name and refuses all others.
+//! Attackers get around allow-lists where the checker and the resolver read the same bytes differently: a NUL, a
+//! trailing dot, upper case, a disguised address. So this type accepts only one spelling of a name and refuses all
+//! others.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,9 +25,9 @@ pub enum HostNameError {
     TooLong,
     #[error("it has upper-case letters")]
     UpperCase,
-    #[error("it has letters beyond ASCII; write it in its encoded form, which begins with `xn--`")]
+    #[error("it has non-ASCII letters; write it in its encoded form, which begins with `xn--`")]
     NotAscii,
-    #[error("it has a byte that no name has")]
+    #[error("it has a byte that is not allowed in a name")]
     Byte(u8),
     #[error("it ends in a dot")]
     TrailingDot,

@@ -1,4 +1,4 @@
-//! The limits of a run on time, tool calls, tokens and its journal.
+//! A run's limits on time, tool calls, tokens and its journal.
 
 mod resources;
 mod spend;
@@ -21,11 +21,11 @@ pub use widening::{Bound, Widening};
 pub struct RunLimits {
     /// From the start of the agent to its `init` line.
     pub startup_ms: u64,
-    /// Silence while no tool call is under way. A healthy agent has been silent for 757 s.
+    /// Silence while no tool call is under way. A healthy agent was once silent for 757 s.
     pub idle_ms: u64,
     /// A tool call that has no time limit of its own.
     pub tool_ms: u64,
-    /// Silence after a final answer without a `result`, while only background shells live.
+    /// Silence after a final answer without a `result`, while only background shells are alive.
     pub settle_ms: u64,
     /// The whole run.
     pub wall_ms: u64,

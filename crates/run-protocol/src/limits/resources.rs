@@ -1,10 +1,10 @@
-//! The limits of a run on the machine, and the mechanism that enforces them.
+//! The limits on a run's use of the machine, and the mechanism that enforces them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::RunRequest;
 
-/// The limits of a run on the machine, as requested. Zero means no limit.
+/// The limits on a run's use of the machine, as requested. Zero means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResourceLimits {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! bounds {
     ($($(#[doc = $what:literal])+ $bound:ident = $word:literal,)+) => {
-        /// A bound on a run. Its word is the name of the flag that sets it.
+        /// A bound on a run, named after the flag that sets it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[derive(Serialize, Deserialize, utoipa::ToSchema)]
         #[serde(rename_all = "kebab-case")]
@@ -15,7 +15,7 @@ macro_rules! bounds {
         impl Bound {
             pub const ALL: &[Self] = &[$(Self::$bound,)+];
 
-            /// The bound's word on the command line and in events.
+            /// The bound's name on the command line and in events.
             pub fn word(self) -> &'static str {
                 match self {
                     $(Self::$bound => $word,)+
@@ -40,7 +40,7 @@ bounds! {
     Agent = "agent",
     /// The mode in which the agent only reads.
     Mode = "mode",
-    /// Tools run without a question.
+    /// Tools run without asking.
     Force = "force",
     /// The user's own MCP servers.
     UserMcp = "user-mcp",
@@ -79,9 +79,9 @@ bounds! {
 pub struct Widening {
     /// The bound.
     pub bound: Bound,
-    /// The old value, in words for people.
+    /// The old value, as text for people.
     pub from: String,
-    /// The new value, in words for people.
+    /// The new value, as text for people.
     pub to: String,
 }
 

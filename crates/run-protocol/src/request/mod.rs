@@ -57,8 +57,8 @@ pub struct RunRequest {
     /// Work in a fresh git worktree of the workspace, on a branch of its own.
     #[arg(skip)]
     pub worktree: bool,
-    /// Run this shell command in the sandbox before the agent, in the first run of a new worktree: `npm ci`. If it fails,
-    /// the run ends (`setup_failed`). Default: `setup` in `[worktree]` of the configuration.
+    /// Run this shell command in the sandbox before the agent, in the first run of a new worktree: `npm ci`. If it
+    /// fails, the run ends (`setup_failed`). Default: `setup` in the configuration's `[worktree]`.
     #[arg(long, value_name = "COMMAND")]
     pub setup: Option<String>,
     /// Continue this session instead of beginning a new one.
@@ -72,7 +72,7 @@ pub struct RunRequest {
     #[arg(long, value_parser = Mode::parser())]
     pub mode: Option<Mode>,
     /// The sandbox profile: `default`, `strict`, one of your own, or `off` for none at all. Default: the profile of the
-    /// session's last run; for a new session `profile` of the configuration, where `off` is refused.
+    /// session's last run; for a new session `profile` in the configuration, where `off` is refused.
     #[arg(long, visible_alias = "sandbox", value_name = "NAME")]
     pub profile: Option<String>,
     /// A name for the run. No other run can have it while this run is under way.
@@ -88,19 +88,19 @@ pub struct RunRequest {
     #[serde(with = "pairs_as_object")]
     #[schema(value_type = BTreeMap<String, String>, default = json!({}))]
     pub env: Vec<Variable>,
-    /// Give the agent a secret as a variable, from a variable of yours or from a file. Caretaker writes it to no disk
-    /// and replaces it in the record. May be given several times; a resumed run needs it again.
+    /// Give the agent a secret as a variable, from one of your variables or from a file. Caretaker never writes it to
+    /// disk and redacts it in the record. May be given several times; a resumed run needs it again.
     #[arg(long, value_name = "NAME=env:VARIABLE|file:PATH")]
     pub secret: Vec<String>,
     /// Also show this file or directory in the sandbox, read-only; may be given several times.
     #[arg(long, value_name = "PATH")]
     #[schema(value_type = Vec<String>)]
     pub expose: Vec<PathBuf>,
-    /// Begin with empty private dependency caches. Without this, the run uses what earlier runs of the same repository
+    /// Begin with empty private dependency caches. Without this, the run uses what earlier runs in the same repository
     /// left in them.
     #[arg(long)]
     pub fresh_cache: bool,
-    /// The network in the sandbox: the hosts of the allow-list, nothing, or everything that this machine can reach.
+    /// The network in the sandbox: the hosts on the allow-list, nothing, or everything that this machine can reach.
     /// Default: as in the session's last run; for a new session as the profile says.
     #[arg(long, value_name = "MODE", value_parser = NetworkMode::parser())]
     pub network: Option<NetworkMode>,
@@ -122,7 +122,7 @@ pub struct RunRequest {
     /// sandbox. If a server has a `url`, the run may reach its host.
     #[arg(long, value_name = "NAME", conflicts_with = "user_mcp")]
     pub mcp: Vec<String>,
-    /// Give the agent this MCP server of the repository's own .cursor/mcp.json; may be given several times. First see
+    /// Give the agent this MCP server from the repository's own .cursor/mcp.json; may be given several times. First see
     /// what it would run: `caretaker mcp show --mcp-from-repo NAME`. If its definition changes later, the session's
     /// next run is refused until you allow it again.
     #[arg(long, value_name = "NAME")]
@@ -133,16 +133,16 @@ pub struct RunRequest {
     /// Stop the run after this much silence while no tool is under way. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION")]
     pub idle_timeout: Option<HumanDuration>,
-    /// Stop the run if the agent makes more tool calls; `none` for no limit. Default: `tool_calls` of the
+    /// Stop the run if the agent makes more tool calls than this; `none` for no limit. Default: `tool_calls` in the
     /// configuration.
     #[arg(long, value_name = "COUNT")]
     pub max_tool_calls: Option<CountLimit>,
-    /// Fail the run (`quota_exceeded`) if the agent reports more tokens, including cached ones. Its work stays. `none`
-    /// for no limit. Default: `tokens` of the configuration.
+    /// Fail the run (`quota_exceeded`) if the agent reports more tokens than this, including cached ones. Its work
+    /// stays. `none` for no limit. Default: `tokens` in the configuration.
     #[arg(long, value_name = "COUNT")]
     pub max_tokens: Option<CountLimit>,
     /// The largest size of the run's journal, which keeps every line that the agent prints: `500MiB`, `none`. The
-    /// journal also counts against `--disk`. Default: `journal` of the configuration.
+    /// journal also counts against `--disk`. Default: `journal` in the configuration.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     pub journal: Option<SizeLimit>,
     /// The most memory for all processes of the run together: `4GiB`, `none`. Default: as the profile says.
@@ -164,21 +164,21 @@ pub struct RunRequest {
     /// Run only tools that the agent's own permissions allow. By default all tools run: the sandbox protects the host.
     #[arg(long)]
     pub no_force: bool,
-    /// Run all tools without a question, although there is no sandbox. Only with `--sandbox off`.
+    /// Run all tools without asking, although there is no sandbox. Only with `--sandbox off`.
     #[arg(long, conflicts_with = "no_force")]
     pub force: bool,
     /// Let a continued session do more than its last run. List the flags that allow more, as in `--memory 8GiB --widen
     /// memory`. Without this the session keeps its limits or gets narrower ones.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = Bound::parser())]
     pub widen: Vec<Bound>,
-    /// Print the answer while the agent writes it.
+    /// Print the answer as the agent writes it.
     #[arg(long)]
     pub stream: bool,
     /// Do not save the workspace before the run. The run cannot be undone.
     #[arg(long)]
     pub no_checkpoint: bool,
-    /// Continue the run without asking if a crash or a reboot cuts it off. A daemon does that when it starts; without a
-    /// daemon, call `caretaker resume --interrupted --only-restart`.
+    /// Continue the run without asking if a crash or a reboot interrupts it. A daemon does that when it starts; without
+    /// a daemon, call `caretaker resume --interrupted --only-restart`.
     #[arg(long, display_order = 800)]
     pub restart: bool,
     /// Runs with a higher priority start first; a run that waits long enough overtakes them. From -100 to 100.
@@ -223,7 +223,7 @@ pub const QUEUE: &str = "Queue (with a daemon)";
 const SIMULATED: &str = "simulated";
 
 impl RunRequest {
-    /// Combines layers, the lowest first; see the top of this file.
+    /// Combines layers, lowest first; see the top of this file.
     pub fn combine(layers: impl IntoIterator<Item = Self>) -> Self {
         layers.into_iter().fold(Self::default(), |below, layer| layer.over(below))
     }
@@ -289,8 +289,8 @@ impl RunRequest {
     }
 
     /// A request for the same settings as an earlier run: the lowest layer of the run that continues or repeats it. It
-    /// leaves out name, session, workspace, set-up command and start time, which belong to that run alone, and secrets, which no file
-    /// has.
+    /// leaves out name, session, workspace, set-up command and start time, which belong to that run alone, and secrets,
+    /// which are never in a file.
     pub fn of_run(spec: &RunSpec) -> Self {
         let RunSpec { limits, resources, queue, .. } = spec;
         let only = spec.user_mcp.as_ref().and_then(|files| files.only.clone());
@@ -346,7 +346,7 @@ impl RunRequest {
     }
 }
 
-/// The `NAME` of `NAME=env:VARIABLE`.
+/// The `NAME` in `NAME=env:VARIABLE`.
 fn secret_name(secret: &str) -> &str {
     secret.split_once('=').map_or(secret, |(name, _)| name)
 }
@@ -435,7 +435,7 @@ impl From<Option<AgentMode>> for Mode {
 }
 
 impl NetworkMode {
-    /// clap's parser for the mode's word.
+    /// clap's parser for the mode.
     pub fn parser() -> impl TypedValueParser<Value = Self> {
         words(&[("allowlist", Self::Allowlist), ("none", Self::None), ("host", Self::Host)])
     }
@@ -462,7 +462,7 @@ fn words<T: Copy + Send + Sync + 'static>(
 fn priority<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
     match Option::<i32>::deserialize(deserializer)? {
         Some(number) if !(-100..=100).contains(&number) => {
-            Err(de::Error::custom("it is from -100 to 100"))
+            Err(de::Error::custom("it must be from -100 to 100"))
         }
         priority => Ok(priority),
     }

@@ -37,7 +37,7 @@ pub struct WrittenBudget(pub Budget);
 pub enum NotABudget {
     #[error(transparent)]
     Count(#[from] NotACount),
-    #[error("write tool_calls=N, time=DURATION, tokens=N, or several of them with commas between")]
+    #[error("write tool_calls=N, time=DURATION, tokens=N, or several of them separated by commas")]
     Form,
     #[error("`{0}` cannot be limited; tool_calls, time and tokens can")]
     Name(String),

@@ -49,7 +49,7 @@ impl fmt::Display for CountLimit {
     }
 }
 
-text_serde!(CountLimit, "a number, or a text as in `20k`", or a number);
+text_serde!(CountLimit, "a number, or text such as `20k`", or a number);
 
 #[cfg(test)]
 #[path = "count_tests.rs"]

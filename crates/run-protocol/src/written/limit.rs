@@ -1,4 +1,4 @@
-//! Limits on the machine as people write them: `4GiB`, `512`, `1.5`, `none`.
+//! Machine limits as people write them: `4GiB`, `512`, `1.5`, `none`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -154,7 +154,7 @@ macro_rules! pair {
 }
 pair!(Label, Variable);
 
-/// For `#[serde(with = …)]`: a list of pairs as one object. If a name occurs twice, the last value counts.
+/// For `#[serde(with = …)]`: a list of pairs as one object. If a name occurs twice, the last value wins.
 pub(crate) mod as_object {
     use std::collections::BTreeMap;
 

@@ -62,10 +62,10 @@ impl Reserved {
         match self {
             Self::Ours => "set it where caretaker itself is started, or choose another name",
             Self::Proxy => {
-                "set it in the environment of caretaker, which uses it; with --network host the agent gets it too"
+                "set it in caretaker's own environment; with --network host the agent gets it too"
             }
             Self::Loader => {
-                "set it for the command that needs it, in the prompt or in a script of the workspace"
+                "set it for the command that needs it, in the prompt or in a script in the workspace"
             }
         }
     }
@@ -76,7 +76,7 @@ impl fmt::Display for Reserved {
         formatter.write_str(match self {
             Self::Ours => "is set by caretaker, or would break the agent",
             Self::Proxy => {
-                "is set by caretaker: it leads programs to the hosts that the run may reach"
+                "is set by caretaker: it directs programs to the hosts that the run may reach"
             }
             Self::Loader => "would load something into the agent before it starts",
         })

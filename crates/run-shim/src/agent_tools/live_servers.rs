@@ -85,8 +85,8 @@ pub(crate) struct LiveServers {
 }
 
 impl LiveServers {
-    /// Changes the agent's file and the session's record for the next run. On an error, both stay unchanged. The caller holds
-    /// the session's lease.
+    /// Changes the agent's file and the session's record for the next run. On an error, both stay unchanged. The caller
+    /// holds the session's lease.
     pub(crate) fn change(&mut self, change: &ServerChange) -> Result<RunEvent, String> {
         let servers = self.files.servers.changed(change).map_err(|error| with_causes(&error))?;
         let in_force = servers.in_force();
@@ -103,7 +103,7 @@ impl LiveServers {
         if let Err(error) = session_record::write_choice(&self.state, &self.session, choice) {
             // Change both or neither: without the record, the next run would not have the change.
             self.files.write().map_err(|error| with_causes(&error))?;
-            return Err(format!("the session's record cannot be written: {error}"));
+            return Err(format!("cannot write the session's record: {error}"));
         }
         self.files = after;
         Ok(self.files.event(&change.enable, &change.disable))

@@ -1,7 +1,8 @@
 //! The program that the agent starts as its MCP server: it copies bytes between stdio and the run's socket.
 //!
-//! **Invariant:** the agent never waits in vain. If the shim does not listen on the socket, the relay answers every
-//! request with an error at once. If the connection breaks, the relay exits, and the agent's open requests fail.
+//! **Invariant:** the agent never waits for an answer that cannot come. If the shim is not listening on the socket, the
+//! relay immediately answers every request with an error. If the connection breaks, the relay exits, and the agent's
+//! open requests fail.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -15,7 +16,8 @@ const BUFFER_BYTES: usize = 16 * 1024;
 /// The longest line that an agent may send.
 const MOST_LINE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Relays stdin and stdout until one side ends. A thread may still read stdin, so the process should exit after this.
+/// Relays stdin and stdout until one side ends. A thread may still be reading stdin, so the process should exit after
+/// this.
 ///
 /// If it cannot reach the socket, it fails after the end of stdin.
 pub fn relay(socket: &Path) -> io::Result<()> {
@@ -33,7 +35,7 @@ fn relay_between(
         Ok((to_server, from_server)) => {
             thread::Builder::new().name("stdin".to_owned()).spawn(move || {
                 copy(input, &to_server).ok();
-                // The agent will send nothing more, but may still wait for answers.
+                // The agent will send nothing more, but may still be waiting for answers.
                 to_server.shutdown(Shutdown::Write).ok();
             })?;
             copy(from_server, output)
@@ -107,7 +109,7 @@ enum Length {
     Cut,
 }
 
-/// Reads a line, but keeps no more than the longest line. Returns `None` at the end.
+/// Reads a line, but keeps no more than the longest line. Returns `None` at the end of the input.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<Length>> {
     line.clear();
     let mut length = Length::Whole;

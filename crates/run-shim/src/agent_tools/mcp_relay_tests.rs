@@ -62,7 +62,7 @@ fn bytes_pass_both_ways_and_answers_still_arrive_after_the_end_of_stdin() {
     let mut heard = String::new();
     server.read_to_string(&mut heard).unwrap();
     assert_eq!(heard, said);
-    // The server answers only now, because the other direction is still open.
+    // The server can still answer, because the other direction is open.
     server.write_all(b"the answer\n").unwrap();
     drop(server);
     assert_eq!(relay.hear_rest(), "the answer\n");
@@ -77,7 +77,7 @@ fn a_relay_ends_when_its_server_does_although_stdin_is_open() {
     let mut relay = Relay::start(path);
     let (mut server, _) = listener.accept().unwrap();
     relay.say("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n");
-    // Because the server leaves data unread, its end resets the connection.
+    // The server leaves data unread, so its exit resets the connection.
     server.write_all(b"half").unwrap();
     drop(server);
     assert_eq!(relay.hear_rest(), "half");

@@ -35,8 +35,8 @@ use socket_transport::{SocketTransport, error_line};
 
 /// An agent needs one connection. Some keep an old one open while they reconnect.
 const MOST_CONNECTIONS: usize = 8;
-/// After a burst, the server accepts connections only at this interval. It then accepts all that wait, up to the
-/// maximum.
+/// After a burst, the server accepts connections only at this interval. It then accepts all waiting connections, up to
+/// the maximum.
 const BETWEEN_ARRIVALS: Duration = Duration::from_millis(50);
 const ARRIVAL_BURST: u32 = 32;
 const MOST_ARRIVALS: usize = 256;
@@ -178,14 +178,14 @@ async fn serve_connection(
         Ok(Ok(service)) => {
             has_spoken.store(true, Ordering::Relaxed);
             let ended = service.waiting().await;
-            tracing::debug!(?ended, "a connection of the agent ended");
+            tracing::debug!(?ended, "a connection from the agent ended");
         }
-        Ok(Err(_)) => tracing::debug!("a connection of the agent ended before it began"),
-        Err(_) => tracing::debug!("a client of the agent sent no valid request"),
+        Ok(Err(_)) => tracing::debug!("a connection from the agent ended before its first request"),
+        Err(_) => tracing::debug!("one of the agent's clients sent no valid request"),
     }
 }
 
-/// Sends the reason and closes the connection, so that the client fails at once instead of waiting for an answer.
+/// Sends the reason and closes the connection, so that the client fails immediately instead of waiting for an answer.
 fn refuse(stream: UnixStream) {
     // The socket is non-blocking and its buffer is empty, so this neither waits nor fails for lack of room.
     if let Ok(mut stream) = stream.into_std() {

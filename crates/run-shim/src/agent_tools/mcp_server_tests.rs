@@ -273,7 +273,7 @@ async fn nonsense_is_answered_if_the_client_may_wait_for_an_answer() {
     let (text, is_error) = client.call("report_progress", json!("half")).await;
     assert!(is_error && text.contains("report_progress"), "{text}");
     let (text, is_error) = client.call("no\u{1b}tool", json!({})).await;
-    assert!(is_error && text.contains("no tool of this name"), "{text}");
+    assert!(is_error && text.contains("no tool with this name"), "{text}");
     assert_eq!(
         bench.events(),
         [
@@ -294,7 +294,7 @@ async fn a_line_without_end_ends_its_connection_and_no_other() {
         if is_after_handshake {
             client.shake_hands("2025-11-25").await;
         }
-        // The server may close while the client still writes.
+        // The server may close while the client is still writing.
         client.say_line(&"x".repeat(1024 * 1024)).await.ok();
         let rest = client.hear_rest().await;
         assert_eq!(rest.len(), 1, "{rest:?}");
@@ -380,7 +380,7 @@ async fn eight_connections_are_served_and_the_ninth_is_told_so() {
     for client in &mut served {
         assert!(!client.call("whoami", json!({})).await.1);
     }
-    // A client that leaves makes room for another. Once the server closes its own side, it has noticed that.
+    // A client that leaves makes room for another. The server has noticed this once it closes its own side.
     let mut gone = served.pop().unwrap();
     gone.to_server.shutdown().await.unwrap();
     assert_eq!(gone.hear_rest().await, Vec::<Value>::new());
@@ -407,7 +407,7 @@ async fn a_newcomer_takes_the_place_of_a_client_that_says_nothing() {
         silent.push(bench.connect().await);
     }
     assert!(!bench.connect_and_shake_hands().await.call("whoami", json!({})).await.1);
-    // The active client stays, and the oldest silent client had to leave.
+    // The active client stayed, and the oldest silent client had to leave.
     assert!(!talker.call("whoami", json!({})).await.1);
     assert_eq!(silent[0].hear_rest().await, Vec::<Value>::new());
 }
@@ -417,7 +417,7 @@ async fn a_thousand_connections_do_not_keep_the_next_one_waiting() {
     let bench = Bench::new();
     let path = bench.directory.path().join("mcp.sock");
     let crowd = tokio::task::spawn_blocking(move || {
-        // A closed connection still waits in the backlog.
+        // A closed connection is still waiting in the backlog.
         (0..1_000).for_each(|_| drop(std::os::unix::net::UnixStream::connect(&path).unwrap()));
     });
     crowd.await.unwrap();
@@ -443,7 +443,7 @@ async fn disconnecting_anywhere_harms_nothing() {
         client.to_server.write_all(&talk.as_bytes()[..n_bytes]).await.ok();
         drop(client);
     }
-    // A client that sends everything and closes at once still gets every answer.
+    // A client that sends everything and closes immediately still gets every answer.
     let retry = async {
         loop {
             let mut client = bench.connect().await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use run_protocol::{ControlReply, ControlRequest, RunId};
 
-/// The shim must answer within this time. A healthy shim answers at once.
+/// The shim must answer within this time. A healthy shim answers immediately.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest reply.
 const LONGEST_REPLY: u64 = 64 * 1024;
@@ -18,7 +18,7 @@ const LONGEST_REPLY: u64 = 64 * 1024;
 pub enum ControlError {
     #[error("its socket cannot be reached")]
     Connect(#[source] io::Error),
-    #[error("the connection to it broke off")]
+    #[error("the connection to it broke")]
     Conversation(#[source] io::Error),
     #[error("another run answers on its socket")]
     WrongRun,

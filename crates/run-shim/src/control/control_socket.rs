@@ -55,7 +55,7 @@ pub(crate) async fn serve(
             Ok((client, _)) if is_ours(&client) => {
                 let (written, orders) = (written.clone(), orders.clone());
                 tokio::spawn(async move {
-                    // A client that disconnects does not concern the run.
+                    // A client that disconnects does not affect the run.
                     serve_client(client, run, written, orders).await.ok();
                     drop(place);
                 });

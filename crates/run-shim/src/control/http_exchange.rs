@@ -46,7 +46,7 @@ fn parse_answer(answer: &[u8]) -> Option<(u16, Vec<u8>)> {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
     });
-    // If the body has another length, the connection broke off.
+    // If the body has a different length, the connection broke.
     match length {
         Some(length) if length != body.len() => None,
         _ => Some((status, body.to_vec())),

@@ -43,7 +43,7 @@ pub enum Given {
 pub enum NotGiven {
     #[error("it has not begun, so there is nothing to suspend")]
     NotBegun,
-    #[error("it waits in the queue and cannot be ended")]
+    #[error("it is waiting in the queue and cannot be ended")]
     Queue(#[source] EndQueuedError),
     #[error("its lock cannot be examined")]
     Lock(#[source] io::Error),
@@ -64,8 +64,8 @@ impl NotGiven {
 }
 
 impl Order<'_> {
-    /// Delivers the order. A run that is over needs no order. If the order is to kill at once and the shim does not
-    /// answer, this kills the sandbox without the shim. It calls `waits_for` once when it begins to wait for a stopped
+    /// Delivers the order. A run that is over needs no order. If the order is to kill immediately and the shim does not
+    /// answer, this kills the sandbox without the shim. It calls `waits_for` once when it starts waiting for a stopped
     /// shim.
     pub fn give(&self, mut waits_for: impl FnMut(&LockHolder)) -> Result<Given, NotGiven> {
         let is_at_once = matches!(self.request, ControlRequest::Stop { manner: StopManner::Now });

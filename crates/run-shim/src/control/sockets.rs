@@ -21,7 +21,7 @@ pub struct SocketPaths {
 }
 
 impl SocketPaths {
-    /// `root` is the directory of all sockets.
+    /// `root` is the directory for all sockets.
     pub fn new(root: &Path, run: RunId) -> Self {
         Self { directory: root.join(run.to_string()) }
     }

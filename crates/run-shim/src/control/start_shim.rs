@@ -45,7 +45,7 @@ pub enum Started {
 pub enum StartShimError {
     #[error("the run's supervisor could not be started from `{}`", program.display())]
     Spawn { program: PathBuf, source: io::Error },
-    /// The run's directory is gone again, unless the run came from the queue.
+    /// The run's directory has been removed, unless the run came from the queue.
     #[error("{message}")]
     Refused { exit_code: u8, message: String, hint: Option<String> },
     #[error("the run's supervisor ended without a report")]
@@ -58,8 +58,8 @@ pub(crate) const SECRET_PREFIX: &str = "CARETAKER_SECRET_";
 /// The variable that passes the machine's proxy to the shim.
 pub(crate) const PROXY_VARIABLE: &str = "CARETAKER_UPSTREAM_PROXY";
 
-/// Starts `<program> shim <run directory>` in its own session, and returns once the shim has its locks. A refused run leaves
-/// nothing behind.
+/// Starts `<program> shim <run directory>` in its own session, and returns once the shim has its locks. A refused run
+/// leaves nothing behind.
 pub fn start_shim(
     run: &RunDirectory,
     program: &Path,

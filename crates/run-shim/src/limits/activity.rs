@@ -51,7 +51,7 @@ impl Activity {
         }
     }
 
-    /// The pause until the next check: as usual, or longer if nothing has run for a minute.
+    /// The pause until the next check: the usual pause, or a longer one if nothing has run for a minute.
     pub(super) fn pause(&self, usual: Duration) -> Duration {
         match self.grew.elapsed() < SILENT {
             true => usual,
@@ -65,7 +65,7 @@ impl Activity {
     }
 }
 
-/// `cpuacct.usage` of version 1 has nanoseconds. `cpu.stat` of version 2 begins with a name and microseconds.
+/// Version 1's `cpuacct.usage` has nanoseconds. Version 2's `cpu.stat` begins with a name and microseconds.
 fn usage(text: &str) -> Option<Duration> {
     let first = text.lines().next()?;
     match first.strip_prefix("usage_usec ") {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 
-/// The deepest directory. The census does not count deeper ones, and counts as incomplete.
+/// The greatest depth. The census does not count deeper directories, and is incomplete if there are any.
 const DEEPEST: usize = 200;
 /// The unit of `st_blocks`.
 const BLOCK: u64 = 512;

@@ -209,7 +209,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Returns the number after a name, in a file of lines `name number`.
+/// Returns the number after a name, in a file with lines like `name number`.
 fn counted(text: &str, name: &str) -> u64 {
     let value =
         |line: &str| line.split_once(' ').filter(|(key, _)| *key == name)?.1.trim().parse().ok();

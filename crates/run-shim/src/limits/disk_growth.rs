@@ -1,19 +1,20 @@
-//! Watches the growth of the host directories that a run can write.
+//! Watches the growth of the host directories that a run can write to.
 //!
 //! ```text
 //!   before the release   measure the use of the disks, and walk the directories
 //!   every second or two  measure the use of the disks: one call
-//!   if that could be too much, and else as often as it costs almost nothing: walk the directories again
+//!   walk the directories again if that could be too much; otherwise only as often as it costs almost nothing
 //! ```
 //!
-//! While nothing runs in the sandbox, it measures nothing. While the sandbox hardly runs, it rarely walks the
+//! While nothing runs in the sandbox, it measures nothing. While the sandbox is nearly idle, it rarely walks the
 //! directories.
 //!
-//! Promised: it sees growth within a few seconds plus the time of a walk, even in unlinked files that are still open.
+//! Promised: it sees growth within a few seconds plus the time that a walk takes, even in unlinked files that are still
+//! open.
 //!
 //! Not promised:
 //! - A run may be over its limit for that long. If other programs free as much space meanwhile, that may be fifty times
-//!   as long as a walk takes (ten seconds, if the sandbox hardly runs).
+//!   as long as a walk takes (ten seconds if the sandbox is nearly idle).
 //! - Files that other programs write into the same directories count too.
 //! - Unlinked files that are only mapped do not count.
 
@@ -41,7 +42,8 @@ const BYTES_A_SECOND: u64 = 512 << 20;
 /// Walks may take one fiftieth of the time, at low priority, even if the disks show no growth.
 const COSTS_NEXT_TO_NOTHING: u32 = 50;
 
-/// A run that used less processor time than this since the last walk is nearly idle: its agent is waiting for the model.
+/// A run that used less processor time than this since the last walk is nearly idle: its agent is waiting for the
+/// model.
 const HARDLY: Duration = Duration::from_millis(20);
 /// The longest time without a walk for such a run.
 const LONGEST_WITHOUT_A_WALK: Duration = Duration::from_secs(10);
@@ -49,7 +51,7 @@ const LONGEST_WITHOUT_A_WALK: Duration = Duration::from_secs(10);
 /// The watched directories and limits.
 #[derive(Debug, Clone)]
 pub(super) struct DiskWatch {
-    /// The directories of the host that the run can write.
+    /// The host directories that the run can write to.
     pub(super) writable: Vec<PathBuf>,
     /// The largest growth. Zero means no limit.
     pub(super) most_growth: u64,
@@ -132,8 +134,8 @@ impl DiskWatch {
                 continue;
             }
             if !found.is_complete {
-                // An incomplete walk may miss files. So also count by how much the disks' use grew, without the
-                // run's own record.
+                // An incomplete walk may miss files. So also count the growth in the disks' use, minus the run's own
+                // record.
                 let used = used_then.saturating_sub(used).saturating_sub(self.account.by_us());
                 book.growth = book.growth.max(used);
             }
@@ -144,7 +146,7 @@ impl DiskWatch {
         }
     }
 
-    /// Measures the unlinked files that processes of the sandbox have open.
+    /// Measures the unlinked files that the sandbox's processes have open.
     fn nameless_bytes(&self, disks: &BTreeMap<u64, OwnedFd>) -> u64 {
         let mut seen = HashSet::new();
         let mut bytes: u64 = 0;

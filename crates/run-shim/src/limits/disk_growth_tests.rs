@@ -29,7 +29,7 @@ fn a_walk_is_due_only_when_the_disk_could_have_grown_too_much() {
     assert!(book.is_walk_due(101 * MIB, BUSY, &watch));
     book.enter(&census_of(550 * MIB, 0), 10 * MIB, cost);
     assert_eq!(book.growth, 60 * MIB);
-    // A long walk does not start again at once.
+    // A long walk does not start again immediately.
     assert!(!book.is_walk_due(41 * MIB, BUSY, &watch));
     long_ago(&mut book);
     assert!(!book.is_walk_due(40 * MIB, BUSY, &watch));
@@ -56,7 +56,7 @@ fn a_run_that_hardly_runs_is_walked_rarely_unless_the_disk_says_more() {
 fn what_came_during_the_first_walk_is_the_runs_own() {
     let book = Book::new(&census_of(500 * MIB, 0), 30 * MIB, Duration::ZERO);
     assert_eq!((book.base, book.growth), (470 * MIB, 30 * MIB));
-    // Other programs wrote more to the same disk than the directories have.
+    // Other programs wrote more to the same disk than the directories hold.
     let book = Book::new(&census_of(10 * MIB, 0), 30 * MIB, Duration::ZERO);
     assert_eq!((book.base, book.growth), (0, 10 * MIB));
 }

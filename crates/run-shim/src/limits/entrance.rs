@@ -11,7 +11,7 @@ use std::io::Write;
 
 use tokio::process::Command;
 
-/// The open files that a thread uses to move itself into the groups of a run. Empty if that is not possible.
+/// The open files that a thread uses to move itself into a run's groups. Empty if that is not possible.
 #[derive(Debug, Default)]
 pub(crate) struct Entrance(Vec<File>);
 

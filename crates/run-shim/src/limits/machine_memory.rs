@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::cgroups::hierarchy::{Hierarchies, Placement};
 
-/// Returns the machine's memory, or the limit of a control group above this process if that is lower, as in a container.
+/// Returns the machine's memory, or the limit of a control group above this process if that is lower, as in a
+/// container.
 pub fn machine_memory() -> Option<u64> {
     let of_machine = installed(&fs::read_to_string("/proc/meminfo").ok()?)?;
     let groups = Hierarchies::of_this_process().unwrap_or_default();

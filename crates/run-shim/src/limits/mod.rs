@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   prepare   in the background: finds the host's best mechanism, and tries it for real
-//!   confine   puts all processes of the sandbox under it while the gate holds the agent
+//!   confine   puts all of the sandbox's processes under it while the gate holds the agent
 //!   watch     reports a reached limit; look: checks again at the run's end
 //!   drop      removes everything; the next run removes what a dead shim left
 //! ```
 //!
-//! The mechanisms, in the order of the attempts: a cgroup v2 directory, a systemd scope, directories in the cgroup v1
-//! trees as root, and finally per-process limits with a regular check of all processes. The run's record names the
-//! chosen mechanism and the limits that it does not enforce.
+//! The mechanisms, in the order in which the shim tries them: a cgroup v2 directory, a systemd scope, directories in
+//! the cgroup v1 trees as root, and finally per-process limits with a regular check of all processes. The run's record
+//! names the chosen mechanism and the limits that it does not enforce.
 
 mod activity;
 mod census;
@@ -53,7 +53,8 @@ use rooms::Rooms;
 pub use survey::{LimitSurvey, survey_limits};
 use watching::Watching;
 
-/// Since this version, the kernel counts processes per user namespace. Earlier kernels count all processes of the user.
+/// Since this version, the kernel counts processes per user namespace. Earlier kernels count all of the user's
+/// processes.
 const COUNTED_PER_NAMESPACE: (u32, u32) = (5, 14);
 
 /// The host cannot enforce the limits that the profile requires.
@@ -137,7 +138,7 @@ impl PreparedLimits {
         Ok(Self { asked, means, refused })
     }
 
-    /// Returns the files that a sandbox's first process uses to enter its groups by itself.
+    /// Returns the files that a sandbox's first process uses to enter its groups.
     pub(crate) fn entrance(&self) -> Entrance {
         match &self.means {
             Means::Legacy { groups, .. } => groups.entrance(),
@@ -266,7 +267,7 @@ impl Confined {
         self.look.also_count(self.rooms.clone(), segments);
     }
 
-    /// Reports reached limits from now on. `writable` lists the host directories that the run can write. The account
+    /// Reports reached limits from now on. `writable` lists the host directories that the run can write to. The account
     /// gets their growth.
     pub(crate) fn watch(
         &mut self,
@@ -332,7 +333,7 @@ impl Confined {
         });
         match watched {
             Ok(watching) => self.watching.push(watching),
-            Err(error) => tracing::warn!(%error, "cannot watch the processes of the sandbox"),
+            Err(error) => tracing::warn!(%error, "cannot watch the sandbox's processes"),
         }
     }
 

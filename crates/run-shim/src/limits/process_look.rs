@@ -1,7 +1,7 @@
 //! Counts the processes of a sandbox and their memory, if no cgroup does.
 //!
-//! The kernel limits each single process. This code checks their number and their memory together. The closer they are
-//! to the limit, the sooner the next check. Between two checks they may exceed it, so a cgroup is better.
+//! The kernel limits each process separately. This code checks their number and their memory together. The closer they
+//! are to the limit, the sooner the next check. Between two checks they may exceed it, so a cgroup is better.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl ProcessLook {
         self.segments = segments.map(Arc::new);
     }
 
-    /// Checks the present use. Returns the pause until the next check, or the limit that the run reached.
+    /// Checks the current use. Returns the pause until the next check, or the limit that the run reached.
     pub(super) fn look(&self, limits: &ResourceLimits) -> Result<Duration, LimitKind> {
         let taken = self.taken(cheap_memory);
         if limits.processes > 0 && taken.tasks > limits.processes {
@@ -116,7 +116,7 @@ fn fair_memory(process: &Path, status: &str) -> u64 {
     }
 }
 
-/// Returns the number after a name, in a file of lines `Name:  number kB`.
+/// Returns the number after a name, in a file with lines like `Name:  number kB`.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()

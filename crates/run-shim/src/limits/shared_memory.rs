@@ -3,7 +3,7 @@
 //! ```text
 //!   descriptors of all processes   unnamed files in memory (memfd, unlinked), each once, by device and inode
 //!   directories in memory          all their files, named or not
-//!   segments                       of System V, as the kernel lists them, attached or not
+//!   segments                       all System V segments that the kernel lists, attached or not
 //! ```
 //!
 //! If a process maps such memory, its own numbers include it. To avoid counting it twice, this code subtracts the
@@ -23,7 +23,7 @@ use super::rooms::Rooms;
 
 /// The unit of `st_blocks`.
 const BLOCK: u64 = 512;
-/// The kinds of file systems in memory, from `statfs`.
+/// The types of in-memory file systems, as `statfs` reports them.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x9584_58f6];
 
 /// The identity of a piece of memory.

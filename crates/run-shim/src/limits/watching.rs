@@ -23,7 +23,7 @@ impl Watching {
     ) -> io::Result<Self> {
         let (wanted, ending) = channel::<()>();
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            // The priority of this thread only, so it cannot be a thread of a pool.
+            // This lowers the priority of the current thread only, so it must not be a pool's thread.
             rustix::process::setpriority_process(None, NICE).ok();
             watch(&|pause| ending.recv_timeout(pause) == Err(RecvTimeoutError::Timeout));
         })?;

@@ -36,7 +36,7 @@ const SHORTEST_END: u64 = 300;
 pub(super) struct Claims(Map<String, Value>);
 
 impl Claims {
-    /// Returns `None` for a token of another kind.
+    /// Returns `None` for any other kind of token.
     pub(super) fn of(token: &str) -> Option<Self> {
         let mut parts = token.split('.');
         let (header, claims, signature) = (parts.next()?, parts.next()?, parts.next()?);

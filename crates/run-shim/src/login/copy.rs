@@ -6,7 +6,7 @@
 //!                  taken.json        the content when both were last identical
 //!                  inside/auth.json  the agent's copy: mounted, written by the agent, not trusted
 //!
-//!   only the agent's copy changed     the verdict decides: its tokens go into the user's file at once, or are dropped
+//!   only the agent's copy changed     the verdict decides: its tokens go straight into the user's file, or are dropped
 //!   only the user's file changed      it goes into the agent's copy: the user or another run renewed the login
 //!   both changed                      the user's file stays; the agent gets it if it is newer
 //! ```
@@ -103,7 +103,7 @@ impl LoginCopy {
     ) -> Result<Self, LoginCopyError> {
         let path = || host_file.to_owned();
         let unread = |source| LoginCopyError::Read { path: path(), source };
-        // The user's file may be a link. The shim later replaces the file that it leads to.
+        // The user's file may be a link. The shim later replaces the file that the link points to.
         let physical = fs::canonicalize(host_file).map_err(unread)?;
         let content = files::read(&physical, LARGEST).map_err(unread)?;
         let login = Login::parse(&content)
@@ -163,7 +163,7 @@ impl LoginCopy {
         }
         let events = Exchange::new(state, run).look(Look::Settled);
         if let Err(error) = append(state, run, &events) {
-            tracing::warn!(%run, ?events, error, "the journal of a dead run cannot be continued");
+            tracing::warn!(%run, ?events, error, "cannot continue the journal of a dead run");
         }
         fs::remove_dir_all(&directory).ok();
     }
@@ -220,7 +220,7 @@ impl LoginWatch {
         if stamp == self.seen || self.n_learnt >= MOST_LEARNT {
             return Vec::new();
         }
-        // If the agent is still writing, the finished file has another stamp.
+        // If the agent is still writing, the finished file will have a different stamp.
         self.seen = stamp;
         let login =
             files::read(&self.path, LARGEST).ok().and_then(|content| Login::parse(&content).ok());

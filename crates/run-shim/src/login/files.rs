@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ground::plain_file;
 pub(super) use ground::plain_file::read_at_most as read;
 
-/// The largest login file. Real ones have a few hundred bytes.
+/// The largest login file. Real ones are a few hundred bytes long.
 pub(super) const LARGEST: u64 = 256 * 1024;
 
 /// Separates a file's name from the random part of its temporary name.

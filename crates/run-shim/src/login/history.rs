@@ -17,10 +17,10 @@ use sha2::{Digest, Sha256};
 use super::claims::Claims;
 use super::files::{self, LARGEST};
 
-/// The most kept logins of one login file.
+/// The most logins that Caretaker keeps for one login file.
 const MOST: usize = 3;
 
-/// The most remembered tokens of one login file.
+/// The most tokens that Caretaker remembers for one login file.
 const MOST_REPLACED: usize = 64;
 
 /// The author of a login.
@@ -206,7 +206,7 @@ pub struct Restored {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    #[error("no login is kept")]
+    #[error("there are no kept logins")]
     NothingKept,
     #[error("no kept login has an id that begins with `{0}`")]
     Unknown(String),

@@ -1,4 +1,4 @@
-//! The events about an agent's login. The first change of each kind becomes an event at once; the shim counts
+//! The events about an agent's login. The first change of each kind becomes an event immediately; the shim counts
 //! repetitions until the end.
 
 use run_protocol::{LoginDrop, RunEvent};

@@ -1,6 +1,6 @@
 //! Decides whether the tokens in an agent's copy of the login may replace the user's own. A pure function.
 //!
-//! It cannot tell a forged token from a good one of the same account, because only Cursor's server can check the
+//! It cannot tell a forged token from a genuine one for the same account, because only Cursor's server can check the
 //! signature. So the rules limit when an agent may replace the tokens and which tokens it may offer, and Caretaker
 //! keeps the previous login.
 
@@ -14,7 +14,7 @@ use super::claims::Claims;
 pub(super) enum Verdict {
     /// The agent changed nothing.
     Nothing,
-    /// The new content of the user's file: its present content, with the agent's tokens.
+    /// The new content of the user's file: its current content, with the agent's tokens.
     Carry(Vec<u8>),
     Drop(LoginDrop),
 }

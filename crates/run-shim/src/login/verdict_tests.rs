@@ -163,7 +163,7 @@ fn a_token_that_the_user_had_before_is_a_replay() {
     assert_eq!(verdict, Verdict::Drop(LoginDrop::Replayed));
 }
 
-/// A token of some account and time, of either kind, or a broken one.
+/// A token for some account and time, of either kind, or a broken token.
 fn any_token() -> impl Strategy<Value = Value> {
     let times = (NOW - 3 * DAY..NOW + DAY, NOW - 2 * DAY..NOW + 3 * DAY);
     prop_oneof![

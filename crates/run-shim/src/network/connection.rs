@@ -17,7 +17,7 @@ use super::egress_control::{Asked, EgressControl, Refused};
 use super::relay::relay;
 use super::{dial, dns};
 
-/// Serves the clients of a listener, until it is dropped. Then all connections close.
+/// Serves a listener's clients, until it is dropped. Then all connections close.
 pub(super) async fn serve_all(listener: TcpListener, via: NetVia, control: Arc<EgressControl>) {
     let mut connections = JoinSet::new();
     loop {
@@ -32,7 +32,7 @@ pub(super) async fn serve_all(listener: TcpListener, via: NetVia, control: Arc<E
                     };
                     let control = control.clone();
                     connections.spawn(async move {
-                        // A broken connection concerns only its own client.
+                        // A broken connection affects only its own client.
                         serve(client, via, &control).await.ok();
                         drop(place);
                     });

@@ -17,7 +17,7 @@ const LOOKUP_PATIENCE: Duration = Duration::from_secs(15);
 const ADDRESS_PATIENCE: Duration = Duration::from_secs(5);
 /// The time limit for the last address.
 const LAST_PATIENCE: Duration = Duration::from_secs(20);
-/// The most addresses of one name to try.
+/// The most addresses to try for one name.
 const MOST_ADDRESSES: usize = 8;
 
 /// Connects to a host that is on the list.
@@ -76,7 +76,7 @@ fn checked(addresses: Vec<SocketAddr>, own: &[IpAddr]) -> Result<Vec<SocketAddr>
         match check_address(address.ip(), own) {
             Ok(()) => good.push(address),
             Err(why) => {
-                let detail = format!("it leads to {}: {why}", address.ip());
+                let detail = format!("it resolves to {}: {why}", address.ip());
                 refused = Refused::because(NetRefusal::ForbiddenAddress, detail);
             }
         }
@@ -101,10 +101,7 @@ fn own_addresses() -> Result<Vec<IpAddr>, Refused> {
 /// Connects through the machine's own proxy. The user chose it, so it may be anywhere. The proxy resolves the name.
 async fn through(proxy: &UpstreamProxy, target: &ConnectTarget) -> Result<TcpStream, Refused> {
     let unreachable = |error: io::Error| {
-        Refused::because(
-            NetRefusal::Unreachable,
-            format!("through the proxy of this machine: {error}"),
-        )
+        Refused::because(NetRefusal::Unreachable, format!("through this machine's proxy: {error}"))
     };
     let work = async {
         let stream = TcpStream::connect((proxy.host(), proxy.port())).await?;

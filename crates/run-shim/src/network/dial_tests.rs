@@ -21,7 +21,7 @@ fn a_name_that_leads_to_us_or_our_neighbours_is_refused_with_the_reason() {
         refused
             .detail
             .unwrap()
-            .starts_with("it leads to 169.254.169.254: it is a link-local address")
+            .starts_with("it resolves to 169.254.169.254: it is a link-local address")
     );
     let own: IpAddr = "203.0.113.10".parse().unwrap();
     let refused = checked(addresses(&["203.0.113.10"]), &[own]).unwrap_err();

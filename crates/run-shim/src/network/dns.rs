@@ -32,7 +32,7 @@ pub(super) async fn answer(socket: UdpSocket, control: Arc<EgressControl>) {
     }
 }
 
-/// Answers the questions of one connection.
+/// Answers the questions on one connection.
 pub(super) async fn answer_over_tcp(
     mut client: TcpStream,
     control: &EgressControl,

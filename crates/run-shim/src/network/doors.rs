@@ -25,7 +25,7 @@ pub(crate) struct Doors {
 }
 
 impl Doors {
-    /// Takes the sockets of [`open_doors`], in its order.
+    /// Takes the sockets from [`open_doors`], in the same order.
     pub(crate) fn from_sockets(sockets: impl Iterator<Item = OwnedFd>) -> io::Result<Self> {
         let sockets: [OwnedFd; N_DOORS] = sockets
             .collect::<Vec<_>>()

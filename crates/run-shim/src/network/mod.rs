@@ -1,5 +1,5 @@
-//! The network of a run in the mode `allowlist`. The shim listens inside the sandbox's network namespace, and dials
-//! from its own.
+//! The network of a run in `allowlist` mode. The shim listens inside the sandbox's network namespace, and dials from
+//! its own.
 //!
 //! ```text
 //!   inside (only a loopback)          the shim                                              outside
@@ -38,7 +38,7 @@ use egress_control::EgressControl;
 pub(crate) use doors::{Doors, open_doors};
 pub use upstream_proxy::{UpstreamProxy, UpstreamProxyError};
 
-/// The address inside where the shim listens.
+/// The address inside the sandbox where the shim listens.
 const INSIDE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const DNS_PORT: u16 = 53;
 const TLS_PORT: u16 = 443;
@@ -60,7 +60,7 @@ pub(crate) fn proxy_variables() -> [(&'static str, String); 4] {
 #[derive(Debug)]
 pub(crate) struct NetworkPolicy {
     pub(crate) allow: AllowList,
-    /// The user's registries. A refusal of one names the flag that allows it.
+    /// The user's registries. When the shim refuses one, it names the flag that allows it.
     pub(crate) registries: AllowList,
     pub(crate) limits: NetworkLimits,
     /// The proxy that the machine itself uses.
@@ -74,7 +74,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Starts to serve. If the event channel is full, only events wait, not connections.
+    /// Starts serving. If the event channel is full, only events wait, not connections.
     pub(crate) fn open(
         doors: Doors,
         policy: NetworkPolicy,

@@ -82,15 +82,15 @@ pub(crate) fn environment(
     ours.chain(to_our_proxy).chain(memory).chain(asked_for).chain(secret).collect()
 }
 
-/// Tells runtimes the memory limit. They would read it from `/sys/fs/cgroup`, which the sandbox does not have, and would
-/// otherwise plan with the whole machine. The user's own values win.
+/// Tells runtimes the memory limit. They would read it from `/sys/fs/cgroup`, which the sandbox does not have, and
+/// would otherwise plan for the whole machine's memory. The user's own values win.
 ///
-/// Node has only NODE_OPTIONS for this, which the agent's own node would obey too.
+/// Node gets no limit: it has only NODE_OPTIONS for this, which the agent's own node would obey too.
 fn memory_variables(bytes: u64) -> Vec<(&'static str, String)> {
     match bytes {
         0 => Vec::new(),
-        // The JVM's heap is a quarter of this, as in a container. Old versions know this option too.
-        // .NET's heap is three quarters of a container's memory; it reads a hexadecimal number.
+        // The JVM's heap is a quarter of this, as in a container. Old versions also support this option. The heap of
+        // .NET is three quarters of a container's memory; it reads a hexadecimal number.
         bytes => vec![
             ("JAVA_TOOL_OPTIONS", format!("-XX:MaxRAM={bytes}")),
             ("DOTNET_GCHeapHardLimit", format!("{:x}", bytes / 4 * 3)),
@@ -98,7 +98,7 @@ fn memory_variables(bytes: u64) -> Vec<(&'static str, String)> {
     }
 }
 
-/// Turns signing off, because the sandbox has no keys. Git obeys these variables rather than any file.
+/// Turns signing off, because the sandbox has no keys. For git, these variables take precedence over any file.
 pub(crate) fn without_signing() -> impl Iterator<Item = EnvVariable> {
     let settings = [
         ("GIT_CONFIG_COUNT", "2"),

@@ -16,7 +16,7 @@ use crate::session::session_bucket::SessionBucket;
 pub(crate) const MOUNT_POINTS_FILE: &str = "mount-points.json";
 
 /// Cleans up after a dead run: ends its processes, removes its mount points and its copy of the login. The caller holds
-/// the workspace's lock. Fails if a process of the run still lives.
+/// the workspace's lock. Fails if one of the run's processes is still alive.
 pub(crate) fn clean_up_after(run: &RunId, state: &StateRoot) -> std::io::Result<()> {
     let run_dir = &state.run_dir(run);
     sandbox::end_sandbox(run_dir)?;
@@ -63,6 +63,6 @@ pub(crate) fn forget_servers(run_dir: &Path) {
 pub(crate) fn remove_recorded(record: &Path) {
     match MountPoints::remove_ours(record) {
         Ok(removals) => tracing::debug!(?removals, "mount points"),
-        Err(error) => tracing::warn!(%error, "a mount point stays in the workspace"),
+        Err(error) => tracing::warn!(%error, "a mount point is left in the workspace"),
     }
 }

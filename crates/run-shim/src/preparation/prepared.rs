@@ -170,7 +170,7 @@ impl Prepared {
         &self.mcp.home
     }
 
-    /// The directories that the agent can write. `None` without a sandbox, because the shim cannot watch everything.
+    /// The directories that the agent can write to. `None` without a sandbox, because the shim cannot watch everything.
     pub(crate) fn writable_on_host(&self) -> Option<Vec<PathBuf>> {
         match &self.launchable {
             Launchable::Sandbox { plan, .. } => {
@@ -187,7 +187,7 @@ impl Prepared {
         }
     }
 
-    /// Starts to keep the agent's copy of the login in sync with the user's login.
+    /// Starts keeping the agent's copy of the login in sync with the user's login.
     pub(crate) fn keep_logins_the_same(&self, events: &mpsc::Sender<RunEvent>) {
         self.login.iter().for_each(|login| login.keep_the_same(events.clone()));
     }

@@ -16,14 +16,14 @@ use ground::{Durable, replace_file};
 
 use crate::preparation::agents_directory::AgentsDirectory;
 
-/// The path of the run's sockets inside.
+/// The path of the run's sockets inside the sandbox.
 pub(crate) const SOCKETS_INSIDE: &str = "/run/caretaker";
 /// The variable with the path of the relay's socket.
 pub(crate) const SOCKET_VARIABLE: &str = "CARETAKER_SOCKET";
-/// The name of the shim's server in `mcp.json`. It is short, because the length of server and tool name together is
-/// limited.
+/// The name of the shim's server in `mcp.json`. It is short, because the combined length of a server's name and a
+/// tool's name is limited.
 pub(crate) const SERVER: &str = "caretaker";
-/// A file of the private home.
+/// A file in the private home.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HomeFile {
     /// Relative to the home directory.
@@ -101,7 +101,7 @@ impl RootsRequest<'_> {
     }
 
     /// Replaces the list of servers with a rename. The sandbox mounts the directory, so a running agent sees the new
-    /// file at once, and never half of it.
+    /// file immediately, and never half of it.
     pub(crate) fn write_mcp_json(&self) -> Result<(), PrivateRootsError> {
         write(&mcp_json_in(self.run_dir), &self.servers.mcp_json())
     }

@@ -75,5 +75,5 @@ fn what_we_write_is_ours_alone_and_can_be_written_again() {
     }
     assert_eq!(fs::metadata(roots.dot_cursor.join("mcp.json")).unwrap().mode() & 0o777, 0o600);
     let leftovers = fs::read_dir(&roots.dot_cursor).unwrap().count();
-    assert_eq!(leftovers, 1, "no temporary file stays");
+    assert_eq!(leftovers, 1, "no temporary file is left");
 }

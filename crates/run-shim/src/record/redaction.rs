@@ -39,7 +39,7 @@ impl Redactor {
         let mut known = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
         known.extend(secrets);
         // Replace longer secrets first. Otherwise, if one secret begins with another, the rest of the longer one would
-        // stay.
+        // remain.
         known.sort_by_key(|secret| std::cmp::Reverse(secret.needle().len()));
     }
 

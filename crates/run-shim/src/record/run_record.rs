@@ -82,7 +82,8 @@ impl RunRecord {
         self.login = login;
     }
 
-    /// Learns the tokens that the agent wrote into its login since the last call. Call it before recording the agent's text.
+    /// Learns the tokens that the agent wrote into its login since the last call. Call it before recording the agent's
+    /// text.
     pub(crate) fn learn_new_tokens(&mut self) {
         if let Some(login) = &mut self.login {
             let tokens = login.new_tokens();
@@ -144,8 +145,8 @@ impl RunRecord {
         }
     }
 
-    /// Drops everything that is not written yet. Returns true the first time. A full disk becomes an event in the
-    /// reserved space.
+    /// Drops everything that is not written yet. Returns true the first time. A full disk is recorded as an event in
+    /// the reserved space.
     pub(crate) fn break_off(&mut self, why: &AppendError) -> bool {
         if std::mem::replace(&mut self.is_broken, true) {
             self.writer.discard_pending();
@@ -158,8 +159,8 @@ impl RunRecord {
         true
     }
 
-    /// Checks that the run still has its lease, and that the journal is still at its path. After a failed check, the run only
-    /// records its end.
+    /// Checks that the run still has its lease, and that the journal is still at its path. After a failed check, the
+    /// run only records its end.
     pub(crate) fn check(&mut self) -> Result<(), AppendError> {
         if self.is_broken {
             return Ok(());
@@ -181,7 +182,7 @@ impl RunRecord {
         Ok(())
     }
 
-    /// Starts to make everything durable.
+    /// Starts making everything durable.
     pub(crate) fn begin_sync(&mut self) -> Result<(), AppendError> {
         self.flush()?;
         self.writer.begin_sync();

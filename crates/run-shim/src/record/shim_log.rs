@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const MOST_BYTES: usize = 4 << 20;
 const LAST_WORD: &[u8] = b"[caretaker: the rest was not kept]\n";
 
-/// Starts to log.
+/// Starts logging.
 pub(crate) fn start() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,rmcp=off"));

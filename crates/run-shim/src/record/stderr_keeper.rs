@@ -12,7 +12,7 @@ use crate::limits::DiskAccount;
 
 /// The largest `stderr.log`.
 const FILE_BYTES: usize = 4 << 20;
-/// The memory holds this much of the tail.
+/// The keeper holds this much of the tail in memory.
 const TAIL_BYTES: usize = 16 * 1024;
 /// The keeper cuts longer lines.
 const LONGEST_LINE: usize = 64 * 1024;

@@ -1,6 +1,6 @@
 //! The first process of a sandbox. When it dies, everything in its namespace dies.
 //!
-//! bubblewrap binds that process to its own life only at the end of its set-up. If bubblewrap dies before that, the
+//! bubblewrap binds that process to its own lifetime only at the end of its set-up. If bubblewrap dies before that, the
 //! kernel gives the process to the shim, which adopts orphans (`PR_SET_CHILD_SUBREAPER`), and the shim ends it.
 
 use std::io;

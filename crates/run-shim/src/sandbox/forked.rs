@@ -1,7 +1,7 @@
 //! Small processes that begin as copies of the shim: the launch guard and the entry helper.
 //!
-//! A fork is ready at once. Starting the program again would take more than a millisecond each time, on processors that
-//! bubblewrap needs at the same moment. In return, the shim must fork before it has a second thread.
+//! A fork is ready immediately. Starting the program again would take more than a millisecond each time, on processors
+//! that bubblewrap needs at the same moment. In return, the shim must fork before it has a second thread.
 
 #![expect(unsafe_code, reason = "fork, which is safe only in a process with one thread")]
 
@@ -45,7 +45,7 @@ impl Forked {
                     life();
                     io::Result::Ok(())
                 }));
-                // SAFETY: ends the copy at once, without running the shim's own exit handlers.
+                // SAFETY: ends the copy immediately, without running the shim's own exit handlers.
                 unsafe { libc::_exit(i32::from(!matches!(lived, Ok(Ok(()))))) }
             }
         }

@@ -1,8 +1,8 @@
-//! The first program inside a sandbox: it reports that it is there, waits for the release, and becomes the agent.
+//! The first program inside a sandbox: it reports that it has started, waits for the release, and becomes the agent.
 //!
 //! bubblewrap can hold a sandbox itself (`--block-fd`). But it treats the end of that pipe as the release, and while it
 //! waits, it does not yet die with its parent. So this gate waits instead, on the agent's own stdin, once the sandbox
-//! is complete and bound to the shim's life:
+//! is complete and bound to the shim's lifetime:
 //!
 //! ```text
 //!   gate ──► stdout: its first byte                      "the sandbox is up"
@@ -22,7 +22,7 @@ use std::process::{Command, ExitCode};
 use crate::limits::ProcessLimits;
 use crate::sandbox::setup;
 
-/// The gate's report that it is there.
+/// The gate's report that it has started.
 pub(crate) const HERE: u8 = 0x06;
 /// The release.
 const GO: u8 = 0x11;
@@ -35,10 +35,10 @@ pub(crate) const COMPLAINT: &str = "caretaker gate: ";
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// Stands before the set-up command.
+/// The flag before the set-up command.
 pub(crate) const SETUP: &str = "--setup";
 
-/// The whole life of the gate: `caretaker gate [--setup <command>] <program> <arguments…>`.
+/// The gate's main function: `caretaker gate [--setup <command>] <program> <arguments…>`.
 pub fn gate_main(command: &[OsString]) -> ExitCode {
     let (setup, command) = match command {
         [flag, setup, command @ ..] if flag == SETUP => (setup.to_str(), command),

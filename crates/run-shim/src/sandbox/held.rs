@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   start ──► bwrap makes namespaces and mounts, reports its child's pid, and starts the gate
-//!   verify ─► the gate is there: the mounts inside are those of the plan, by device and inode
+//!   verify ─► the gate has started: the mounts inside match the plan, by device and inode
 //!   release ► a byte to the gate: it becomes the agent
 //! ```
 //!
@@ -260,7 +260,7 @@ impl HeldSandbox {
         confined.ok_or_else(|| missing("bubblewrap ended before the release"))
     }
 
-    /// Ends the sandbox before the release, and returns when nothing of it is left.
+    /// Ends the sandbox before the release, and returns when all its processes are dead.
     pub(crate) async fn end(mut self) {
         self.kill_and_wait().await;
     }

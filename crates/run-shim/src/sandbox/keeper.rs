@@ -43,7 +43,7 @@ pub(crate) fn environment_bytes(variables: &[(OsString, OsString)]) -> Vec<u8> {
     bytes
 }
 
-/// The whole life of a keeper: `caretaker keeper <pid of the shim> <program> <arguments…>`.
+/// The keeper's main function: `caretaker keeper <pid of the shim> <program> <arguments…>`.
 pub fn keeper_main(arguments: &[OsString]) -> ExitCode {
     match keep(arguments) {
         Ok(code) => code,

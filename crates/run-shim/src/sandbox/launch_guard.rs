@@ -1,9 +1,9 @@
 //! Ends an unfinished sandbox if the shim dies during the launch.
 //!
-//! bubblewrap binds itself to its parent's life, and the first process of its sandbox to its own life, but not at once.
-//! If the shim dies in between, that first process waits forever, although no agent runs in it. So a second process,
-//! the guard, watches each launch. All processes of the launch are in the shim's process group until the agent gets its
-//! own session:
+//! bubblewrap binds itself to its parent's lifetime, and the first process of its sandbox to its own lifetime, but not
+//! immediately. If the shim dies in between, that first process waits forever, although no agent runs in it. So a
+//! second process, the guard, watches each launch. All processes of the launch are in the shim's process group until
+//! the agent gets its own session:
 //!
 //! ```text
 //!   shim ──► guard's stdin: one byte            "the agent is at the gate"  ──► the guard exits
@@ -60,7 +60,7 @@ impl LaunchGuard {
         }
     }
 
-    /// Dismisses the guard. By now, the kernel has bound the sandbox to the shim's life, or there is no sandbox.
+    /// Dismisses the guard. By now, the kernel has bound the sandbox to the shim's lifetime, or there is no sandbox.
     pub(crate) fn dismiss(&mut self) {
         if let Ok(Post::Stands { mut word, process }) =
             std::mem::replace(&mut self.post, Ok(Post::Left))

@@ -4,7 +4,7 @@
 //!   shim ─┬─► launch guard                          ends an unfinished launch if the shim dies
 //!         ├─► bwrap ─► first process ─► gate ─► agent
 //!         ├─► entry helper                          opens sockets and files inside the namespaces
-//!         ├─► bind-again                            mounts a file again that the host replaced
+//!         ├─► bind-again                            mounts a file again after the host replaced it
 //!         └─► keeper ─► gate ─► agent               in place of bwrap, without a sandbox
 //! ```
 

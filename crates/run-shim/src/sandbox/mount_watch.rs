@@ -1,9 +1,10 @@
 //! Watches the mounts that protect the workspace.
 //!
 //! No process inside the sandbox can unmount anything. But a process on the host can remove or replace the file below a
-//! mount, in the workspace or in its repository. Then the kernel removes the mount in all other namespaces. `rmdir
-//! .cursor` does this, and so does `git config`, which replaces the file with a new one. From then on, the agent could
-//! write there, so the shim [repairs](super::repair) the mount or ends the run. The kernel reports changes to a namespace's mounts, so the shim does not poll.
+//! mount, in the workspace or in its repository. Then the kernel removes the mount in all other namespaces.
+//! `rmdir .cursor` does this, and so does `git config`, which replaces the file with a new one. From then on, the agent
+//! could write there, so the shim [repairs](super::repair) the mount or ends the run. The kernel reports changes to a
+//! namespace's mounts, so the shim does not poll.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -58,7 +59,7 @@ impl MountWatch {
         match read {
             Ok(_) => self.plan.lost(&text).first().map(|lost| (*lost).to_owned()),
             Err(error) => {
-                tracing::warn!(%error, "cannot read the mounts of the sandbox");
+                tracing::warn!(%error, "cannot read the sandbox's mounts");
                 None
             }
         }

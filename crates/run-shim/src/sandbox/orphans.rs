@@ -37,7 +37,7 @@ pub(super) fn end(keeper: u32, started: u64, patience: Duration) -> io::Result<b
 
 /// The living processes of the session and those below them, with their start times.
 fn find(keeper: u32, started: u64) -> BTreeMap<u32, u64> {
-    // While a process of the session lives, the kernel does not reuse the session's id.
+    // While a process of the session is alive, the kernel does not reuse the session's id.
     if process_started(keeper).is_some_and(|now| now != started) {
         return BTreeMap::new();
     }

@@ -33,7 +33,7 @@ pub(crate) struct SandboxProcess {
     record: SandboxRecord,
     /// Ends the agent of a keeper that died first.
     ends_kept: Option<JoinHandle<()>>,
-    /// When the shim saw that the namespace is dead.
+    /// When the shim saw that the namespace was dead.
     dead_since: Option<Instant>,
 }
 
@@ -92,12 +92,12 @@ impl SandboxProcess {
         &self.record
     }
 
-    /// Returns whether the namespace lives.
+    /// Returns whether the namespace is alive.
     pub(super) fn is_alive(&self) -> bool {
         self.first.is_alive()
     }
 
-    /// Returns whether bubblewrap lives. If the shim dies, bubblewrap ends the sandbox.
+    /// Returns whether bubblewrap is alive. If the shim dies, bubblewrap ends the sandbox.
     pub(super) fn is_held(&mut self) -> bool {
         matches!(self.bwrap.try_wait(), Ok(None))
     }
@@ -172,16 +172,16 @@ impl SandboxProcess {
         self.bwrap.wait().await
     }
 
-    /// If bubblewrap or the keeper is gone, ends the processes that it left. A loop calls this if it never reaches the
-    /// wait, because the agent prints without end.
+    /// If bubblewrap or the keeper is gone, ends the processes that it left. For a loop that may never reach the wait,
+    /// because the agent prints without end.
     pub(crate) fn end_if_unheld(&mut self) {
         if !self.is_held() {
             self.end_what_is_left();
         }
     }
 
-    /// Ends the remaining processes if bubblewrap died before it bound the sandbox to its life, or a keeper died before
-    /// its agent.
+    /// Ends the remaining processes if bubblewrap died before it bound the sandbox to its own lifetime, or a keeper
+    /// died before its agent.
     fn end_what_is_left(&mut self) {
         match self.record.ends {
             Ends::WithItsFirst => self.first.signal(Signal::KILL),

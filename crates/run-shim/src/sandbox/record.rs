@@ -18,14 +18,14 @@ use super::process::pid_number;
 const FILE: &str = "sandbox.json";
 /// The file that records an order to kill the sandbox without the shim.
 const ORDER_FILE: &str = "killed-on-order";
-/// The longest wait for a killed process to die. A process that takes longer hangs in the kernel.
+/// The longest wait for a killed process to die. A process that takes longer is stuck in the kernel.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The content of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SandboxRecord {
     pid: u32,
-    /// The process's start time in the kernel's count, and the machine's boot. Together they distinguish it from a
+    /// The process's start time in the kernel's ticks, and the machine's boot. Together they distinguish it from a
     /// later process with the same id.
     started: Option<u64>,
     boot: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct SandboxRecord {
 pub(crate) enum Ends {
     /// A namespace dies with its first process.
     WithItsFirst,
-    /// A keeper ends the processes that it keeps, and then itself.
+    /// A keeper ends the processes that it keeps, and then exits.
     WhenAsked,
 }
 
@@ -83,7 +83,7 @@ impl SandboxRecord {
         }
     }
 
-    /// Returns the process, if it lives and is the recorded one.
+    /// Returns the process, if it is alive and is the recorded one.
     fn living(&self) -> Option<OwnedFd> {
         living(self.pid, || self.boot == boot_id() && self.started == process_started(self.pid))
     }
@@ -95,7 +95,7 @@ pub(crate) fn forget_sandbox(run_dir: &Path) {
     forget_order(run_dir).ok();
 }
 
-/// Records for the shim that a user ordered the kill of its sandbox.
+/// Records for the shim that a user ordered its sandbox to be killed.
 pub(super) fn note_order(run_dir: &Path) -> io::Result<()> {
     std::fs::write(run_dir.join(ORDER_FILE), "")
 }
@@ -147,7 +147,7 @@ pub(crate) fn outlive_sandbox(run_dir: &Path) {
     }
 }
 
-/// Returns 0 if the process still lives after a while.
+/// Returns 0 if the process is still alive after a while.
 fn wait_for_end(process: &OwnedFd) -> io::Result<usize> {
     let limit = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
     Ok(poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit))?)

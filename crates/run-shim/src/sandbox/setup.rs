@@ -64,7 +64,7 @@ fn run_and_pass_on(command: &str) -> io::Result<std::process::ExitStatus> {
     Ok(status)
 }
 
-/// Writes a line with its mark, in one piece.
+/// Writes a line with its mark, in one write.
 fn pass_on(line: &[u8]) -> io::Result<()> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let marked = [&[OUTPUT], line, b"\n"].concat();

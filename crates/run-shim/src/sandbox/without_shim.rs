@@ -31,7 +31,7 @@ pub(crate) fn supervision(shim: &LockHolder) -> Supervision {
 /// alive.
 pub(crate) fn kill_without_shim(run: &RunDirectory, shim: &LockHolder) -> io::Result<bool> {
     if record::has_sandbox(run.path()) {
-        // Record the order before the kill, because a running shim sees the sandbox's end at once.
+        // Record the order before the kill, because a running shim sees the sandbox's end immediately.
         record::note_order(run.path())?;
     }
     let killed = record::end_sandbox(run.path())?;

@@ -15,16 +15,16 @@ use serde::{Deserialize, Serialize};
 /// The most runs in a lock's note that still need a clean-up.
 const MOST_UNCLEANED: usize = 32;
 
-/// The present or last holder of a lock.
+/// The current or last holder of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Holder {
     pub(crate) run: RunId,
     pub(crate) pid: u32,
     pub(crate) since_ms: u64,
-    /// How often the lock has been taken. It distinguishes a stale holder from the present one.
+    /// How often the lock has been taken. It distinguishes a stale holder from the current one.
     #[serde(default)]
     pub(crate) generation: u64,
-    /// The workspace, for locks on one.
+    /// The workspace, for a workspace's lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) path: Option<BytesPath>,
     /// Earlier holders that still need a clean-up.
@@ -94,7 +94,7 @@ impl HeldLock {
         }
     }
 
-    /// Like [`Self::give_back`], but with another list of runs that need a clean-up.
+    /// Like [`Self::give_back`], but with a different list of runs that need a clean-up.
     fn give_back_to(mut self, uncleaned: Vec<RunId>) -> io::Result<()> {
         self.previous.iter_mut().for_each(|previous| previous.uncleaned.clone_from(&uncleaned));
         self.give_back()
@@ -121,7 +121,7 @@ impl HeldLock {
     }
 
     /// Returns whether the lock still protects anything. It does not if its file was deleted or replaced, because other
-    /// runs then lock another file. Nor does it if another run has or had it since. If in doubt, the lock counts as
+    /// runs then lock another file. Nor does it if another run has taken it since. If in doubt, the lock counts as
     /// lost.
     pub(crate) fn is_current(&self) -> bool {
         self.check_current().unwrap_or(false)
@@ -238,7 +238,7 @@ impl WorkspaceLocks<'_> {
 
     /// Takes a lock for the clean-up after its earlier holders, and returns their number. Holds the registry meanwhile,
     /// so that a starting run waits instead of being refused. `None` if another run has the lock, or a process of a
-    /// dead run lives.
+    /// dead run is still alive.
     pub(crate) fn clean<E>(
         &self,
         lock: &Path,

@@ -58,7 +58,7 @@ pub(crate) enum LockRefusal {
         path: PathBuf,
         holder: Holder,
     },
-    /// A process of an earlier run in the workspace still lives.
+    /// A process of an earlier run in the workspace is still alive.
     NotDead {
         run: RunId,
         why: String,
@@ -181,7 +181,7 @@ impl RunLocks {
         }
     }
 
-    /// Cleans up after dead runs in this workspace. If one of their processes still lives, releases the locks.
+    /// Cleans up after dead runs in this workspace. If one of their processes is still alive, releases the locks.
     pub(crate) fn clean_up_after_the_dead(
         &mut self,
         state: &StateRoot,
@@ -297,7 +297,7 @@ pub fn hold_workspace(
 ) -> Result<WorkspaceHold, WorkspaceBusy> {
     let io = |error: &dyn std::error::Error| {
         LockRefusal::Io(format!(
-            "the locks of workspaces cannot be used: {}",
+            "the workspace locks cannot be used: {}",
             ground::with_causes(error)
         ))
     };
@@ -441,7 +441,7 @@ mod tests {
         // Wait here too, because the waiter may hold the workspace for a moment.
         let other = place.wanted("c");
         let taken = other.take(Patience::Wait).unwrap();
-        assert_ne!(previous(&taken), Some(run), "it lives");
+        assert_ne!(previous(&taken), Some(run), "it is alive");
         drop(holder);
         drop(taken);
         waiter.join().unwrap().unwrap();

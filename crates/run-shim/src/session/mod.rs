@@ -1,4 +1,4 @@
-//! The conversation that a run works on: who may write it, where it is, and its state before and after the run.
+//! The conversation that a run works on: who may write to it, where it is, and its state before and after the run.
 
 pub(crate) mod checkpoint;
 #[cfg(test)]

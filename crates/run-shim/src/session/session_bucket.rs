@@ -7,9 +7,9 @@
 //!
 //! ```text
 //!   <state>/sessions/<id>/chats/   <id>/      empty: the user's <bucket>/<id> is mounted on it
-//!                                  <child>/   empty: of an earlier run, mounted from the user's bucket too
+//!                                  <child>/   empty: from an earlier run, also mounted from the user's bucket
 //!                                  <child>/   with files: made in this run, moved to the user's bucket after it
-//!   <state>/sessions/<id>/children  the names of the moved stores; the agent cannot write it
+//!   <state>/sessions/<id>/children  the names of the moved stores; the agent cannot write to it
 //! ```
 //!
 //! **Invariant:** the agent cannot read or write another session of the workspace. Only plain files that it made reach
@@ -49,7 +49,7 @@ pub(crate) struct SessionBucket {
 /// Why the shim does not move a store to the user's bucket.
 #[derive(Debug, thiserror::Error)]
 enum NotAdopted {
-    #[error("it is not a store: it has more than plain files")]
+    #[error("it is not a store: it contains more than plain files")]
     NotAStore,
     #[error("that name already exists")]
     Taken,

@@ -92,7 +92,7 @@ fn a_store_can_be_copied_to_another_file_system() {
     let files = plain_files_in(&made).unwrap().unwrap();
     place.bucket.copy(&files, &made, &place.on_host(CHILD)).unwrap();
     assert_eq!(fs::read_to_string(place.on_host(CHILD).join("store.db")).unwrap(), "child");
-    // The second time its name exists, and no temporary file is left.
+    // The second time, its name already exists, and no temporary file is left.
     let again = place.bucket.copy(&files, &made, &place.on_host(CHILD));
     assert!(matches!(again, Err(NotAdopted::Taken)));
     let mut names = names_in(&place.on_host(""));

@@ -27,7 +27,7 @@ use crate::session::write_lease::has_no_writer;
 
 /// The interval between two checks of the store until the agent has written its first root. Most checks are a `stat`.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// The agent writes one root after the other, and the pointer may step back for a moment. So one check is not enough.
+/// The agent writes one root after another, and the pointer may step back for a moment. So one check is not enough.
 const LOOKS: usize = 2;
 /// How long other processes may take to close a store after the agent's death.
 const SETTLING: Duration = Duration::from_secs(5);
@@ -99,9 +99,9 @@ pub(crate) fn look_before(
     }
     let store_db = store_db.ok_or(ResumeRefusal::Store(NotResumable::NoStore))?;
     let record = read_session_record(state, &spec.session);
-    // Admission chose the run to continue without the lease, so another process may have chosen the same run. The
-    // record names a run once it is about to start its agent. The record may name an older run than `continued`, if
-    // `continued` died early. Run ids sort by creation time.
+    // Admission did not hold the lease when it chose the run to continue, so another process may have chosen the same
+    // run. The record names a run once it is about to start its agent. The record may name an older run than
+    // `continued`, if `continued` died early. Run ids sort by creation time.
     if let (Some(continued), Some(record)) = (spec.continues, &record)
         && record.run > continued
     {

@@ -1,4 +1,4 @@
-//! Checks whether a process has a store open for writing. The kernel grants a read lease only if none has.
+//! Checks whether a process has a store open for writing. The kernel grants a read lease only if no process has.
 //!
 //! The alternative is a scan of all processes. When many runs end together, each shim would scan all the others. No
 //! safe crate offers leases.
@@ -13,7 +13,7 @@ use std::path::Path;
 use ground::plain_file;
 use nix::libc;
 
-/// `F_SETSIG` of linux/fcntl.h, which the crate lacks.
+/// `F_SETSIG` from linux/fcntl.h, which the crate lacks.
 const F_SETSIG: libc::c_int = 10;
 
 /// True if certainly no process in any namespace has the store or its log open for writing. False if one has, or if the

@@ -19,7 +19,7 @@ pub(crate) struct Output {
     pub(crate) stderr_chunk: Vec<u8>,
     pub(crate) stdout_open: bool,
     pub(crate) stderr_open: bool,
-    /// True while the sandbox lives.
+    /// True while the sandbox is alive.
     pub(crate) alive: bool,
     /// The output of the set-up command, until the agent's begins.
     pub(crate) setup: Option<SetupOutput>,

@@ -1,4 +1,5 @@
-//! Phase one: the shim claims the run. From here on no other process writes its journal, its session or its workspace.
+//! Phase one: the shim claims the run. From here on no other process writes to its journal, its session or its
+//! workspace.
 //!
 //! ```text
 //!   open   directory, run lock, journal, sockets          the starter learns of a failure
@@ -157,7 +158,8 @@ impl Claim {
         !std::mem::replace(&mut self.has_reported, true)
     }
 
-    /// Refuses the run. The starter gets the reason, or the journal, if the starter already has its report.
+    /// Refuses the run. The starter gets the reason. If the starter already has its report, the journal gets it
+    /// instead.
     pub(crate) fn refuse(&self, error: ShimError) -> NotBegun {
         if self.has_reported {
             return error.ended();
@@ -181,7 +183,7 @@ pub(crate) fn unusable(error: impl std::error::Error) -> ShimError {
 
 fn open_directory(run_dir: &Path) -> Result<(RunDirectory, StateRoot), ShimError> {
     let no_run =
-        || ShimError::Directory(format!("`{}` is not the directory of a run", run_dir.display()));
+        || ShimError::Directory(format!("`{}` is not a run's directory", run_dir.display()));
     let run: RunId = run_dir
         .file_name()
         .and_then(|name| name.to_str())

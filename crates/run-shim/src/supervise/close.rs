@@ -1,4 +1,4 @@
-//! Phase five: the shim takes back the run's files, judges the session, and writes the last event.
+//! Phase five: the shim cleans up the run's files, judges the session, and writes the last event.
 
 use std::path::Path;
 

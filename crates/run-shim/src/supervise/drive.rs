@@ -55,7 +55,7 @@ impl Driven {
     }
 }
 
-/// Runs the agent until it ends. After this, nothing of the sandbox is left.
+/// Runs the agent until it ends. After this, no part of the sandbox is left.
 pub(crate) async fn drive(
     supervisor: &mut Supervisor,
     sandbox: Sandbox,
@@ -87,7 +87,7 @@ struct Drive<'a> {
     exceeded: mpsc::Receiver<LimitKind>,
     /// Notices when a protection of the sandbox is lost.
     mounts: Option<MountWatch>,
-    /// Why a lost protection could not be put back.
+    /// Why a lost protection could not be restored.
     not_repaired: Option<String>,
     network: Option<Network>,
     /// Delivers messages to the agent.
@@ -100,7 +100,7 @@ struct Drive<'a> {
 #[derive(Default)]
 struct Batch {
     inputs: Vec<Input>,
-    /// The messages that the lines prove to be delivered.
+    /// The messages that the lines prove were delivered.
     arrived: Vec<Arrived>,
 }
 
@@ -119,7 +119,7 @@ enum Happened {
 }
 
 impl<'a> Drive<'a> {
-    /// Starts the tasks that run next to an agent: its prompt, its network, the watches.
+    /// Starts the tasks that run alongside an agent: its prompt, its network, the watches.
     fn begin(
         supervisor: &'a mut Supervisor,
         mut sandbox: Sandbox,
@@ -463,5 +463,5 @@ fn watch_mounts(sandbox: &Sandbox, launchable: &Launchable) -> Option<MountWatch
     let Launchable::Sandbox { plan, .. } = launchable else { return None };
     let watch = sandbox.process.watch_mounts(plan);
     // This fails if the agent is already gone.
-    watch.inspect_err(|error| tracing::warn!(%error, "cannot watch the mounts of the sandbox")).ok()
+    watch.inspect_err(|error| tracing::warn!(%error, "cannot watch the sandbox's mounts")).ok()
 }

@@ -1,4 +1,4 @@
-//! Finds the kind of a failure from the agent's stderr and exit code, never from stdout.
+//! Finds the kind of failure from the agent's stderr and exit code, never from stdout.
 //!
 //! ```text
 //!   stderr ──► lines ──► without colours, stack frames, mirrored JSON ──► the last line that names a cause
@@ -42,7 +42,7 @@ pub(crate) fn sentence(class: FailureClass, stderr: &str) -> String {
         FailureClass::RateLimited => {
             with_quotation("the service has no capacity for this request now", line)
         }
-        FailureClass::UsageLimit => with_quotation("the plan's usage is spent", line),
+        FailureClass::UsageLimit => with_quotation("the plan's usage limit is reached", line),
         FailureClass::Network => {
             with_quotation("the agent could not reach the service, or lost the connection", line)
         }
@@ -73,7 +73,7 @@ fn cause(stderr: &str) -> Option<(FailureClass, String)> {
     })
 }
 
-/// Phrases that name a class anywhere in a line, in the order of the search.
+/// Phrases that name a class anywhere in a line, in search order.
 const PHRASES: [(FailureClass, &[&str]); 6] = [
     (
         FailureClass::Auth,
@@ -155,7 +155,7 @@ fn class_of(line: &str) -> Option<FailureClass> {
     if has("session id") && has("already in use") {
         return Some(FailureClass::SessionInUse);
     }
-    // The agent prints this for an id that is not a UUID too, but then no other agent holds the session.
+    // The agent also prints this for an id that is not a UUID, but then no other agent holds the session.
     if has("failed to claim persistent session") {
         return Some(if has("must be a uuid") {
             FailureClass::Other
@@ -180,7 +180,7 @@ fn is_out_of_memory(line: &str) -> bool {
     has_phrase(line, "heap out of memory") || has_phrase(line, "out of memory")
 }
 
-/// Returns whether a line has an RPC status code of the agent, such as `[invalid_argument]`.
+/// Returns whether a line has one of the agent's RPC status codes, such as `[invalid_argument]`.
 fn has_status_code(line: &str) -> bool {
     let codes = line.split('[').skip(1).filter_map(|rest| rest.split_once(']'));
     codes.into_iter().any(|(code, _)| {
@@ -188,7 +188,7 @@ fn has_status_code(line: &str) -> bool {
     })
 }
 
-/// Finds an ASCII phrase in a line, in upper or lower case, but only as whole words.
+/// Finds an ASCII phrase in a line, ignoring case, but only as whole words.
 fn has_phrase(line: &str, phrase: &str) -> bool {
     let is_word = |character: Option<char>| {
         character.is_some_and(|character| character.is_alphanumeric() || character == '_')
@@ -211,7 +211,7 @@ fn refused_model(line: &str) -> Option<String> {
     Some(cut(model.trim_end_matches('.')))
 }
 
-/// Returns the last line that calls itself an error, else the last line with a message.
+/// Returns the last line that calls itself an error, or else the last line with a message.
 fn last_words(stderr: &str) -> Option<String> {
     let is_error = |line: &String| {
         let head = line.split(':').next().unwrap_or_default();

@@ -171,7 +171,7 @@ fn a_sentence_is_for_people() {
         (
             FailureClass::UsageLimit,
             "You're out of usage. Switch to Auto.",
-            "the plan's usage is spent: You're out of usage. Switch to Auto",
+            "the plan's usage limit is reached: You're out of usage. Switch to Auto",
         ),
         (
             FailureClass::Network,

@@ -4,11 +4,11 @@
 //! ```text
 //!   orders, wall clock ─┐
 //!   start ─► verify ─► confine ─► workspace saved ─► release
-//!   └─ the journal records at once why the run ends here, and the run ends after the current step ──┘
+//!   └─ the journal immediately records why the run ends here, and the run ends after the current step ──┘
 //! ```
 //!
-//! The shim interrupts no step, because it could not tell half a sandbox from a whole one. Each step has its own
-//! deadline.
+//! The shim does not interrupt a step, because it could not tell a half-made sandbox from a complete one. Each step has
+//! its own deadline.
 //!
 //! **Invariant:** if an order ends the run before the release, the agent never runs.
 
@@ -75,17 +75,17 @@ pub(crate) async fn hold(
 ) -> Result<Sandbox, NotLaunched> {
     stand_by.guard.check().map_err(LaunchError::Guard)?;
     let held = bring_up(supervisor, in_place, limits, stand_by.helper.take()).await;
-    // By now the sandbox is bound to the shim's life, or gone.
+    // By now the sandbox is bound to the shim's lifetime, or gone.
     stand_by.guard.dismiss();
     let sandbox = held?.release().await?;
-    // While a worktree is set up, the agent's limits on time do not count yet.
+    // While a worktree is set up, the agent's time limits do not apply yet.
     if !has_setup {
         supervisor.step(Input::Released, None);
     }
     Ok(sandbox)
 }
 
-/// Sets up a sandbox, up to the point where only the release is missing.
+/// Sets up a sandbox, up to the point where only the release remains.
 async fn bring_up(
     supervisor: &mut Supervisor,
     in_place: &mut InPlace,
@@ -103,7 +103,7 @@ async fn bring_up(
         }
     };
     let starting = HeldSandbox::start(&prepared.launchable, limits.entrance());
-    // bubblewrap needs the most time, so its process starts first. These two work beside it.
+    // bubblewrap needs the most time, so its process starts first. These two run alongside it.
     let beside = async {
         session.begin();
         workspace.begin();
@@ -115,7 +115,7 @@ async fn bring_up(
         held.end().await;
         return Err(error.into());
     }
-    // The disk works while bwrap sets up the sandbox. If this fails, the first batch fails too and ends the run.
+    // The sync runs while bwrap sets up the sandbox. If this fails, the first batch fails too and ends the run.
     supervisor.record.begin_sync().ok();
     let confining = verify_and_confine(prepared, &mut held, limits, helper);
     let mounts = supervisor.attend(confining).await;

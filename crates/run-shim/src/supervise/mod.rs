@@ -5,11 +5,11 @@
 //!   prepare   the agent's files, the sandbox's plan, the limits                ─► InPlace     "ready" to the starter
 //!   hold      bwrap, the gate, mounts verified, limits on, workspace saved     ─► Sandbox     the agent is released
 //!   drive     output, orders, limits, clock, one at a time                     ─► Driven      the agent is dead
-//!   close     take back the run's files, judge the session                     ─► `ended`, and the journal is closed
+//!   close     clean up the run's files, judge the session                      ─► `ended`, and the journal is closed
 //! ```
 //!
 //! A run that fails in `claim` or `prepare` is refused and leaves nothing behind, unless its starter already knows that
-//! it waits. After "ready", the journal records everything, and every run reaches `close`.
+//! it is waiting. After "ready", the journal records everything, and every run reaches `close`.
 
 mod agent_line;
 mod agent_output;
@@ -45,7 +45,7 @@ use supervisor::Supervisor;
 /// The capacity of a channel to the supervisor. Only a flood needs more, and then the senders wait.
 const QUEUE: usize = 64;
 
-/// The whole life of a shim: `caretaker shim <run directory>`.
+/// The shim's main function: `caretaker shim <run directory>`.
 pub fn shim_main(run_dir: &Path) -> ProcessExit {
     // The sandbox must not inherit the descriptors of the process that started the shim.
     close_fds::set_fds_cloexec(3, &[]);

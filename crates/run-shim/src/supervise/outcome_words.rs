@@ -64,7 +64,7 @@ pub(crate) fn why(
         RunOutcome::Suspended => "it was suspended on request".to_owned(),
         RunOutcome::DependencyFailed => "the run that it waited for did not succeed".to_owned(),
         RunOutcome::Interrupted => {
-            "its supervisor got a signal to end, as at a shutdown".to_owned()
+            "its supervisor received a signal to end, as in a shutdown".to_owned()
         }
         RunOutcome::NotResumable => "the session could not be resumed".to_owned(),
         RunOutcome::Amnesia => FORGOTTEN.to_owned(),
@@ -82,12 +82,12 @@ pub(crate) fn why(
         }
         RunOutcome::SetupFailed => match exit_code {
             Some(code) => format!(
-                "the set-up command failed with exit code {code}; `caretaker tail` shows its output, and the worktree stays"
+                "the set-up command failed with exit code {code}; `caretaker tail` shows its output, and the worktree is kept"
             ),
-            None => "the set-up command was killed; the worktree stays".to_owned(),
+            None => "the set-up command was killed; the worktree is kept".to_owned(),
         },
         RunOutcome::SessionMismatch => {
-            "the agent worked on another session or directory than asked".to_owned()
+            "the agent worked on a different session or directory than asked".to_owned()
         }
         RunOutcome::JournalFailed => "the journal could not be written".to_owned(),
         RunOutcome::SupervisorFailed => "the run's supervisor failed".to_owned(),

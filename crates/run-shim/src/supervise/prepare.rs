@@ -149,7 +149,7 @@ async fn put_in_place(
     }
 }
 
-/// Records the beginning of the run, and starts to redact its secrets.
+/// Records the beginning of the run, and starts redacting its secrets.
 fn write_down(
     supervisor: &mut Supervisor,
     claim: &Claim,

@@ -17,7 +17,7 @@ pub(crate) enum ShimError {
     Runtime(#[source] io::Error),
     #[error("the run's directory cannot be used: {0}")]
     Directory(String),
-    #[error("the sockets of the run could not be made in `{}`", path.display())]
+    #[error("could not make the run's sockets in `{}`", path.display())]
     Sockets { path: PathBuf, source: io::Error },
     #[error("another shim already took the run from the queue")]
     Begun,
@@ -68,7 +68,7 @@ impl ShimError {
         matches!(self, Self::Locked(_) | Self::Prepare(_))
     }
 
-    /// The end for the journal of a run that waited.
+    /// The outcome and reason for the journal of a run that had to wait.
     pub(crate) fn ended(&self) -> NotBegun {
         let (outcome, why) = match self {
             Self::Locked(refusal) => (RunOutcome::SandboxFailed, refusal.to_string()),

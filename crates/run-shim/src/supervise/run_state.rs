@@ -9,9 +9,9 @@
 //!       └──────────────► Stopping: INT ─► TERM ─► KILL of the namespace
 //! ```
 //!
-//! The machine fixes the verdict once: by `result`, else by the reason for the stop, else by the process's exit.
-//! Silence is not a hang. There are different limits for silence without an open tool, with an open tool, and after a
-//! final answer without a result.
+//! The machine decides the verdict once: by `result`, otherwise by the reason for the stop, otherwise by the process's
+//! exit. Silence is not a hang. There are different limits for silence without an open tool, with an open tool, and
+//! after a final answer without a result.
 
 use run_protocol::{
     BytesPath, LimitKind, NoResult, RunEvent, RunLimits, RunOutcome, SignalName, StopManner,
@@ -47,7 +47,7 @@ pub(crate) struct RunState {
 enum Phase {
     Starting,
     Running(Activity),
-    /// The agent gave its result. Until the deadline, its process may end by itself.
+    /// The agent gave its result. Until the deadline, its process may end on its own.
     Finishing {
         until: Option<Moment>,
     },
@@ -334,7 +334,7 @@ impl RunState {
                 self.verdict.get_or_insert(RunOutcome::Cancelled);
                 self.climb_from_int(StopReason::Cancelled, now, effects);
             }
-            // A second request kills at once. So does a request before there is an agent to signal.
+            // A second request kills immediately. So does a request before there is an agent to signal.
             (StopManner::Now, _)
             | (StopManner::Ladder, Phase::Stopping { .. } | Phase::Starting) => {
                 self.verdict.get_or_insert(RunOutcome::Cancelled);
@@ -393,7 +393,7 @@ impl RunState {
         !matches!(self.phase, Phase::Draining { .. })
     }
 
-    /// Kills the agent at once if a protection is lost, so that it cannot write there. The session can be resumed.
+    /// Kills the agent immediately if a protection is lost, so that it cannot write there. The session can be resumed.
     fn protection_lost(&mut self, path: BytesPath, effects: &mut Vec<Effect>) {
         if matches!(self.phase, Phase::Killed | Phase::Draining { .. } | Phase::Ended) {
             return;

@@ -154,7 +154,7 @@ fn suspending_climbs_the_ladder_once_however_often_it_is_asked() {
     assert_eq!(signals(&happened), [(30, "term"), (60, "sandbox")]);
     check_end(state, Some(137), Ending::Decided(RunOutcome::Suspended));
 
-    // A later result decides the outcome, and an earlier result stays.
+    // A result decides the outcome, whether it comes after the request or before it.
     let (state, _) = running().step(Input::Suspend, 10);
     let (state, _) =
         state.step(Input::Agent(AgentSign::Result { is_error: false, tokens: None }), 11);

@@ -152,8 +152,8 @@ impl Supervisor {
     }
 }
 
-/// For the phases before the agent's release. The journal records at once why the run ends, and the run ends after the
-/// current step.
+/// For the phases before the agent's release. The journal immediately records why the run ends, and the run ends after
+/// the current step.
 impl Supervisor {
     /// Waits for work that must not be interrupted, and handles orders meanwhile.
     pub(crate) async fn attend<T>(&mut self, work: impl Future<Output = T>) -> T {

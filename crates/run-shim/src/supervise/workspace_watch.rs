@@ -17,7 +17,7 @@ use workspace_history::{
 
 use crate::limits::DiskAccount;
 
-/// The shim saves at most this many files of a workspace.
+/// The shim saves at most this many files from a workspace.
 const MOST_FILES: usize = 200_000;
 /// The event names at most this many paths that the snapshot does not cover.
 const MOST_LEFT_OUT: usize = 10;
@@ -76,7 +76,7 @@ impl WorkspaceWatch {
         Self { watched, before: None }
     }
 
-    /// Starts to save the workspace.
+    /// Starts saving the workspace.
     pub(crate) fn begin(&mut self) {
         let watched = self.watched.clone();
         self.before = Some(tokio::task::spawn_blocking(move || watched.before()));

@@ -1,4 +1,4 @@
-//! The dependency caches: seeds of the host, private parts, and the tools' variables. Credential files stay hidden.
+//! The dependency caches: seeds from the host, private parts, and the tools' variables. Credential files stay hidden.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -16,9 +16,9 @@ use crate::profile::Access;
 use crate::step::Step;
 use crate::tool_caches::{PrivatePart, SEEDS_INSIDE, Seed};
 
-/// The search for credential files ends after this many entries. It lists the first directory to its end.
+/// The search for credential files ends after this many entries. It always lists the first directory completely.
 const MOST_ENTRIES: usize = 2_000;
-/// The number of installed files that say whether they are hard links.
+/// The number of installed files to check for hard links.
 const MOST_SAMPLED: usize = 64;
 
 impl Planner<'_> {
@@ -85,7 +85,7 @@ impl Planner<'_> {
         self.push(step, seed.origin.clone());
     }
 
-    /// Returns the path that keeps a private part from its place.
+    /// Returns the path that prevents mounting a private part.
     fn blocked(&self, part: &PrivatePart) -> Option<PathBuf> {
         let dest = &part.inside;
         let in_system = ["/proc", "/dev", "/etc", "/run/caretaker"];
@@ -94,7 +94,7 @@ impl Planner<'_> {
         let mounted = self.steps.iter().filter_map(|planned| planned.step.mounted_at());
         let below = shown.clone().chain(mounted).find(|path| covers(path)).map(Path::to_owned);
         let system = in_system.iter().map(Path::new).find(|path| dest.starts_with(path));
-        // In a read-only directory bubblewrap cannot make a mount point. One of the right kind may be there.
+        // In a read-only directory bubblewrap cannot make a mount point. But one of the right kind may already exist.
         let around = shown.rfind(|path| dest.starts_with(path)).map(Path::to_owned);
         let is_there = || {
             let found = host_path::look(dest).ok().flatten().map(|found| found.kind);
@@ -142,7 +142,7 @@ impl Planner<'_> {
         for (dest, kind, origin) in covered {
             let placeholder = match kind {
                 FileType::Directory => &self.request.placeholders.directory,
-                // A link leads nowhere inside, or to a file that the sandbox shows under another name.
+                // Inside, a link is dangling, or leads to a file that the sandbox shows under another name.
                 FileType::Symlink => continue,
                 _ => &self.request.placeholders.file,
             };
@@ -155,7 +155,7 @@ impl Planner<'_> {
     }
 }
 
-/// Returns true if most of the files that a short search finds have other names.
+/// Returns true if most of the files that a short search finds have other hard links.
 fn is_of_store(directory: &Path) -> bool {
     let Ok(root) = Directory::open(directory) else { return false };
     let mut pending = vec![PathBuf::new()];
@@ -183,7 +183,7 @@ fn is_of_store(directory: &Path) -> bool {
     n_linked * 2 > n_files
 }
 
-/// Returns the entries of a directory whose names fit, and those of the directories in it.
+/// Returns the entries of a directory whose names match, and those of the directories in it.
 fn named_in(
     directory: &Path,
     deepest: usize,
@@ -194,7 +194,7 @@ fn named_in(
     let mut n_entries = 0;
     let mut pending = VecDeque::from([(PathBuf::new(), 0)]);
     while let Some((at, depth)) = pending.pop_front() {
-        // The directory itself is always listed to its end.
+        // The directory itself is always listed completely.
         if n_entries > MOST_ENTRIES {
             break;
         }

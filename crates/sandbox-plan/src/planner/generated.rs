@@ -1,4 +1,4 @@
-//! The files of `/etc` that Caretaker writes. They say only what a sandbox needs.
+//! The files in `/etc` that Caretaker writes. They contain only what a sandbox needs.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -28,7 +28,7 @@ impl GeneratedFile {
                 b"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n"
                     .to_vec()
             }
-            // One attempt is enough: if the shim does not answer at once, it never will.
+            // One attempt is enough: if the shim does not answer immediately, it never will.
             Self::Resolver => b"nameserver 127.0.0.1\noptions timeout:5 attempts:1\n".to_vec(),
             Self::Hosts => {
                 format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {hostname}\n").into_bytes()

@@ -14,7 +14,7 @@ use crate::workspace::git_layout::GitLayout;
 use crate::workspace::nested_repositories::{self, NestedKind, ORDINARY};
 use crate::workspace::{SMALL_FILE, Tree, Workspace, WorkspaceError};
 
-/// The file that names the directory of the rest of a repository, including its configuration and hooks.
+/// The file that names the directory with the rest of a repository, including its configuration and hooks.
 const COMMON_DIR: &str = "commondir";
 /// The directories of a repository that a commit in a linked worktree writes.
 const OF_COMMITS: [&str; 5] = ["objects", "refs", "logs", "reftable", "lfs"];
@@ -81,7 +81,7 @@ impl Planner<'_> {
             }
             self.pin(common, relative, access)?;
             if common.look(Path::new("logs"))?.is_none() {
-                let reason = "the repository has no directory `logs`; make one";
+                let reason = "the repository has no `logs` directory; make one";
                 let path = workspace.path().to_owned();
                 self.warnings.push(PlanWarning::GitReadOnly { path, reason });
             }
@@ -174,7 +174,7 @@ impl Planner<'_> {
         self.keep(tree, name, origin)
     }
 
-    /// Protects the repositories of submodules. Git on the host reads each of them for a `git status` of the workspace.
+    /// Protects the repositories of submodules. Git on the host reads each of them for a `git status` in the workspace.
     fn modules(&mut self, workspace: &Workspace, git_dir: &Tree) -> Result<(), PlanError> {
         let access = self.git_access();
         if git_dir.look(Path::new("modules"))?.is_none() {
@@ -221,7 +221,7 @@ pub(super) fn config_named(tree: &Tree, name: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Returns the directory of a repository's files, if its configuration names one.
+/// Returns the directory with a repository's working files, as its configuration names it, or else the git directory.
 fn work_tree_of(git_dir: &Path, config: &str) -> PathBuf {
     let settings = git_config::settings(config);
     let said = settings.iter().rev().find(|setting| setting.name == "core.worktree");

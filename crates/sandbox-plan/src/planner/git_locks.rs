@@ -1,7 +1,7 @@
 //! Lets git in a linked worktree lock `packed-refs`, although the repository is read-only.
 //!
-//! Since git 2.47 every commit deletes a ref, even if it does not exist, and locks `packed-refs` for that. So git inside
-//! finds the shared part of the repository in a directory in memory, with links to the real files:
+//! Since git 2.47 every commit deletes a ref, even one that does not exist, and locks `packed-refs` for that. So git
+//! inside finds the shared part of the repository in a directory in memory, with links to the real files:
 //!
 //! ```text
 //!   .git/worktrees/NAME/commondir ──► /run/repository.git ┬ config, hooks, objects, … ──► the repository
@@ -11,7 +11,7 @@
 //! Before git locks a file, it follows at most five links. So the lock of `packed-refs` is `5.lock`, in memory, and
 //! reads still find the real file.
 //!
-//! **Invariant:** git cannot replace a link of the chain. Otherwise `pack-refs` would write a private file, and delete
+//! **Invariant:** git cannot replace a link in the chain. Otherwise `pack-refs` would write a private file, and delete
 //! the loose refs on the host.
 
 use std::path::{Path, PathBuf};

@@ -66,7 +66,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Protects a workspace path, whether it exists or not. Without a kind, the path is a word of a command that may be
+    /// Protects a workspace path, whether it exists or not. Without a kind, the path is a word in a command that may be
     /// a program, so it counts only if it is a file.
     fn keep_if_obeyed(
         &mut self,

@@ -119,7 +119,7 @@ fn network(request: &SandboxRequest, rules: &Rules) -> PlannedNetwork {
     PlannedNetwork { mode, origin, allow, limits: rules.network.limits() }
 }
 
-/// Makes the checks that need no file system.
+/// Does the checks that need no file system.
 fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
     let run_paths = [
         &request.workspace,

@@ -1,4 +1,4 @@
-//! The host's programs, the files of `/etc`, `/proc` and `/dev`.
+//! The host's programs, the files in `/etc`, and `/proc` and `/dev`.
 
 use std::path::{Path, PathBuf};
 

@@ -11,7 +11,7 @@ use crate::profile::{Access, MissingNames, ProtectedKind, ProtectedName};
 use crate::step::Step;
 use crate::workspace::{DotCursor, Tree, Workspace, WorkspaceError};
 
-/// At most this many files may match one name with a `*`. Each is a mount, and mounts cost time.
+/// At most this many files may match one pattern with a `*`. Each is a mount, and mounts cost time.
 const MOST_THAT_FIT: usize = 32;
 
 impl Planner<'_> {
@@ -65,7 +65,7 @@ impl Planner<'_> {
         Ok(mounts)
     }
 
-    /// Makes the files of a list read-only, and pins their parent directories. Blocks names that do not exist, if the
+    /// Makes the files in a list read-only, and pins their parent directories. Blocks names that do not exist, if the
     /// profile says so.
     pub(super) fn protect(
         &mut self,

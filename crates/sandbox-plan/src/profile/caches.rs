@@ -96,7 +96,7 @@ impl FromStr for FileName {
         let is_name = plain_relative(text).is_some_and(|path| path.components().count() == 1);
         match is_name && stars(OsStr::new(text)) <= 1 {
             true => Ok(Self(text.to_owned())),
-            false => Err(format!("`{text}` is not the name of a file, with at most one `*`")),
+            false => Err(format!("`{text}` is not a file name with at most one `*`")),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::origin::Sourced;
 impl Profile {
     /// Returns the keys where this profile allows more than `other`.
     ///
-    /// It compares lists entry by entry as the profiles have them, so two spellings of the same directory count as a
+    /// It compares lists entry by entry as written in the profiles, so two spellings of the same directory count as a
     /// difference. It ignores `limits.*`, because a run has its own limits.
     pub fn wider_than(&self, other: &Self) -> Vec<&'static str> {
         match (&self.rules, &other.rules) {

@@ -1,6 +1,6 @@
 //! A profile and the profiles that it extends, merged into one TOML table.
 //!
-//! Every value of the merged table has its source line: `size = "1G"` becomes `size = { value = "1G", origin =
+//! Every value in the merged table has its source line: `size = "1G"` becomes `size = { value = "1G", origin =
 //! "default.toml:12" }`, which [`Sourced`](crate::origin::Sourced) reads.
 
 use serde::Deserialize;
@@ -19,11 +19,11 @@ struct Layer<'a> {
     table: DeTable<'a>,
 }
 
-/// The tables of all layers as one.
+/// The tables of all layers, merged.
 pub(super) struct Merged<'a> {
     /// The profile that the first layer extends.
     pub(super) extends: Option<String>,
-    /// The profile itself first, then the profile that it extends, and so on.
+    /// The profile itself, then the profile that it extends, and so on.
     layers: Vec<Layer<'a>>,
     pub(super) table: DeTable<'a>,
 }

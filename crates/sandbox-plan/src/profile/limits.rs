@@ -1,4 +1,4 @@
-//! The section `limits` of a profile.
+//! The `limits` section of a profile.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use super::values::{Size, deserialize_from_text};
 use crate::origin::Sourced;
 
-/// The section `limits`. Zero means no limit.
+/// The `limits` section. Zero means no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileLimits {

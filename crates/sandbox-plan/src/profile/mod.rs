@@ -184,7 +184,7 @@ impl Profile {
         let (extends, head, rules) = read(name, text)?;
         if let Some(rules) = &rules {
             // Without a user namespace, no mount is safe from the agent. Without a process namespace, the shim cannot
-            // end all of a run.
+            // end all of a run's processes.
             for (needed, namespace) in [(Namespace::User, "user"), (Namespace::Pid, "pid")] {
                 if rules.namespaces.own.iter().all(|own| own.value != needed) {
                     let profile = name.to_owned();
@@ -218,7 +218,8 @@ impl Profile {
         self.rules.iter().flat_map(|rules| &rules.network.allow).map(|entry| &entry.value)
     }
 
-    /// Returns true if a run may know and, on request, reach the user's registries. Without a sandbox there is no request.
+    /// Returns true if a run may know about and, on request, reach the user's registries. Always false without a
+    /// sandbox.
     pub fn has_registries(&self) -> bool {
         self.rules.as_ref().is_some_and(|rules| rules.network.has_registries())
     }
@@ -235,7 +236,7 @@ impl Profile {
         self.rules.as_ref().is_some_and(|rules| rules.caller.root.value == RootCaller::Refuse)
     }
 
-    /// Returns true if a host variable enters the sandbox. Without a sandbox, the profile lets none pass.
+    /// Returns true if a host variable enters the sandbox. Without a sandbox, the profile lets none in.
     pub fn passes_variable(&self, name: &OsStr) -> bool {
         self.rules.as_ref().is_some_and(|rules| rules.passes(name).is_some())
     }

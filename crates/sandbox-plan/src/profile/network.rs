@@ -1,4 +1,4 @@
-//! The section `network` of a profile.
+//! The `network` section of a profile.
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -12,13 +12,13 @@ use super::comparison::has_more;
 use super::values::{HostPattern, Size, deserialize_from_text};
 use crate::origin::Sourced;
 
-/// The section `network`.
+/// The `network` section.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NetworkRules {
     pub(crate) mode: Sourced<NetworkMode>,
     pub(crate) allow: Vec<Sourced<AllowedHost>>,
-    /// Stored profiles from before this key allow none.
+    /// Profiles that were stored before this key existed allow none.
     #[serde(default)]
     registries: Option<Sourced<bool>>,
     connections: Sourced<NonZeroU32>,
@@ -33,7 +33,7 @@ pub(crate) struct NetworkRules {
 pub struct NetworkLimits {
     /// Connections at the same time.
     pub connections: u32,
-    /// Bytes in both directions, in the whole run.
+    /// Bytes in both directions, over the whole run.
     pub transfer: u64,
     /// The time in which a client must name its host.
     pub handshake: Duration,
@@ -64,7 +64,7 @@ impl NetworkRules {
         is_wider.into_iter().filter(|(_, is_wider)| *is_wider).map(|(key, _)| key).collect()
     }
 
-    /// Returns true if a run may know and, on request, reach the user's registries.
+    /// Returns true if a run may know about and, on request, reach the user's registries.
     pub(super) fn has_registries(&self) -> bool {
         self.registries.as_ref().is_some_and(|key| key.value)
     }

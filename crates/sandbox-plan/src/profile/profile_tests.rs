@@ -75,7 +75,7 @@ fn wrong_values_are_named_with_their_line() {
         ("[system]\ngenerated = [\"/etc/shadow\"]", "mine.toml:3: unknown variant `/etc/shadow`"),
         ("[environment.set]\n\"A-B\" = \"x\"", "mine.toml:3: `A-B` is not the name of"),
         ("[network]\nallow = [\"https://x.example\"]", "mine.toml:3: `https://x.example` is a URL"),
-        ("[network]\nallow = [\"10.0.0.1\"]", "mine.toml:3: `10.0.0.1` is not the name of a host"),
+        ("[network]\nallow = [\"10.0.0.1\"]", "mine.toml:3: `10.0.0.1` is not a host name"),
         ("[network]\nallow = [\"!x.example\"]", "mine.toml:3: `!x.example` removes an entry that"),
         ("[network]\nconnections = 0", "mine.toml:3: invalid value: integer `0`"),
         ("[network]\nidle = \"soon\"", "mine.toml:3: `soon` is not a time such as 10s, 15m or 1h"),

@@ -1,4 +1,4 @@
-//! The values of a profile, each checked during parsing.
+//! The values in a profile, each checked during parsing.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -223,7 +223,9 @@ impl FromStr for ProtectedName {
         let path = relative_path(path)?;
         let n_stars = stars(path.as_os_str());
         if n_stars > 1 || (n_stars == 1 && path.components().count() > 1) {
-            return Err(format!("`{text}` may have one `*`, and only in a name by itself"));
+            return Err(format!(
+                "`{text}` may have one `*`, and only in a path with a single name"
+            ));
         }
         Ok(Self { path, kind })
     }
@@ -313,7 +315,7 @@ impl ProtectedName {
         found
     }
 
-    /// Returns the path as the profile has it, with its `*`.
+    /// Returns the path as written in the profile, with its `*`.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

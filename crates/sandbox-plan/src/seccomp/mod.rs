@@ -1,4 +1,4 @@
-//! The filters of `sandbox/seccomp`, compiled to the programs that bubblewrap loads.
+//! The filters in `sandbox/seccomp`, compiled to the programs that bubblewrap loads.
 
 mod filter_text;
 

@@ -67,7 +67,7 @@ fn run(
     }
 }
 
-/// Runs all filters. The strictest answer counts, as in the kernel.
+/// Runs all filters. The strictest answer wins, as in the kernel.
 fn judge(architecture: Architecture, number: u32, arguments: [u64; 6]) -> Verdict {
     let audit = match architecture {
         Architecture::X86_64 => 0xc000_003e,
@@ -119,7 +119,7 @@ fn the_numbers_agree_with_an_independent_table() {
                 r#"{{"t":{{"mismatch_action":"allow","match_action":"trap","filter":[{{"syscall":"{name}"}}]}}}}"#
             );
             let compiled = seccompiler::compile_from_json(json.as_bytes(), architecture.target());
-            // After the check of the architecture, the program loads and compares the number.
+            // After checking the architecture, the program loads and compares the number.
             let theirs = compiled.ok().map(|programs| programs["t"][4].k);
             let ours = table().numbers(name).unwrap().on(architecture);
             assert_eq!(ours, theirs, "{name} on {architecture:?}");

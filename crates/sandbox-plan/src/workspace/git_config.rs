@@ -18,7 +18,7 @@ pub(crate) enum Named {
     Include(PathBuf),
     /// A directory of hooks.
     Hooks(PathBuf),
-    /// A word of a command, which may be a program.
+    /// A word in a command, which may be a program.
     Program(PathBuf),
 }
 

@@ -93,11 +93,11 @@ pub enum WorkspaceError {
     NotOurs { path: PathBuf, owner: u32, uid: u32 },
     #[error("the workspace `{}` cannot be entered and changed by its owner (mode {mode:04o})", .path.display())]
     Unusable { path: PathBuf, mode: u32 },
-    #[error("`.cursor` of the workspace is {0}, not a directory")]
+    #[error("the workspace's `.cursor` is {0}, not a directory")]
     DotCursor(FileKind),
-    #[error("`.cursor/mcp.json` of the workspace is {0}, not a file")]
+    #[error("the workspace's `.cursor/mcp.json` is {0}, not a file")]
     McpJson(FileKind),
-    #[error("`.git` of the workspace is {0}, neither a directory nor a file")]
+    #[error("the workspace's `.git` is {0}, neither a directory nor a file")]
     Git(FileKind),
     #[error("`{}` is a symlink, so Caretaker cannot protect it", .0.display())]
     ProtectedSymlink(PathBuf),

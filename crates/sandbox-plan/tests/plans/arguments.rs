@@ -191,7 +191,7 @@ fn every_part_names_the_line_of_the_profile_that_it_comes_from() {
     variable PATH=/usr/local/bin:/usr/bin:/bin <- "PATH",
     variable HOME=HOST/home/ada <- "HOME",
     variable CURSOR_API_KEY=(secret) <- "CURSOR_API_KEY",
-    mount /proc of its own <- proc = "own"
+    mount its own /proc <- proc = "own"
     mount /proc/1 hidden: its memory is out of reach <- always
     mount /proc/sys read-only <- sysctl = "read-only"
     mount /dev with the few devices that are safe <- dev = "minimal"
@@ -221,10 +221,10 @@ fn every_part_names_the_line_of_the_profile_that_it_comes_from() {
     mount HOST/home/ada/src/project/.envrc read-only <- ".envrc",
     guard / itself is read-only once it is filled <- always
     guard started in HOST/home/ada/src/project <- this run
-    filter system calls of seccomp/base.toml are refused <- "base",
-    filter system calls of seccomp/hidden-arguments.toml are refused <- "hidden-arguments",
-    filter system calls of seccomp/socket-families.toml are refused <- "socket-families",
-    filter system calls of seccomp/nosuid.toml are refused <- "nosuid",
+    filter system calls in seccomp/base.toml are refused <- "base",
+    filter system calls in seccomp/hidden-arguments.toml are refused <- "hidden-arguments",
+    filter system calls in seccomp/socket-families.toml are refused <- "socket-families",
+    filter system calls in seccomp/nosuid.toml are refused <- "nosuid",
     network api2.cursor.sh may be reached <- "api2.cursor.sh",
     network *.api5.cursor.sh may be reached <- "*.api5.cursor.sh",
     network *.cursor.sh may be reached <- "*.cursor.sh",

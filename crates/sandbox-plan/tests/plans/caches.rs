@@ -7,7 +7,7 @@ use sandbox_plan::{PlanWarning, ToolCache};
 
 use crate::scene::Scene;
 
-/// A scene whose workspace has these files and whose home has these.
+/// A scene with these files in its workspace and in its home.
 fn scene(in_workspace: &[&str], in_home: &[&str]) -> Scene {
     let scene = Scene::new("work");
     for path in in_workspace {

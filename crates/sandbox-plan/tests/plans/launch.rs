@@ -18,7 +18,7 @@ const BWRAP: &str = "/usr/bin/bwrap";
 /// The time limit for bubblewrap's mounts.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A sandbox that waits for its release.
+/// A sandbox that is waiting to be released.
 pub(crate) struct Blocked {
     bwrap: Child,
     pub(crate) first_pid: u32,
@@ -120,13 +120,13 @@ impl Blocked {
         plan.verify(&mountinfo.unwrap_or_default(), &identity)
     }
 
-    /// Releases the agent, and waits for its end.
+    /// Releases the agent, and waits until it ends.
     pub(crate) fn finish(mut self) -> Output {
         self.release.write_all(b"1").unwrap();
         self.bwrap.wait_with_output().unwrap()
     }
 
-    /// Ends the sandbox without a release.
+    /// Ends the sandbox without releasing it.
     pub(crate) fn kill(mut self) -> Output {
         let pid = rustix::process::Pid::from_raw(self.first_pid.cast_signed()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
@@ -135,7 +135,7 @@ impl Blocked {
     }
 }
 
-/// After all mounts, a wrong file stays wrong. Other differences may still disappear.
+/// Once everything is mounted, a wrong file stays wrong. Other differences may still disappear.
 fn is_final(mismatch: &Mismatch) -> bool {
     matches!(mismatch, Mismatch::WrongFile { path, .. } if path.ends_with(".cursor"))
 }

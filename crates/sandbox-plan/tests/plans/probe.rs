@@ -1,4 +1,4 @@
-//! A program for the inside, which makes system calls that no shell makes. It is this test's own executable.
+//! A program that runs inside and makes system calls that no shell makes. It is this test's own executable.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;

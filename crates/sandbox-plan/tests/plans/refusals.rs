@@ -110,7 +110,7 @@ fn a_workspace_is_checked_as_everywhere() {
 #[test]
 fn a_home_must_be_a_place_of_its_own() {
     for home in ["/", "/tmp", "/usr/home", "/etc", "/dev/null", "/proc/1"] {
-        // A path inside that is not below this home is refused too, but the home comes first.
+        // The plan also refuses paths inside that are not below this home, but it checks the home first.
         refused!(
             |s| s.request.home = home.into(),
             PlanError::HomeUnusable(_) | PlanError::Workspace(_)

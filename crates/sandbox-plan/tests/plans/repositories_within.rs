@@ -10,7 +10,7 @@ use crate::launch::sandboxes_work;
 use crate::repository::{git, repository};
 use crate::scene::Scene;
 
-/// Attempts on a git directory `$1`. Prints those that succeed.
+/// Attempts to change the git directory `$1`. Prints those that succeed.
 const TRIES: &str = r#"
 try() { name=$1; shift; if "$@" 2>/dev/null; then echo "succeeded: $name"; fi; }
 put() { echo "$2" > "$1"; }
@@ -27,7 +27,7 @@ at() {
 commit() { echo more >> file && git add file && git commit --quiet --message="$1"; }
 "#;
 
-/// Checks that no placeholder stays in a repository after a run.
+/// Checks that no placeholder is left in a repository after a run.
 fn assert_nothing_stays(scene: &Scene, git_dirs: &[&str]) {
     for git_dir in git_dirs {
         assert!(!scene.in_workspace(git_dir).join("commondir").exists(), "{git_dir}");
@@ -173,7 +173,7 @@ fn in_a_linked_worktree_the_users_own_checkout_cannot_be_touched() {
     git(&main, &home, &["rev-parse", "--verify", "precious"]);
 }
 
-/// Each command's errors go to a file, together with what git calls a note.
+/// Prints all errors and notes that git writes to stderr, collected in a file.
 const QUIET: &str = r#"set -e; exec 2> .git-said
     echo a > a; git add a; git commit --quiet --message=a; git checkout --quiet -b side
     echo b > b; git add b; git commit --quiet --message=b; git checkout --quiet feature
@@ -200,7 +200,7 @@ fn git_in_a_linked_worktree_says_nothing_and_cannot_pack_the_repositorys_refs() 
     let refs = || git(&main, &home, &["for-each-ref"]);
     let packed = || fs::read_to_string(main.join(".git/packed-refs")).unwrap();
     let before = (refs(), packed());
-    // Neither a packed ref can be deleted, nor a loose one packed. Links of the agent lead only the agent elsewhere.
+    // A packed ref cannot be deleted, nor a loose one packed. Links that the agent changes mislead only the agent.
     let seen = scene.run(
         "for try in 'branch -D packed' 'pack-refs --all' 'pack-refs --all --prune' 'gc --quiet' 'config a.b c'; do
              git $try 2> /dev/null && echo did $try
@@ -213,7 +213,7 @@ fn git_in_a_linked_worktree_says_nothing_and_cannot_pack_the_repositorys_refs() 
     assert_eq!((refs(), packed()), before);
     let common = fs::read_to_string(main.join(".git/worktrees/feature/commondir")).unwrap();
     assert_eq!(common, "../..\n", "git on the host never follows the shadow");
-    // Git inside sees what the host packs meanwhile.
+    // Git inside sees the refs that the host packs meanwhile.
     let (begun, done) = (tree.join("begun"), tree.join("done"));
     for fifo in [&begun, &done] {
         assert!(std::process::Command::new("mkfifo").arg(fifo).status().unwrap().success());

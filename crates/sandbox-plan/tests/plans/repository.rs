@@ -230,7 +230,7 @@ fn names_that_fit_a_star_are_read_only_and_too_many_of_them_are_refused() {
         fs::write(scene.in_workspace(&format!("{number}.code-workspace")), "").unwrap();
     }
     let refused = sandbox_plan::plan(&scene.request).unwrap_err().to_string();
-    assert!(refused.contains("fit `*.code-workspace`"), "{refused}");
+    assert!(refused.contains("match `*.code-workspace`"), "{refused}");
 }
 
 #[test]

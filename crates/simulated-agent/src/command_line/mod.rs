@@ -232,7 +232,7 @@ const NOT_SIMULATED: [&str; 13] = [
 #[derive(Debug)]
 pub enum Parsed {
     Run(Box<CommandLine>),
-    /// A text for stdout: the help.
+    /// Text for stdout: the help.
     Print(String),
 }
 

@@ -245,7 +245,7 @@ fn a_server_that_never_answers_fails_within_the_limit() {
         let ServerState::Failed(problem) = state else { panic!("{name} is {state:?}") };
         assert_eq!(problem, "MCP error -32001: Request timed out");
     }
-    assert_eq!(machine.processes.kill_all(), 0, "what failed was ended");
+    assert_eq!(machine.processes.kill_all(), 0, "the failed server was ended");
 }
 
 #[test]

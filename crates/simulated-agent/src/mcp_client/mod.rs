@@ -37,7 +37,7 @@ use remote::Remote;
 /// The agent's variables that a server inherits. All others must be in `mcp.json`.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "TERM", "SHELL", "USER"];
 
-/// Everything that decides about the servers of a run.
+/// Everything that determines the servers of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct McpSetup<'a> {
     pub roots: &'a CursorRoots,

@@ -18,7 +18,7 @@ use crate::process::lock;
 
 /// A server that leaves this many messages unread counts as unresponsive.
 const MAX_UNSENT: usize = 64;
-/// The agent kills a server that runs longer than this after its stdin closed.
+/// The agent kills a server that runs longer than this after its stdin was closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A running server. Dropping it ends the server.
@@ -51,7 +51,7 @@ impl Program {
         command: &mut Command,
         processes: &ProcessGroups,
     ) -> Result<Self, RequestError> {
-        // The real agent treats a program that does not start like one that ended at once.
+        // The real agent treats a program that does not start like one that ended immediately.
         let closed = |_| RequestError::Closed;
         let mut group = processes.start(command, Role::Server).map_err(closed)?;
         let leader = group.leader();
@@ -130,7 +130,7 @@ impl Outbox {
     }
 }
 
-/// Hands answers to the threads that wait for them, until the server closes its stdout.
+/// Hands answers to the threads that are waiting for them, until the server closes its stdout.
 struct Reader {
     outbox: Outbox,
     waiting: Arc<Mutex<Waiting>>,
@@ -154,7 +154,7 @@ impl Reader {
         }
         let mut waiting = lock(&self.waiting);
         waiting.closed = true;
-        // Dropping the senders wakes the threads that wait.
+        // Dropping the senders wakes the waiting threads.
         waiting.answers.clear();
     }
 

@@ -114,7 +114,7 @@ pub(super) enum Incoming {
         id: u64,
         answer: Answer,
     },
-    /// A message that nothing waits for.
+    /// A message that no request is waiting for.
     Other,
 }
 

@@ -107,7 +107,7 @@ impl Remote {
                 return exchange.finish().and(Err(RequestError::Closed));
             }
             for message in stream.push(&bytes) {
-                // Nothing waits for a message that is not JSON.
+                // No request is waiting for a message that is not JSON.
                 let Ok(message) = serde_json::from_slice::<Value>(&message) else { continue };
                 match Incoming::of(&message) {
                     Incoming::Answer { id: of, answer } if of == id => return answer,

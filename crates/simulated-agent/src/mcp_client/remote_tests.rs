@@ -1,4 +1,4 @@
-//! Servers with a `url`, on the loopback. The suite tests TLS and the way out of a sandbox.
+//! Servers with a `url`, on loopback. The suite tests TLS and the way out of a sandbox.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -191,7 +191,7 @@ pub(super) fn kill_mid_line(turn: &mut Turn, n_lines: u64) -> Done {
     Ok(())
 }
 
-/// Ends the process at once. Like node, it leaves the processes of its tools alone.
+/// Ends the process immediately. Like node, it leaves the processes of its tools alone.
 pub(super) fn crash(_: &mut Turn, _: u64) -> Done {
     thread::sleep(TOOLS_BEGIN);
     let trace = "TypeError: Cannot read properties of undefined (reading 'close')\n    \

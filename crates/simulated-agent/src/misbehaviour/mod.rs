@@ -45,8 +45,8 @@ enum Act {
     AtOnce(fn(&mut Turn, u64) -> Result<(), Ending>),
     /// Acts at the next such moment.
     At(Moment, fn(&mut Turn, u64) -> Result<(), Ending>),
-    /// The agent dies by SIGKILL when the session's writer next reaches this point. If it is `None`, the argument
-    /// names the point.
+    /// SIGKILL ends the agent when the session's writer next reaches this point. If it is `None`, the argument names
+    /// the point.
     KillAt(Option<CrashPoint>),
     /// Loses the conversation before the prompt is stored.
     Forget,
@@ -54,7 +54,7 @@ enum Act {
     CreateChat,
 }
 
-/// A moment of a turn where something may go wrong.
+/// A moment in a turn when something may go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// `started` is printed and the tools run.

@@ -78,7 +78,7 @@ impl Permissions {
         Self::new(policy, &allow, &deny, workspace.as_path(), roots.home())
     }
 
-    /// Makes rules from entries such as `Shell(git:log*)`. Skips entries without a meaning.
+    /// Makes rules from entries such as `Shell(git:log*)`. Skips meaningless entries.
     pub fn new(
         policy: ApprovalPolicy,
         allow: &[impl AsRef<str>],

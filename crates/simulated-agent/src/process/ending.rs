@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io;
 
-/// The end of the process: an exit code, and a text on stderr.
+/// The end of the process: an exit code, and text for stderr.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ending {
     pub exit_code: u8,

@@ -1,4 +1,4 @@
-//! The ways a turn fails: a text on stderr, exit 1 and no `result`.
+//! The ways a turn fails: a message on stderr, exit 1 and no `result`.
 
 /// A failure by the name that scripts use.
 #[derive(Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 
 use super::lock;
 
-/// `kill_all` waits at most this long until killed children are reaped. SIGKILL needs microseconds.
+/// `kill_all` waits at most this long for killed children to be reaped. SIGKILL takes microseconds.
 const REAPING: Duration = Duration::from_secs(2);
 
 /// A child's role for the agent.
@@ -60,7 +60,7 @@ impl State {
 }
 
 impl ProcessGroups {
-    /// Kills every child with its group, waits until they are gone, and refuses new ones. Returns their number.
+    /// Kills every child with its group, waits until they are gone, and refuses new ones. Returns how many it killed.
     ///
     /// A process that moved to its own session survives, as with the real agent.
     pub fn kill_all(&self) -> usize {
@@ -102,7 +102,7 @@ impl ProcessGroups {
         Ok(ProcessGroup { groups: self.clone(), leader, child, is_reaped: false })
     }
 
-    /// Kills the group of this leader if it still runs.
+    /// Kills the group of this leader if it is still running.
     pub(crate) fn kill(&self, leader: Pid) {
         let state = self.state();
         if state.live.contains_key(&leader) {

@@ -15,7 +15,7 @@ use super::stdout::Output;
 /// The last line may take at most this long. A reader that stopped reading must not keep the process alive.
 const LAST_LINE: Duration = Duration::from_millis(250);
 
-/// Switches the reaction to signals off.
+/// Turns off the reaction to signals.
 #[derive(Clone, Default)]
 pub struct Ears {
     deaf: Arc<AtomicBool>,

@@ -77,7 +77,7 @@ impl Output {
         self.line(&event.to_string())
     }
 
-    /// Writes one line and its newline at once, so that a signal never cuts it.
+    /// Writes one line together with its newline, so that a signal never cuts it.
     pub fn line(&self, line: &str) -> io::Result<()> {
         let mut state = self.lock();
         let prefix = if state.habits.prefix { "stdout: " } else { "" };
@@ -100,7 +100,7 @@ impl Output {
         state.sink.flush()
     }
 
-    /// Writes the same line again and again, until at least `n_bytes` are out.
+    /// Writes the same line again and again, until at least `n_bytes` are written.
     pub fn repeat(&self, line: &str, n_bytes: u64) -> io::Result<()> {
         let bytes = format!("{line}\n").into_bytes();
         let mut n_written = 0;

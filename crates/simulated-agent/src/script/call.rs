@@ -107,7 +107,7 @@ fn todo(index: usize, text: &str) -> Result<TodoItem, Problem> {
 }
 
 fn mcp(line: &Line) -> Result<ToolRequest, Problem> {
-    let missing = || line.needs("a server, a tool and perhaps a JSON object");
+    let missing = || line.needs("a server, a tool and optionally a JSON object");
     let (server, rest) = line.rest.split_once(' ').ok_or_else(missing)?;
     let (tool, json) = rest.trim().split_once(' ').unwrap_or((rest.trim(), ""));
     let args: Map<String, Value> = match line.body.as_deref().unwrap_or(json).trim() {
@@ -124,7 +124,7 @@ pub(super) fn until(line: &Line) -> Result<Order, Problem> {
     let text = line.option("text").filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| line.needs("a text to wait for: until[text=\"…\"]"))?;
     let count = line.option("count").unwrap_or("1");
-    let bad = || format!("`{count}` is not a number from 1 on");
+    let bad = || format!("`{count}` is not a number of at least 1");
     let count = count.parse().ok().filter(|count| *count > 0).ok_or_else(bad)?;
     Ok(Order::Until { text: text.to_owned(), count, request: mcp(line)? })
 }

@@ -27,7 +27,7 @@ impl Line {
         match (self.rest.as_str(), &self.body) {
             ("", _) => Err(self.needs(what)),
             (_, Some(_)) => Err(format!(
-                "`{}` has a text on its line and another below it; put all of it below",
+                "`{}` has text on its line and more below it; put all of it below",
                 self.word
             )),
             (rest, None) => Ok(rest.to_owned()),
@@ -121,7 +121,7 @@ fn split_head(text: &str) -> Result<Head, Problem> {
         if let Some(rest) = left.strip_prefix(']') {
             return Ok((word.to_owned(), options, rest.trim().to_owned()));
         }
-        let open = || format!("no `]` ends the options of `{word}`");
+        let open = || format!("no `]` closes the options of `{word}`");
         let name_end = left.find(['=', ' ', ']']).ok_or_else(open)?;
         let (name, after_name) = left.split_at(name_end);
         let (value, after_value) = match after_name.strip_prefix("=\"") {

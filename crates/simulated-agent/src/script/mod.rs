@@ -50,7 +50,7 @@ pub enum Order {
     Pace(Duration),
     Misbehave(Armed),
     Fail(&'static Failure),
-    /// The service refuses the request at every attempt, with this text. Scripts cannot ask for it.
+    /// The service refuses every attempt at the request with this text. Scripts cannot ask for it.
     Refused(String),
     Exit(u8),
 }
@@ -124,7 +124,7 @@ fn parallel(lines: &mut Lines<'_>, opened_at: usize) -> Result<Vec<ToolRequest>,
             Order::Calls(more) => calls.extend(more),
             _ => {
                 let problem =
-                    format!("`{}` is no tool call; only calls can be parallel", line.word);
+                    format!("`{}` is not a tool call; only calls can be parallel", line.word);
                 return Err(at(problem));
             }
         }
@@ -171,7 +171,7 @@ fn order(line: &Line) -> Result<Order, Problem> {
 fn failure(name: &str) -> Result<&'static Failure, Problem> {
     failures::find(name).ok_or_else(|| {
         let known: Vec<_> = failures::FAILURES.iter().map(|failure| failure.name).collect();
-        format!("unknown failure `{name}`; known are {}", known.join(", "))
+        format!("unknown failure `{name}`; known failures: {}", known.join(", "))
     })
 }
 
@@ -180,7 +180,7 @@ fn generation(line: &Line) -> Result<Generation, Problem> {
     match name.as_str() {
         "2026.01" => Ok(Generation::V2026_01),
         "2026.09" => Ok(Generation::V2026_09),
-        _ => Err(format!("unknown generation `{name}`; known are 2026.01 and 2026.09")),
+        _ => Err(format!("unknown generation `{name}`; known generations: 2026.01, 2026.09")),
     }
 }
 

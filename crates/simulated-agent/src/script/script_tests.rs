@@ -203,25 +203,28 @@ fn a_mistake_names_its_line_and_its_cause() {
         ("say <<END\nnever closed", "line 1: the line `END` that ends the text is missing"),
         (
             "shell cat <<END\nx\nEND",
-            "line 1: `shell` has a text on its line and another below it; put all of it below",
+            "line 1: `shell` has text on its line and more below it; put all of it below",
         ),
         (
             "edit a <<END\nno separator\nEND",
             "line 1: an edit has one line `===` between the old text and the new",
         ),
         ("write a.txt", "line 1: `write` needs a text: write PATH <<END"),
-        ("parallel\nsay a\nend", "line 2: `say` is no tool call; only calls can be parallel"),
+        ("parallel\nsay a\nend", "line 2: `say` is not a tool call; only calls can be parallel"),
         ("parallel\nls", "line 1: no `end` closes `parallel`"),
         ("end", "line 1: `end` without `parallel`"),
         ("shell[speed=9] ls", "line 1: `shell` takes no option `speed`"),
         ("say[loud] hello", "line 1: `say` takes no option `loud`"),
-        ("shell[timeout=2s ls", "line 1: no `]` ends the options of `shell`"),
-        ("mcp files", "line 1: `mcp` needs a server, a tool and perhaps a JSON object"),
+        ("shell[timeout=2s ls", "line 1: no `]` closes the options of `shell`"),
+        ("mcp files", "line 1: `mcp` needs a server, a tool and optionally a JSON object"),
         (
             "todos <<END\nbuy milk\nEND",
             "line 1: `buy milk` is not a to-do such as `[ ] later`, `[>] now`, `[x] done` or `[-] dropped`",
         ),
-        ("generation 2025", "line 1: unknown generation `2025`; known are 2026.01 and 2026.09"),
+        (
+            "generation 2025",
+            "line 1: unknown generation `2025`; known generations: 2026.01, 2026.09",
+        ),
         (
             "misbehave lingr",
             "line 1: unknown misbehaviour `lingr`; did you mean `linger`? (see --help-scenarios)",
@@ -234,7 +237,7 @@ fn a_mistake_names_its_line_and_its_cause() {
     assert_eq!(orders("wait 10m"), [Order::Wait(LONGEST_LIFE)]);
     assert!(
         mistake("fail badly")
-            .starts_with("line 1: unknown failure `badly`; known are unavailable, ")
+            .starts_with("line 1: unknown failure `badly`; known failures: unavailable, ")
     );
     assert!(mistake("mcp a b {").starts_with("line 1: `{` is not a JSON object: "));
 }

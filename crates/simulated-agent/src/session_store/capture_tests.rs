@@ -15,7 +15,7 @@ use super::test_bench::{Bench, Dump, Field, fields, shell_call};
 use super::{ToolResultRecord, messages};
 use crate::tools::Generation;
 
-/// A store of February 2026 with two turns; 20 of its 34 blobs are known, under their original row numbers.
+/// A store from February 2026 with two turns; 20 of its 34 blobs are known, under their original row numbers.
 fn real_store() -> Option<BTreeMap<usize, (String, Vec<u8>)>> {
     #[expect(
         clippy::disallowed_methods,

@@ -117,7 +117,7 @@ fn a_young_killed_store_has_everything_in_its_log_and_nothing_in_its_main_file()
     assert!(bench.wal_bytes().unwrap() > 0);
     let alone = bench.session_dir().join("alone.db");
     std::fs::copy(bench.store_db(), &alone).unwrap();
-    #[expect(clippy::disallowed_methods, reason = "the test looks with its own eyes")]
+    #[expect(clippy::disallowed_methods, reason = "the test reads the file independently")]
     let database = rusqlite::Connection::open(alone).unwrap();
     let err = database.prepare("SELECT * FROM meta").unwrap_err();
     assert!(err.to_string().contains("no such table"), "{err}");

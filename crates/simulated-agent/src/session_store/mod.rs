@@ -43,7 +43,7 @@ pub struct SessionStore {
     facts: SessionFacts,
     database: Option<WritableStore>,
     meta: ChatMeta,
-    /// Builds of early 2026 have none.
+    /// Builds from early 2026 have none.
     meta_file: Option<SessionMetaFile>,
     conversation: Conversation,
     history: Vec<RememberedMessage>,

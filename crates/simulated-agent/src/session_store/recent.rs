@@ -7,7 +7,7 @@ use cursor_home::{CursorRoots, SessionDir, WorkspacePath};
 use cursor_stores::chat::{ChatStore, LatestRoot};
 use uuid::Uuid;
 
-/// Returns the sessions of this workspace, the latest created first.
+/// Returns the sessions of this workspace, most recently created first.
 ///
 /// Cursor has no index and does not consider the last use of a session. It skips stores that are unreadable, that have
 /// no root, or that belong to a subagent.

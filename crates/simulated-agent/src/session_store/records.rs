@@ -71,12 +71,12 @@ pub struct ToolResultRecord {
     pub is_error: bool,
 }
 
-/// A tool call that ran when an earlier process died.
+/// A tool call that was running when an earlier process died.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingCall {
     pub call_id: String,
     pub tool_name: String,
-    /// Builds of early 2026 did not write it.
+    /// Builds from early 2026 did not write it.
     pub started_ms: Option<u64>,
 }
 
@@ -99,6 +99,6 @@ pub enum Role {
 pub enum Closing {
     /// Checkpoints the write-ahead log and removes it, and deletes a session without a conversation.
     Clean,
-    /// Exits without closing, as builds of early 2026 did: `-wal` and `-shm` stay, and so does an empty session.
+    /// Exits without closing, as builds from early 2026 did: `-wal` and `-shm` stay, and so does an empty session.
     LeaveWal,
 }

@@ -68,7 +68,7 @@ fn the_latest_root_moves_four_times_in_a_turn_with_one_model_step_and_a_last_wor
 #[test]
 fn the_file_has_the_schema_and_the_pragmas_of_a_real_one() {
     let bench = Bench::after_turns(1, Generation::V2026_09);
-    #[expect(clippy::disallowed_methods, reason = "the test looks with its own eyes")]
+    #[expect(clippy::disallowed_methods, reason = "the test reads the file independently")]
     let database = rusqlite::Connection::open(bench.store_db()).unwrap();
     let text = |query: &str| database.query_row(query, [], |row| row.get::<_, String>(0)).unwrap();
     let number = |query: &str| database.query_row(query, [], |row| row.get::<_, i64>(0)).unwrap();
@@ -239,7 +239,7 @@ fn a_session_in_which_nothing_was_said_is_deleted_on_a_clean_close_only() {
     bench.open().close(Closing::Clean).unwrap();
     assert!(!bench.session_dir().exists());
 
-    // A prompt without an answer is kept by later builds and was deleted by earlier ones.
+    // Later builds keep a prompt without an answer; earlier ones deleted it.
     for (generation, is_kept) in [(Generation::V2026_09, true), (Generation::V2026_01, false)] {
         let bench = Bench::new(generation);
         let mut store = bench.open();

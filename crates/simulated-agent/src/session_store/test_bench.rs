@@ -158,7 +158,7 @@ pub(super) struct Dump {
 
 impl Dump {
     pub(super) fn read(path: &Path) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the test looks with its own eyes")]
+        #[expect(clippy::disallowed_methods, reason = "the test reads the file independently")]
         let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
         let meta: String = database
             .query_row("SELECT value FROM meta WHERE key = '0'", [], |row| row.get(0))
@@ -205,7 +205,7 @@ impl Dump {
     /// Checks every hash, follows every reference from the latest root by hand, and returns the reached blobs.
     pub(super) fn walk(&self) -> BTreeMap<String, &'static str> {
         for (id, data) in &self.rows {
-            assert_eq!(*id, hex::encode(Sha256::digest(data)), "a blob is not what its id says");
+            assert_eq!(*id, hex::encode(Sha256::digest(data)), "a blob does not match its id");
         }
         let mut reached = BTreeMap::new();
         let mut open = BTreeSet::from([(self.latest_root().to_owned(), "root")]);

@@ -79,7 +79,7 @@ fn shell(args: Json<'_>, result: Json<'_>) -> ShellToolCall {
     }
 }
 
-/// The first fields of every outcome of a command that did not run to its end.
+/// The first fields of every outcome of a command that did not run to completion.
 #[derive(Clone, PartialEq, Message)]
 struct ShellRefusal {
     #[prost(string, tag = "1")]
@@ -158,7 +158,7 @@ fn spoken_steps(outcome: Json<'_>) -> Vec<ConversationStep> {
     spoken.map(|step| ConversationStep { message: Some(step) }).collect()
 }
 
-/// The first field of a message, a text.
+/// The first field of a message, a string.
 #[derive(Clone, PartialEq, Message)]
 struct OnlyText {
     #[prost(string, tag = "1")]
@@ -199,7 +199,7 @@ impl<'a> Json<'a> {
         self.0.get(&key).and_then(F::read).unwrap_or_default()
     }
 
-    /// A message with one field, a text.
+    /// A message with one field, a string.
     fn only(self, name: &str) -> Vec<u8> {
         OnlyText { text: self.get(name) }.encode_to_vec()
     }

@@ -28,7 +28,7 @@ pub(super) struct OpenTurn {
     structure: AgentConversationTurnStructure,
     /// True if the root's last turn is an earlier version of this one.
     is_in_root: bool,
-    /// The answer that waits for its tools.
+    /// The answer that is waiting for its tools.
     answer: Option<Answer>,
     started_ms: u64,
     /// When the model last got something to answer.

@@ -44,7 +44,7 @@ impl Settings {
         self.save(path)
     }
 
-    /// Two agents that save at once use the same temporary name, and one of them fails.
+    /// Two agents that save at the same time use the same temporary name, and one of them fails.
     fn save(&self, path: &Path) -> Result<(), Ending> {
         let temporary = path.with_extension("json.tmp");
         let write = || {

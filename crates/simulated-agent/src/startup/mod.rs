@@ -1,5 +1,5 @@
-//! The checks before the first line of output, in the order of the real agent:
-//! login, output format, prompt, model, trust, session.
+//! The checks before the first line of output, in the real agent's order: login, output format, prompt, model, trust,
+//! session.
 
 pub mod cli_config;
 pub mod models;

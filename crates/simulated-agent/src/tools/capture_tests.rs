@@ -112,7 +112,7 @@ fn reads_and_edits_have_the_shape_of_the_captures() {
         let (prepared, tool_run) = environment.call(&request);
         assert_eq!(shape(&prepared.args), shape(&captured["args"]));
         assert_eq!(shape(&tool_run.result), shape(&captured["result"]));
-        // Everything but the path is the same to the byte.
+        // Everything but the path is identical, byte for byte.
         let printed =
             tool_run.result.to_string().replace(environment.workspace.to_str().unwrap(), "/ws");
         let captured_path = captured["args"]["path"].as_str().unwrap();

@@ -70,7 +70,7 @@ impl ToolEnvironment {
     }
 }
 
-/// A tool call of a script. Relative paths start at the workspace.
+/// A tool call in a script. Relative paths start at the workspace.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolRequest {
     Shell(ShellRequest),

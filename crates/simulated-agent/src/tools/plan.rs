@@ -1,6 +1,6 @@
 //! The tool with which an agent in plan mode hands over its plan.
 //!
-//! The command line accepts the plan at once and writes no file: only an interactive agent writes plan files.
+//! The command line accepts the plan immediately and writes no file: only an interactive agent writes plan files.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! The tools that ask the user first: fetching a page, and a question. Headless, the command line answers itself.
+//! The tools that ask the user first: fetching a page, and a question. In headless mode, the command line answers them
+//! itself.
 
 use serde_json::{Value, json};
 

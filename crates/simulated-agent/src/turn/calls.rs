@@ -86,7 +86,7 @@ impl Turn {
         Call { id, request: request.clone(), prepared, started_at_ms: now_ms() }
     }
 
-    /// Runs the calls, each in a thread. They complete in their own order.
+    /// Runs the calls, each in a thread. They may complete in any order.
     fn run(
         &mut self,
         calls: &[Call],

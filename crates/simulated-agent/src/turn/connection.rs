@@ -1,4 +1,4 @@
-//! A lost connection to the service: events on stdout, a notice for people on stderr.
+//! A lost connection to the service: events on stdout, a notice for users on stderr.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ const ENDPOINT: &str = "https://agentn.global.api5.cursor.sh";
 const MOST_ATTEMPTS: u32 = 3;
 
 impl Turn {
-    /// Loses the connection and finds it again.
+    /// Loses the connection and reconnects.
     pub fn reconnect(&self, attempt: u32) -> Result<(), Ending> {
         let mut stderr = io::stderr().lock();
         self.emit(&self.events.reconnecting(attempt, ENDPOINT))?;
@@ -21,7 +21,7 @@ impl Turn {
         self.emit(&self.events.reconnected())
     }
 
-    /// Reconnects as often as the real agent does, and then fails with this text on stderr.
+    /// Reconnects as many times as the real agent does, and then fails with this text on stderr.
     pub fn retry_in_vain(&self, complaint: &str) -> Result<(), Ending> {
         (1..=MOST_ATTEMPTS).try_for_each(|attempt| self.reconnect(attempt))?;
         Err(Ending::failure(complaint))

@@ -54,7 +54,7 @@ pub struct Turn {
     started: Instant,
 }
 
-/// The thoughts and the text of the model since the last tool call.
+/// The model's thoughts and text since the last tool call.
 #[derive(Default)]
 struct ModelStep {
     has_begun: bool,
@@ -203,7 +203,7 @@ impl Turn {
         armed.iter().try_for_each(|one| one.at(moment, self))
     }
 
-    /// Adds a text to the current segment. With partial output, streams it at once.
+    /// Adds a text to the current segment. With partial output, streams it immediately.
     pub fn say(&mut self, text: &str) -> Result<(), Ending> {
         self.begin_step();
         let newline = if self.step.text.is_empty() { "" } else { "\n" };
@@ -303,7 +303,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Prints one event again and again, until at least `n_bytes` are out.
+    /// Prints one event again and again, until at least `n_bytes` are written.
     pub fn emit_repeatedly(&self, event: &Value, n_bytes: u64) -> Result<(), Ending> {
         if self.plan.format == OutputFormat::StreamJson {
             self.output.repeat(&event.to_string(), n_bytes)?;

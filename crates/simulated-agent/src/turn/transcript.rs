@@ -1,6 +1,6 @@
 //! The transcript next to the store: one line per message, for people and for tools that do not read SQLite.
 //!
-//! It lacks the results of tools, the reasoning and all times.
+//! It has no tool results, no reasoning and no times.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -66,7 +66,7 @@ impl Transcript {
         })
     }
 
-    /// Writes each line at once, so that a reader never sees half a line.
+    /// Writes each line in one write, so that a reader never sees half a line.
     fn write(&mut self, line: &Value) -> io::Result<()> {
         self.file.write_all(format!("{line}\n").as_bytes())
     }

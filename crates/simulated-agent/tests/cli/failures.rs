@@ -1,4 +1,4 @@
-//! Failures before the first line: exit 1, a text on stderr, nothing on stdout.
+//! Failures before the first line: exit 1, a message on stderr, nothing on stdout.
 
 use std::fs;
 

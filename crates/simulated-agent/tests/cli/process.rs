@@ -19,7 +19,7 @@ fn words_are_a_prompt_and_an_open_stdin_keeps_the_process() {
     assert_eq!(user["message"]["content"][0]["text"], format!("Please {script}").as_str());
     running.wait_for("result/success");
     let stdin = running.child.stdin.take().unwrap();
-    assert!(running.child.try_wait().unwrap().is_none(), "it waits for stdin");
+    assert!(running.child.try_wait().unwrap().is_none(), "it is waiting for stdin");
     drop(stdin);
     assert_eq!(running.end().code(), Some(0));
 }

@@ -7,7 +7,7 @@ use cursor_stores::chat::schema::ConversationStateStructure;
 use super::{Call, Chat, Generation, Step, StoreWriter, Turn, bucket_of};
 use crate::Closing;
 
-/// Chats have a `meta.json` since the middle of 2026.
+/// Chats have had a `meta.json` since mid-2026.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetaFiles {
     Present,
@@ -44,15 +44,15 @@ pub fn many_chats(chats: &Path, n_chats: usize, meta_files: MetaFiles) {
     std::fs::remove_dir_all(template).unwrap();
 }
 
-/// Writes one chat of `n_steps`, with a root after each step, like Cursor. Its size grows with the square of `n_steps`.
-/// Returns its directory. `word` is in one message near the beginning.
+/// Writes one chat with `n_steps`, and a root after each step, like Cursor. Its size grows with the square of
+/// `n_steps`. Returns its directory. `word` is in one message near the beginning.
 pub fn large_chat(chats: &Path, id: &str, n_steps: usize, word: &str) -> PathBuf {
     let directory = chats.join(bucket_of("/home/u/large")).join(id);
     let mut store = StoreWriter::create(&directory, id, 1_780_000_000_000);
     store.set_meta("name", "A very long chat");
     store.connection().execute_batch("PRAGMA synchronous = OFF; BEGIN").unwrap();
     let mut root = ConversationStateStructure::default();
-    let output = "line of output of some tool\n".repeat(60);
+    let output = "line of output from a tool\n".repeat(60);
     for number in 0..n_steps {
         let text = if number == 10 {
             format!("here is the {word}")

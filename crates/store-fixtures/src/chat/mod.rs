@@ -55,7 +55,7 @@ pub struct Chat {
     pub subagent_of: Option<(String, String, String)>,
     /// Every root that the build would have written, or only the last.
     pub roots: Roots,
-    /// More fields of the root, as an encoded `ConversationStateStructure`.
+    /// Additional fields of the root, as an encoded `ConversationStateStructure`.
     pub more: Vec<u8>,
 }
 
@@ -96,7 +96,7 @@ pub struct Call {
     /// As the prompt names it: `Shell`, `Read`, `Task`.
     pub tool: String,
     pub args: Json,
-    /// `None` while it runs.
+    /// `None` while it is running.
     pub result: Option<Outcome>,
 }
 

@@ -28,7 +28,7 @@ pub enum MetaForm {
 }
 
 impl StoreWriter {
-    /// Makes `store.db` in a directory.
+    /// Creates `store.db` in a directory.
     pub fn create(directory: &Path, agent_id: &str, created_ms: i64) -> Self {
         std::fs::create_dir_all(directory).unwrap();
         let path = directory.join("store.db");

@@ -1,4 +1,4 @@
-//! Writes a chat from its first prompt to its last root, in the order of a real one.
+//! Writes a chat from its first prompt to its last root, in the same order as Cursor.
 
 use std::path::{Path, PathBuf};
 

@@ -133,7 +133,7 @@ fn write_conversation(
         .unwrap();
 }
 
-/// A well-formed id with spread digits, so that ids sort like random ones.
+/// A well-formed id with the digits of a hash, so that ids sort like random ones.
 fn uuid(number: u64) -> String {
     let digest = hex::encode(Sha256::digest(number.to_le_bytes()));
     format!(

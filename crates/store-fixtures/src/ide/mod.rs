@@ -1,4 +1,4 @@
-//! `User/globalStorage/state.vscdb` and `User/workspaceStorage` of the IDE; `cursor_stores::ide` reads them.
+//! The IDE's `User/globalStorage/state.vscdb` and `User/workspaceStorage`; `cursor_stores::ide` reads them.
 
 mod large;
 mod planted;
@@ -52,7 +52,7 @@ pub struct HeaderRow {
 }
 
 impl IdeHome {
-    /// Opens the global database of a `User` directory, and makes both if they are missing.
+    /// Opens the global database of a `User` directory, and creates both if they are missing.
     pub fn new(user_dir: &Path) -> Self {
         let global = open_writer(&user_dir.join("globalStorage").join("state.vscdb"));
         create_tables(&global);
@@ -114,7 +114,7 @@ impl IdeHome {
         id
     }
 
-    /// Makes the header table.
+    /// Creates the header table.
     pub fn create_headers(&self, columns: HeaderColumns) {
         let sql = match columns {
             HeaderColumns::Few => {
@@ -162,7 +162,7 @@ impl IdeHome {
         }
     }
 
-    /// Makes a workspace: its `workspace.json`, if it has one, and the items of its database.
+    /// Creates a workspace: its `workspace.json`, if it has one, and the items of its database.
     pub fn put_workspace(&self, id: &str, workspace_json: Option<&Json>, items: &[(&str, Json)]) {
         let directory = self.user_dir.join("workspaceStorage").join(id);
         let path = directory.join("state.vscdb");
@@ -177,7 +177,7 @@ impl IdeHome {
         }
     }
 
-    /// Returns the connection, for everything without a method.
+    /// Returns the connection, for everything that has no method here.
     pub fn connection(&self) -> &Connection {
         &self.global
     }
@@ -188,7 +188,7 @@ impl IdeHome {
         close(self.global, &path, closing);
     }
 
-    /// Closes the database like Cursor, with a copy of it next to it.
+    /// Closes the database as Cursor does, and leaves a copy next to it.
     pub fn close_with_backup(self) {
         let path = self.path();
         close(self.global, &path, Closing::Clean);

@@ -18,7 +18,7 @@ pub struct Planted {
     /// Such as `bubbleId thinking.text`.
     pub place: String,
     pub word: String,
-    /// The conversation around it; empty if there is none.
+    /// The conversation that contains it; empty if there is none.
     pub key: String,
 }
 
@@ -44,7 +44,7 @@ pub fn plant(user_dir: &Path, prefix: &str) -> Vec<Planted> {
         ("codeBlockData", json!({"file:///srv/a.rs": [{"codeblockId": "1", "content": "%"}]})),
         ("fieldOfTomorrow", json!({"deep": ["%"]})),
     ] {
-        // A field name is not a text.
+        // Here the word is a field name, which a search does not read.
         if field != "usageData" {
             main[field] = garden.fill(&format!("composerData {field}"), ID, value);
         }
@@ -175,7 +175,7 @@ fn blobs(home: &IdeHome, garden: &mut Garden<'_>) {
     };
     let root = home.put_agent_blob(&root.encode_to_vec());
     home.put_bytes(&format!("agentKv:checkpoint:{ID}"), hex::encode(root).as_bytes());
-    let unowned = garden.word("agentKv of nobody", "");
+    let unowned = garden.word("agentKv without an owner", "");
     home.put_agent_blob(format!("\u{a}\u{4}{unowned}").as_bytes());
     // Older builds wrote blobs in hexadecimal.
     let hexadecimal = garden.word("agentKv in hexadecimal", "");

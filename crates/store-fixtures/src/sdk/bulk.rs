@@ -5,7 +5,7 @@ use serde_json::json;
 use super::events::{completed, running, text, thinking, thought, user};
 use super::{Agent, Run};
 
-/// Makes `n_agents` with `n_runs` each. A run has about forty events: two tool calls with a result of `n_bytes`, and
+/// Creates `n_agents` with `n_runs` each. A run has about forty events: two tool calls with a result of `n_bytes`, and
 /// text and thinking in small pieces.
 pub fn many_agents(n_agents: usize, n_runs: usize, n_bytes: usize) -> impl Iterator<Item = Agent> {
     (0..n_agents).map(move |agent| {

@@ -64,7 +64,7 @@ pub fn usage(usage: Json) -> Json {
     json!({"type": "usage", "usage": usage})
 }
 
-/// The token counts of the SDK.
+/// Token counts as the SDK writes them.
 pub fn tokens(input: u64, output: u64, cache_read: u64, cache_write: u64) -> Json {
     json!({
         "inputTokens": input, "outputTokens": output, "cacheReadTokens": cache_read, "cacheWriteTokens": cache_write,

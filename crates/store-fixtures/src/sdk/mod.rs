@@ -1,4 +1,4 @@
-//! The SDK's `index.db` of every generation with the databases of its agents, and its files of lines;
+//! Every generation of the SDK's `index.db` with its agents' databases, and the SDK's NDJSON files;
 //! `cursor_stores::sdk` reads them.
 
 mod bulk;

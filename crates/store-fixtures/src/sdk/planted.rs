@@ -8,7 +8,7 @@ use super::events::{
 };
 use super::{Agent, Event, Run};
 
-/// Makes an agent with a word in every field. `word` gives the word for a field.
+/// Creates an agent with a word in every field. `word` gives the word for a field.
 pub fn planted_agent(id: &str, word: &mut dyn FnMut(&str) -> String) -> Agent {
     let mut agent = Agent::new(id, &format!("/home/u/{}", word("workspace_ref")));
     agent.name = Some(word("name"));

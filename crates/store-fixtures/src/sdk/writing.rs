@@ -228,7 +228,7 @@ fn steps(roots: &[BlobId]) -> impl Iterator<Item = (Option<&BlobId>, Option<&Blo
     })
 }
 
-/// Writes the four files of lines into the directory `store`.
+/// Writes the four NDJSON files into the directory `store`.
 pub fn write_lines(store: &Path, agents: &[Agent]) {
     let (mut all_agents, mut runs, mut events, mut blobs) = (vec![], vec![], vec![], vec![]);
     let root =

@@ -14,7 +14,7 @@ use crate::git::{Git, GitError};
 pub struct ContentReader {
     child: Child,
     output: BufReader<ChildStdout>,
-    /// A thread writes requests ahead, so that git never waits for the reader.
+    /// A thread sends requests in advance, so that git never waits for the reader.
     questions: Option<mpsc::Sender<Vec<u8>>>,
 }
 
@@ -61,7 +61,7 @@ impl ContentReader {
         }
     }
 
-    /// Writes the next content to `out`.
+    /// Writes the next requested content to `out`.
     pub(crate) fn next(&mut self, id: &str, out: &mut impl Write) -> io::Result<()> {
         let mut header = String::new();
         self.output.read_line(&mut header)?;
@@ -69,7 +69,7 @@ impl ContentReader {
         let (found, kind, size) = (words.next(), words.next(), words.next());
         let size: Option<u64> = size.and_then(|size| size.parse().ok());
         let (Some("blob"), Some(size), true) = (kind, size, found == Some(id)) else {
-            return Err(io::Error::other(format!("the content {id} is gone")));
+            return Err(io::Error::other(format!("content {id} is gone")));
         };
         // Most files arrive in one piece.
         let mut left = size;

@@ -28,7 +28,7 @@ pub(crate) struct Import {
     buffer: Vec<u8>,
 }
 
-/// A content that was sent. The import knows its id when it is finished.
+/// Content that was sent. Its id is known once the import is finished.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark(usize);
 
@@ -93,7 +93,7 @@ impl Import {
         Ok(mark)
     }
 
-    /// Sends a content from memory.
+    /// Sends content from memory.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<Mark> {
         let mark = self.mark(bytes.len() as u64)?;
         self.input.write_all(bytes)?;

@@ -37,7 +37,7 @@ pub const SAFE_SETTINGS: &[&str] = &[
     "log.showSignature=false",
     // Do not use a directory that only looks like a repository.
     "safe.bareRepository=explicit",
-    // The owner of the repository does not matter: the repository decides nothing.
+    // The repository's owner does not matter, because nothing in the repository is trusted.
     "safe.directory=*",
 ];
 

@@ -69,7 +69,7 @@ impl ConflictKind {
             Self::Changed | Self::Mode | Self::Repository | Self::Unknown => "changed in both",
             Self::ToBeRemoved => "removed in the worktree, changed in the checkout",
             Self::Removed => "changed in the worktree, removed in the checkout",
-            Self::Made => "added in both, and not the same",
+            Self::Made => "added in both, but different",
             Self::HoldsMore => {
                 "a file in the worktree, but a directory with new content in the checkout"
             }

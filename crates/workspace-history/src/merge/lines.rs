@@ -10,7 +10,7 @@ use crate::git::run_git;
 use crate::history::History;
 use crate::tree_path::TreePath;
 
-/// The merge of any file takes less time than this.
+/// Merging any file takes less time than this.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A merge puts at most this many files on disk at a time.
 const AT_ONCE: usize = 256;

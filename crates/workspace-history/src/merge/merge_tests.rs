@@ -121,7 +121,7 @@ fn conflicts_are_named_and_left_undecided() {
             "removed in the worktree, changed in the checkout",
         ),
         ("echo a > plain", "rm plain", "plain", "changed in the worktree, removed in the checkout"),
-        ("echo a > new", "echo b > new", "new", "added in both, and not the same"),
+        ("echo a > new", "echo b > new", "new", "added in both, but different"),
         ("rm link; ln -s a link", "rm link; ln -s b link", "link", "changed in both"),
         (
             "echo x > doomed/new",

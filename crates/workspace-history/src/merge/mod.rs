@@ -97,7 +97,7 @@ fn plan(
     };
     let mut changes = compare(sides.base, sides.theirs);
     changes.retain(|change| !is_in(left_alone, change.path));
-    // Removed directories come last, the innermost first, because some of the user's files may stay in them.
+    // Removed directories come last, innermost first, because some of the user's files may stay in them.
     for change in changes.iter().filter(|change| !removes_directory(change)) {
         work.decide(change);
     }

@@ -1,4 +1,4 @@
-//! Finds and removes the irregular files of a git directory: links, special files, and files with a hard link outside.
+//! Finds and removes the irregular files in a git directory: links, special files, and files with a hard link outside.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -49,7 +49,7 @@ pub(crate) struct LookedThrough {
     pub(crate) problem: Option<RepositoryError>,
 }
 
-/// Returns all irregular files of a git directory. Fails if it cannot read a directory.
+/// Returns all irregular files in a git directory. Fails if it cannot read a directory.
 pub(crate) fn irregular_in(
     git_dir: &Path,
     until: Instant,
@@ -58,7 +58,7 @@ pub(crate) fn irregular_in(
     collect(git_dir, until, Closed::Refuse, &mut found).map(|()| found)
 }
 
-/// Returns all irregular files of a git directory. Makes unreadable directories readable.
+/// Returns all irregular files in a git directory. Makes unreadable directories readable.
 pub(crate) fn irregular_opened_up(git_dir: &Path, until: Instant) -> LookedThrough {
     let (mut found, mut opened) = (Vec::new(), OpenedUp::default());
     let outcome = collect(git_dir, until, Closed::OpenUp(&mut opened), &mut found);

@@ -15,7 +15,7 @@ use crate::tree_path::TreePath;
 
 const HEAD: &[u8] = b"HEAD";
 const MOST_REF: u64 = 4 * 1024;
-/// Enough for some hundred thousand packed refs.
+/// Enough for several hundred thousand packed refs.
 const MOST_PACKED: u64 = 64 << 20;
 const MOST_REFS: usize = 500_000;
 const PATIENCE: Duration = Duration::from_secs(30);

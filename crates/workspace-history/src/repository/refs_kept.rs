@@ -173,7 +173,7 @@ pub enum RefsSide {
     AfterRun,
 }
 
-/// A ref that should change, or that cannot.
+/// A ref that should change, even if it cannot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefChange {
     /// The checkout of its repository.
@@ -194,7 +194,7 @@ pub struct RefPlan {
     pub unusable: Vec<String>,
 }
 
-/// The result of a plan.
+/// The result of carrying out a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefsRestored {
     pub failed: Vec<(RefChange, String)>,

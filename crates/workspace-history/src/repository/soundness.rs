@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 /// repositories, which git must not enter.
 const USED: [&[u8]; 7] = [b"refs", b"logs", b"objects", b"info", b"worktrees", b"reftable", b"lfs"];
 
-/// Returns true for names where links are usual and git does not follow them. A ref's name never starts with a dot.
+/// Returns true for names where links are common and git does not follow them. A ref's name never starts with a dot.
 fn is_outside_git(name: &[u8]) -> bool {
     name.starts_with(b".") || matches!(name, b"hooks" | b"description" | b"fsmonitor--daemon.ipc")
 }
@@ -62,7 +62,7 @@ pub(super) enum Visit {
     Stop,
 }
 
-/// The treatment of a directory that cannot be listed or entered. Git can still open names in it that it knows.
+/// How to treat a directory that cannot be listed or entered. Git can still open names in it that it knows.
 pub(super) enum Closed<'a> {
     Refuse,
     /// Make it readable, if the caller owns it, and continue.

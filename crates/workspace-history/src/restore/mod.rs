@@ -21,7 +21,7 @@ use crate::snapshot::{Entry, EntryKind, Snapshot};
 use crate::tree_path::TreePath;
 use crate::undo::UNFINISHED;
 
-/// More workers would wait for the disk and for each other.
+/// More workers would only wait for the disk and for each other.
 const MOST_WORKERS: usize = 4;
 /// For fewer files, another worker is not worth its git process.
 const SMALLEST_SHARE: usize = 256;
@@ -291,7 +291,7 @@ impl<'a> Work<'a> {
                 if change.from.is_some_and(|from| same_kind(from, to)) {
                     Ok(())
                 } else {
-                    Err(io::Error::other("a socket or a device cannot be made again"))
+                    Err(io::Error::other("cannot recreate a socket or a device"))
                 }
             }
             (EntryKind::File { .. }, None) => Ok(()),

@@ -71,7 +71,7 @@ fn files_that_several_workers_make_are_exact_and_each_failure_is_named_once() {
     assert_eq!(tree.seen(), seen_after);
 
     let present = tree.save(&SnapshotName::seen(run)).snapshot;
-    // The store lacks the content of two files of the first share and two of the last.
+    // The store lacks the content of two files in the first share and two in the last.
     let mut target = before.clone();
     let lost = ["all/d1/deep/f1", "f998"].map(TreePath::from);
     for path in &lost {
@@ -148,7 +148,7 @@ fn files_that_were_ignored_are_never_removed_whatever_the_rules_say_now() {
 fn an_ignored_directory_in_the_place_of_a_file_makes_way() {
     let tree = TestTree::new();
     tree.write(".gitignore", "out/\n");
-    tree.write("out", "a file, so the rule does not hold");
+    tree.write("out", "a file, so the rule does not apply");
     let run = run();
     let before = tree.save(&SnapshotName::before(run)).snapshot;
     let seen = tree.seen();

@@ -32,7 +32,7 @@ pub struct Snapshot {
     pub has_git: bool,
     /// The ignore rules of each directory.
     pub(crate) rules: BTreeMap<TreePath, DirectoryRules>,
-    /// The ignore rules from above the workspace, the outermost first.
+    /// The ignore rules from above the workspace, outermost first.
     pub(crate) rules_above: Vec<DirectoryRules>,
     /// The covered files and directories.
     pub entries: BTreeMap<TreePath, Entry>,
@@ -247,12 +247,12 @@ impl Snapshot {
 
     pub(crate) fn read(path: &Path) -> io::Result<Self> {
         let mut lines = BufReader::new(File::open(path)?).split(b'\n');
-        let bad = || io::Error::new(io::ErrorKind::InvalidData, "the snapshot is not whole");
+        let bad = || io::Error::new(io::ErrorKind::InvalidData, "the snapshot is incomplete");
         let header: Header = serde_json::from_slice(&lines.next().ok_or_else(bad)??)?;
         if header.v != VERSION {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                format!("the snapshot has version {}, and this build knows {VERSION}", header.v),
+                format!("the snapshot has version {}, but this build reads {VERSION}", header.v),
             ));
         }
         let mut entries = BTreeMap::new();

@@ -61,7 +61,7 @@ pub enum SaveError {
     Workspace { path: PathBuf, source: io::Error },
     #[error("it has more than {0} files")]
     TooManyFiles(usize),
-    #[error("it has {found} new bytes, and at most {most} are allowed")]
+    #[error("it has {found} new bytes, but at most {most} are allowed")]
     TooLarge { found: u64, most: u64 },
     #[error("saving it took longer than {} s", .0.as_secs_f32())]
     TooSlow(Duration),
@@ -330,7 +330,7 @@ fn parent_of<'a>(
 
 enum Problem {
     Read(io::Error),
-    Import(#[expect(dead_code, reason = "git's own words are said instead")] io::Error),
+    Import(#[expect(dead_code, reason = "git's own message is reported instead")] io::Error),
 }
 
 fn read_file(

@@ -136,7 +136,7 @@ fn unchanged_files_are_not_read_again() {
 
     history.keep(&name, &snapshot).unwrap();
     tree.write("a", "ONE");
-    // A modification time that was set back is noticed.
+    // The snapshot notices a modification time that was set back.
     std::fs::File::options().write(true).open(tree.path("a")).unwrap().set_modified(old).unwrap();
     let third = tree.save(&SnapshotName::before(run()));
     assert_eq!(third.files_read, 1);
@@ -194,7 +194,7 @@ fn a_hostile_repository_starts_nothing_and_blocks_nothing() {
         paths(&saved.snapshot),
         [".gitattributes", "file", "sub", "sub/.gitignore", "sub/file"]
     );
-    assert!(!mark.exists(), "something of the repository's was started");
+    assert!(!mark.exists(), "a program from the repository was started");
 }
 
 #[test]

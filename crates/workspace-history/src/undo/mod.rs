@@ -16,7 +16,7 @@ use crate::snapshot::{Entry, Snapshot};
 use crate::tree_path::TreePath;
 use crate::walk::coverage::is_git;
 
-/// The prefix of unfinished files of a restore.
+/// The prefix of a restore's unfinished files.
 pub(crate) const UNFINISHED: &str = ".caretaker-restoring-";
 
 #[derive(Debug)]

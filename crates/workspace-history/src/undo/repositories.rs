@@ -1,4 +1,4 @@
-//! An undo removes a repository that a run made as a whole, or not at all.
+//! If a run made a repository, an undo removes all of it or none of it.
 
 use crate::merge::{Conflict, ConflictKind, Setting};
 use crate::snapshot::{Entry, Snapshot};

@@ -152,7 +152,7 @@ fn exclude_file(directory: &OpenDirectory) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Returns the rules of the directories between the workspace and the root of the repository around it, the outermost
+/// Returns the rules of the directories between the workspace and the root of the repository around it, outermost
 /// first. Empty if the workspace is itself a root, or not in a repository.
 fn rules_above(workspace: &Path) -> Vec<DirectoryRules> {
     let is_root = |directory: &Path| directory.join(".git").symlink_metadata().is_ok();

@@ -19,7 +19,7 @@ pub(crate) struct DirectoryRules {
     /// True if the directory is its own repository: the rules around it do not apply.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_repository: bool,
-    /// The texts of the rules, the weakest first.
+    /// The texts of the rules, weakest first.
     pub(crate) texts: Vec<String>,
     /// The directory above the workspace that the rules are relative to. `None` for rules of the workspace itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -52,7 +52,7 @@ pub(crate) struct Walked {
 pub(crate) enum Locked {
     /// Leave them out.
     LeaveOut,
-    /// Make them readable as long as necessary: they belong to the user, and a restore is about to change them.
+    /// Make them readable for as long as necessary: they belong to the user, and a restore is about to change them.
     OpenUp,
 }
 

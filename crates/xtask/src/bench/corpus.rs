@@ -19,8 +19,7 @@ pub(crate) struct Corpus {
 
 /// Writes at least `size` bytes, always the same, ending with a whole turn.
 pub(crate) fn write(path: &Path, size: usize) -> anyhow::Result<Corpus> {
-    let file =
-        File::create(path).with_context(|| format!("`{}` cannot be made", path.display()))?;
+    let file = File::create(path).with_context(|| format!("cannot create `{}`", path.display()))?;
     let mut corpus = Writer { out: BufWriter::new(file), bytes: 0, lines: 0, random: 1 };
     while corpus.bytes < size as u64 {
         corpus.turn()?;

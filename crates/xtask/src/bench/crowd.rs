@@ -16,7 +16,8 @@ const UNTIL_SILENT: Duration = Duration::from_secs(65);
 const WATCHED: Duration = Duration::from_secs(30);
 
 impl Runs {
-    /// Measures crowds of growing size. Only for the largest, waits until its runs are silent, which takes a minute.
+    /// Measures crowds of growing size. Waits until the runs are silent only in the largest crowd, because that takes a
+    /// minute.
     pub(super) fn crowds(&self, figures: &mut Figures, largest: usize) -> anyhow::Result<()> {
         let sizes: Vec<usize> = [1, 50, 200, 500].into_iter().filter(|n| *n <= largest).collect();
         sizes.iter().try_for_each(|n| self.crowd(figures, *n, Some(n) == sizes.last()))
@@ -41,13 +42,13 @@ impl Runs {
         section.row("its private part, mean", mean_mib(private), "MiB");
         if is_watched {
             let percent = idle_percent(&shims)?;
-            section.row("all shims take of one processor", percent, "%").at_most(5.0);
+            section.row("share of one processor that all shims use", percent, "%").at_most(5.0);
         }
         let words: Vec<&str> =
             [&["kill"], &*runs.iter().map(String::as_str).collect::<Vec<_>>()].concat();
         let begun = Instant::now();
         self.stage.output(self.stage.root(), &words)?;
-        section.row("kill of all", begun.elapsed().as_secs_f64(), "s");
+        section.row("time to kill all runs", begun.elapsed().as_secs_f64(), "s");
         Ok(())
     }
 

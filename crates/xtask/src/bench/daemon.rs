@@ -113,7 +113,7 @@ impl Daemon {
         thread::sleep(IDLE);
         let wake_ups = self.wake_ups()? - before;
         let seconds = IDLE.as_secs();
-        let section = figures.section(format!("the daemon, with nothing to do for {seconds} s"));
+        let section = figures.section(format!("the daemon, idle for {seconds} s"));
         section.row("wake-ups", wake_ups as f64, "").at_most(0.0);
         section.row("memory", self.memory_mib()?, "MiB").at_most(20.0);
         Ok(())
@@ -132,8 +132,8 @@ impl Daemon {
         let decided = self.metric("caretaker_decision_microseconds_total")? - decided;
         let ms_of_each = |seconds: f64| seconds * 1000.0 / n_runs as f64;
         let section = figures.section(format!("its queue, {n_runs} runs, 8 at once"));
-        section.row("decisions, for each run", ms_of_each(decided / 1e6), "ms").at_most(5.0);
-        section.row("its processor time, for each run", ms_of_each(self.cpu()? - cpu), "ms");
+        section.row("decisions, per run", ms_of_each(decided / 1e6), "ms").at_most(5.0);
+        section.row("its processor time, per run", ms_of_each(self.cpu()? - cpu), "ms");
         Ok(())
     }
 

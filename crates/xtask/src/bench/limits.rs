@@ -41,11 +41,11 @@ impl Runs {
         let (with, without) = (quantile(with, 0.5), quantile(without, 0.5));
         let in_force = self.in_force()?;
         let backend = in_force["backend"].as_str().unwrap_or("nothing");
-        let section = figures.section(format!("limits, held by {backend}"));
-        section.row("launch with them", with, "ms");
-        section.row("launch with none at all", without, "ms");
-        section.row("what they add, a part of the plan's time", with - without, "ms");
-        // Elsewhere a bomb would be unsafe.
+        let section = figures.section(format!("limits, enforced by {backend}"));
+        section.row("launch with limits", with, "ms");
+        section.row("launch without limits", without, "ms");
+        section.row("added by the limits, as part of the plan's time", with - without, "ms");
+        // With weaker limits, a bomb would be unsafe.
         if in_force["held"]["processes"] == 128 && backend != "rlimits" {
             let bombs = [self.bombs("fork", FORK_BOMB)?, self.bombs("memory", MEMORY_BOMB)?];
             self.tail(figures, "tail -f of a run beside a fork bomb and a memory bomb")?;

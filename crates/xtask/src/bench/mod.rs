@@ -42,19 +42,19 @@ pub(crate) struct Args {
     /// Measure only this part.
     #[arg(long)]
     only: Option<Part>,
-    /// Size of the stream that is parsed, in MiB.
+    /// Size of the stream to parse, in MiB.
     #[arg(long, default_value_t = 64)]
     corpus_mib: usize,
-    /// How often each way of reading it is run; the best counts.
+    /// How many times to run each reader; the best time counts.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// How many runs are launched for the median.
+    /// How many runs to launch for the median.
     #[arg(long, default_value_t = 50)]
     launches: usize,
-    /// How much goes through a whole run, in MiB.
+    /// How much output to send through a whole run, in MiB.
     #[arg(long, default_value_t = 1024)]
     flood_mib: usize,
-    /// How many runs are supervised at once, at the most.
+    /// Largest number of runs to supervise at once.
     #[arg(long, default_value_t = 200)]
     concurrent: usize,
     /// Set by the bench itself: this process is an optimised build, measures one part and writes its figures here.
@@ -66,7 +66,7 @@ pub(crate) struct Args {
 enum Part {
     Parsing,
     Runs,
-    /// Part of the runs: only the time of a launch.
+    /// Part of the runs: only the launch time.
     Launch,
     /// Part of the runs: only many silent runs at once.
     Crowds,
@@ -82,9 +82,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// Builds the measured programs with optimisation, and measures each part in its own process. The part for parsing is
-/// built without the crates that the runs need: they would add features to serde_json, which would slow down the peer
-/// that uses it.
+/// Builds the measured programs with optimisation, and measures each part in its own process. The parsing part is built
+/// without the crates that the runs need: they would add features to serde_json, which would slow down the peer that
+/// uses it.
 fn orchestrate(args: &Args) -> anyhow::Result<()> {
     system_packages::ensure(&[BUBBLEWRAP, C_COMPILER, JQ])?;
     let cargo = commands::cargo();
@@ -117,7 +117,11 @@ fn orchestrate(args: &Args) -> anyhow::Result<()> {
     print(&parts, args.json)
 }
 
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "the report is what was asked for")]
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the report is the result of this chore"
+)]
 fn print(parts: &BTreeMap<String, Figures>, json: bool) -> anyhow::Result<()> {
     let mut tables: String = parts.values().map(Figures::table).collect();
     tables += &match parts.values().map(Figures::n_missed).sum() {
@@ -160,8 +164,8 @@ fn release_binary(name: &str) -> PathBuf {
     commands::target_dir().join("release").join(name)
 }
 
-/// A directory for gigabytes, which the benchmark removes at its end. After an interrupted benchmark, the next one
-/// removes it.
+/// A directory for gigabytes of data, which the benchmark removes when it ends. After an interrupted benchmark, the
+/// next one removes it.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -169,7 +173,7 @@ impl Scratch {
         let scratch = Self(commands::target_dir().join("bench"));
         scratch.remove();
         std::fs::create_dir_all(&scratch.0)
-            .with_context(|| format!("`{}` could not be made", scratch.0.display()))?;
+            .with_context(|| format!("cannot create `{}`", scratch.0.display()))?;
         Ok(scratch)
     }
 

@@ -75,7 +75,7 @@ fn best_of<const N: usize>(
     Ok(best.map(|time| time.as_secs_f64()))
 }
 
-/// Returns the processor time of this process and of its ended children so far.
+/// Returns the processor time so far of this process and of its children that have ended.
 fn processor_time() -> anyhow::Result<Duration> {
     Ok(cpu_of(UsageWho::RUSAGE_SELF)? + cpu_of(UsageWho::RUSAGE_CHILDREN)?)
 }
@@ -97,7 +97,7 @@ fn summarise(corpus: &Corpus) -> anyhow::Result<()> {
     stream.finish(|line| summary.observe(&line, &mut |_| {}));
     summary.finish(stream.open_calls(), &mut |_| {});
     ensure!(summary.lines == corpus.lines, "lines were lost");
-    ensure!(summary.text_agrees == Some(true), "the text was not assembled rightly");
+    ensure!(summary.text_agrees == Some(true), "the text was not assembled correctly");
     Ok(())
 }
 
@@ -119,12 +119,13 @@ fn read_as_values(corpus: &Corpus) -> anyhow::Result<()> {
 fn run_to_null(program: &Path, args: &[&str], input: &Path) -> anyhow::Result<()> {
     let mut command = Command::new(program);
     let status = command.args(args).stdin(File::open(input)?).stdout(Stdio::null()).status();
-    let status = status.with_context(|| format!("`{}` could not start", program.display()))?;
+    let status = status.with_context(|| format!("cannot start `{}`", program.display()))?;
     ensure!(status.success(), "`{}` ended with {status}", program.display());
     Ok(())
 }
 
-/// Reads the program's high-water mark on one share of the stream, while it still waits for the end of its input.
+/// Returns the program's peak memory for one share of the stream. Reads it while the program is still waiting for the
+/// end of its input.
 fn peak_memory_kib(
     program: &Path,
     args: &[&str],

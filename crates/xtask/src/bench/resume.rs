@@ -1,4 +1,4 @@
-//! The time to decide on a resume, to fork and to verify, with a store as large as users have, compared with bare SQL.
+//! The time to decide on a resume, to fork and to verify, with a store as large as a user's, compared with bare SQL.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,7 +15,7 @@ const SESSION: &str = "22222222-3333-4444-8555-666666666666";
 const N_BLOBS: usize = 20_000;
 /// Blobs of this size make a store of half a gigabyte.
 const BLOB_BYTES: usize = 25_000;
-/// One in this many blobs is a message of the prompt. The others remain from earlier checkpoints.
+/// One in this many blobs is a message in the prompt. The others remain from earlier checkpoints.
 const PROMPT_EVERY: usize = 4;
 /// Few, because each fork writes an eighth of a gigabyte.
 const MOST_FORKS: usize = 3;
@@ -40,7 +40,7 @@ pub(super) fn measure(
     section.row("resume --check: the decision", decided.0, "s").at_most(0.1);
     section.row("its peak memory", decided.1, "MiB").at_most(32.0);
     let seconds = best_seconds(rounds, || ask_for_messages(&store))?;
-    section.row("bare SQL: the root, and whether its messages are there", seconds, "s");
+    section.row("bare SQL: the root, and whether its messages exist", seconds, "s");
 
     let (rounds_of_fork, mut sizes) = (rounds.min(MOST_FORKS), (0, 0));
     let forked =
@@ -61,7 +61,7 @@ pub(super) fn measure(
         File::open(&copy)?.sync_all()?;
         Ok(std::fs::remove_file(&copy)?)
     })?;
-    section.row("bare SQL: VACUUM INTO, the whole of it", seconds, "s");
+    section.row("bare SQL: VACUUM INTO, the whole store", seconds, "s");
 
     let verified = best(&stage, rounds, &["sessions", "verify", SESSION], |_| Ok(()))?;
     section.row("sessions verify: every hash on the way from the root", verified.0, "s");

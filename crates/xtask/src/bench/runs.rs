@@ -17,7 +17,7 @@ use super::Part;
 use super::figures::Figures;
 use super::stage::{Stage, best_seconds, output_of, quantile};
 
-/// The stage of all measurements of runs.
+/// The stage for all measurements of runs.
 pub(super) struct Runs {
     pub(super) stage: Stage,
     /// A copy of this program, which plays the agent.
@@ -94,7 +94,7 @@ impl Runs {
             "launch: from exec to the payload's first instruction, median of {n_launches}"
         ));
         section.row("caretaker run", caretaker, "ms");
-        section.row("the same bwrap line by itself", plain, "ms");
+        section.row("the same bwrap command alone", plain, "ms");
         section.row("ratio", caretaker / plain, "×").at_most(1.5);
         section.row("the payload without any sandbox", bare, "ms");
         section.row("the whole plan adds to that", plain - bare, "ms").at_most(25.0);
@@ -143,7 +143,7 @@ impl Runs {
     fn plain_launch(&self, workspace: &Path, run: &str) -> anyhow::Result<f64> {
         let state = StateRoot::new(self.stage.root().join("state"));
         let spec = RunDirectory::open(&state, run.parse()?)?.spec()?;
-        // Make the directories that the run made and removed again.
+        // Recreate the directories that the run made and removed.
         let sockets = run_shim::SocketPaths::new(&spec.socket_dir.0, spec.run);
         std::fs::create_dir_all(sockets.inside())?;
         std::fs::create_dir_all(workspace.join(".cursor"))?;
@@ -295,7 +295,7 @@ impl Runs {
         section.row("undo", undo_s, "s").at_most(3.0);
         section.row("undo of the undo", redo_s, "s").at_most(3.0);
         section.row("git checkout --force, git clean", git_s, "s");
-        section.row("saved before the run: all of it", saved_ms(&first)?, "ms");
+        section.row("saved before the run: everything", saved_ms(&first)?, "ms");
         section.row("saved before the run: with nothing new", saved_ms(&run)?, "ms");
         Ok(())
     }
@@ -318,7 +318,7 @@ fn elapsed_ms(start: u128, end: u128) -> f64 {
 
 /// Returns the time from `start` until the payload reports its start.
 fn began_after_ms(start: u128, output: &str) -> anyhow::Result<f64> {
-    let (_, rest) = output.split_once("\"began_ns\":").context("the payload did not begin")?;
+    let (_, rest) = output.split_once("\"began_ns\":").context("the payload did not start")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     Ok(elapsed_ms(start, digits.parse()?))
 }

@@ -27,14 +27,13 @@ type Write = Box<dyn FnMut(&str)>;
 /// Makes a store in a home.
 type Writer = fn(&Path) -> Write;
 
-/// Follows one conversation in each kind of store, and one chat of `many`. This process writes them.
+/// Follows one conversation in each kind of store, and one of the chats in `many`. This process writes them.
 pub(super) fn measure(figures: &mut Figures, many: &Stage, scratch: &Path) -> anyhow::Result<()> {
-    figures
-        .section("sessions tail -f: from the commit of another process to the line that shows it");
+    figures.section("sessions tail -f: from another process's commit to the line that shows it");
     let kinds: [(&str, Writer); 4] = [
-        ("a chat of the command line", chat_writer),
-        ("a conversation of the IDE", ide_writer),
-        ("an agent of the SDK", sdk_writer),
+        ("a command-line chat", chat_writer),
+        ("an IDE conversation", ide_writer),
+        ("an SDK agent", sdk_writer),
         ("a transcript", transcript_writer),
     ];
     for (name, writer) in kinds {

@@ -1,4 +1,4 @@
-//! The time to list, search, show and follow conversations, with stores as large as users have, compared with bare SQL
+//! The time to list, search, show and follow conversations, with stores as large as a user's, compared with bare SQL
 //! and with the promised values.
 
 use std::os::unix::fs::FileExt;
@@ -40,7 +40,7 @@ pub(super) fn measure(
 ) -> anyhow::Result<()> {
     figures.section("conversations; warm, the best of all rounds");
     let mut bench = Bench { figures, scratch, caretaker, rounds: rounds.max(1) };
-    // Make the stores one after another, so that only one of them is on the disk.
+    // Make the stores one after another, so that only one of them is on the disk at a time.
     bench.ide()?;
     bench.large_chat()?;
     bench.many_chats()
@@ -127,7 +127,7 @@ impl Bench<'_> {
         let section = self.figures.section(name);
         let seconds = section.row("elapsed", took.as_secs_f64(), "s");
         promised.into_iter().for_each(|promised| seconds.at_most(promised));
-        section.row("processor time, of all processors", cpu.as_secs_f64(), "s");
+        section.row("processor time, across all processors", cpu.as_secs_f64(), "s");
         let memory = section.row("peak memory", peak as f64 / 1024.0, "MiB");
         promised.into_iter().for_each(|_| memory.at_most(PROMISED_MEMORY_MIB));
         Ok(())
@@ -154,7 +154,7 @@ fn ruin_some_pages(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stderr, reason = "what takes minutes says what it does")]
+#[expect(clippy::print_stderr, reason = "a step that takes minutes says what it does")]
 fn say(what: &str) {
     eprintln!("bench: {what}");
 }

@@ -97,12 +97,12 @@ pub(super) fn output_of(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Reads a memory line of `/proc/<pid>/status`, in KiB.
+/// Reads a memory line from `/proc/<pid>/status`, in KiB.
 pub(super) fn memory_kib(pid: u32, line: &str) -> anyhow::Result<u64> {
     kib_in(&std::fs::read_to_string(format!("/proc/{pid}/status"))?, line)
 }
 
-/// Parses a line such as `VmRSS: 1024 kB` of a kernel file.
+/// Parses a line such as `VmRSS: 1024 kB` from a kernel file.
 pub(super) fn kib_in(text: &str, name: &str) -> anyhow::Result<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name));
     Ok(value.with_context(|| format!("no {name}"))?.trim().trim_end_matches(" kB").parse()?)

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use super::tools::Tools;
 use crate::commands;
 
-/// The release of Debian.
+/// The Debian release.
 const RELEASE: &str = "bookworm";
 
 pub(super) fn demo(tools: &Tools) -> anyhow::Result<()> {
@@ -63,7 +63,7 @@ fn take_over_settings(root: &Path) -> anyhow::Result<()> {
 /// The directory of this machine's toolchain: from the variable, or the usual place below the home directory.
 #[expect(
     clippy::disallowed_methods,
-    reason = "rustup and cargo read their places from the environment"
+    reason = "rustup and cargo read their locations from the environment"
 )]
 fn home_of(variable: &str, usual: &str) -> anyhow::Result<String> {
     let place = match std::env::var_os(variable) {

@@ -9,7 +9,7 @@ use super::tools::Tools;
 use super::{api, fresh_debian, fuzzing, sdk_stores, timing};
 use crate::commands;
 
-/// A test of the suite that takes a number of rounds from its environment.
+/// A test of the suite that reads its number of rounds from the environment.
 struct Storm {
     name: &'static str,
     test: &'static str,

@@ -27,7 +27,7 @@ struct Binary {
 /// Runs all tests and records their durations.
 pub(super) fn run_all_tests(timings: &mut Timings) -> anyhow::Result<()> {
     // The harness reports times only with a nightly flag; the variable makes a stable harness accept it. Only the test
-    // binaries get the variable: with it, cargo would build everything again.
+    // binaries get the variable: with it, cargo would rebuild everything.
     let host = host_triple()?;
     let runner = format!("target.{host}.runner=['env', 'RUSTC_BOOTSTRAP=1']");
     let mut command = commands::cargo_command(["test", "--locked", "--workspace"]);
@@ -38,7 +38,7 @@ pub(super) fn run_all_tests(timings: &mut Timings) -> anyhow::Result<()> {
     ]);
     let (reader, writer) = std::io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer).stdin(Stdio::null());
-    let mut child = command.spawn().context("cargo could not be started")?;
+    let mut child = command.spawn().context("cannot start cargo")?;
     // The command holds the write ends of the pipe. Drop it, so that the pipe ends with the child.
     drop(command);
     let mut out = std::io::stdout().lock();
@@ -54,7 +54,7 @@ pub(super) fn run_all_tests(timings: &mut Timings) -> anyhow::Result<()> {
 }
 
 fn host_triple() -> anyhow::Result<String> {
-    let output = Command::new("rustc").arg("-vV").output().context("rustc could not be started")?;
+    let output = Command::new("rustc").arg("-vV").output().context("cannot start rustc")?;
     let text = String::from_utf8(output.stdout)?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
     Ok(host.context("rustc does not name its host")?.to_owned())

@@ -1,7 +1,7 @@
 use super::{Timings, timed_test, total};
 
 #[test]
-fn times_of_tests_and_binaries_are_read_from_what_the_harness_prints() {
+fn times_of_tests_and_binaries_are_read_from_the_harness_output() {
     let mut timings = Timings::default();
     for line in [
         "     Running unittests src/lib.rs (target/debug/deps/run_journal-0f1e2d3c4b5a6978)",

@@ -2,7 +2,7 @@
 //!
 //! The product has no option to weaken a sandbox for this. The test starts a real run and records what the shim passes
 //! to bubblewrap: the options, the files, the filters. Then it passes the same to a real bubblewrap in an outer
-//! namespace, with the same gate and probe but without exactly one protection; see `replay`.
+//! namespace, with the same gate and probe but with exactly one protection removed; see `replay`.
 
 mod protections;
 mod rebinding;

@@ -62,7 +62,7 @@ pub(super) struct Recording {
     pub(super) snapshot: PathBuf,
     /// Contains the snapshot, the program and the results.
     pub(super) directory: TempDir,
-    /// Keeps the stage's directory until the end.
+    /// Keeps the stage's directory until the recording is dropped.
     _hostile: Hostile,
 }
 

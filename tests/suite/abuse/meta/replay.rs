@@ -92,7 +92,7 @@ impl Recording {
         fs::read_to_string(out.join("ended")).unwrap().trim() == "124"
     }
 
-    /// Runs a command in the sandbox without these protections. Returns the directory of the results, and the output.
+    /// Runs a command in the sandbox without these protections. Returns the results directory and the output.
     fn run(&self, name: &str, off: &[Off], words: &[&str], patience: &str) -> (PathBuf, String) {
         let out = self.directory.path().join(name);
         fs::create_dir(&out).unwrap();
@@ -233,7 +233,7 @@ impl Recording {
         }
     }
 
-    /// Resolves a path of the plan: `~` is the home directory, `.` the workspace.
+    /// Resolves a path from the plan: `~` is the home directory, `.` the workspace.
     fn place(&self, place: &str) -> String {
         let world = &self.world;
         let path = match place {

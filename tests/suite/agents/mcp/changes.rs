@@ -7,15 +7,14 @@ use super::{Gate, KEY, done, events, names, server, stage_with};
 use crate::stage::{Stage, assert_exit, stderr, stdout};
 
 #[test]
-fn a_server_that_is_switched_off_leaves_the_file_of_the_agent_that_runs_and_stays_off_for_the_session()
- {
+fn a_server_that_is_switched_off_leaves_the_running_agents_file_and_stays_off_for_the_session() {
     let stage = stage_with(json!({"notes": server("notes"), "slack": server("slack")}));
     let (first, second) = (Gate::new(&stage, "first"), Gate::new(&stage, "second"));
     let script = "shell cat first; cat .cursor/mcp.json > before\n\
                   shell cat second; cat .cursor/mcp.json > after\nsay done";
     let run = stage.detach(script, &["--user-mcp"]);
     first.open();
-    // The agent has read the file once when the journal shows that it waits at the second gate.
+    // Once the journal shows that the agent is waiting at the second gate, the agent has read the file.
     stage.wait_until(&run, |line| {
         line["kind"] == "agent.tool_completed"
             && line["args"]["command"].to_string().contains("first")
@@ -118,7 +117,7 @@ fn a_fork_that_fails_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_server_of_the_user_can_be_added_while_the_agent_runs_and_its_key_stays_with_the_user() {
+fn one_of_the_users_servers_can_be_added_while_the_agent_runs_and_its_key_stays_with_the_user() {
     let stage = stage_with(json!({"notes": server("notes"), "broken": {"args": []}}));
     let gate = Gate::new(&stage, "gate");
     let run = stage.detach("shell cat gate; cat .cursor/mcp.json\nsay done", &[]);
@@ -195,7 +194,7 @@ fn a_reader_of_the_file_during_a_change_sees_a_whole_file() {
 }
 
 #[test]
-fn what_a_run_would_get_is_shown_without_starting_one() {
+fn show_prints_the_servers_that_a_run_would_get_without_starting_one() {
     let stage = stage_with(
         json!({"notes": server("notes"), "docs": {"url": "https://docs.test/mcp?key=hush-hush"}}),
     );

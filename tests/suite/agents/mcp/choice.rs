@@ -92,7 +92,7 @@ fn a_repositorys_server_needs_the_users_approval_of_this_very_definition() {
 }
 
 #[test]
-fn a_repository_s_file_that_is_no_plain_file_is_not_read() {
+fn a_repositorys_file_that_is_not_a_plain_file_is_not_read() {
     let stage = stage_with(json!({}));
     std::fs::create_dir_all(stage.workspace().join(".cursor")).unwrap();
     let file = stage.workspace().join(".cursor/mcp.json");

@@ -30,7 +30,7 @@ fn decisions(stage: &Stage) -> Vec<Value> {
 }
 
 #[test]
-fn a_tool_of_a_server_with_a_url_on_the_list_of_hosts_answers_in_the_stream() {
+fn a_tool_of_a_remote_server_on_an_allowed_host_answers_in_the_stream() {
     let Some(outside) = Outside::new() else { return };
     let stage = &outside.stage;
     for (path, was_pinged) in [("/mcp", false), ("/mcp/stream", true)] {
@@ -47,7 +47,7 @@ fn a_tool_of_a_server_with_a_url_on_the_list_of_hosts_answers_in_the_stream() {
 }
 
 #[test]
-fn a_server_whose_host_is_not_on_the_list_is_refused_and_the_log_of_the_network_says_so() {
+fn a_server_whose_host_is_not_on_the_list_is_refused_and_the_network_log_says_so() {
     let Some(outside) = Outside::new() else { return };
     let stage = &outside.stage;
     user_defines(stage, &json!({"docs": docs("/mcp")}));

@@ -1,4 +1,4 @@
-//! The total number of tools of all servers.
+//! The total number of tools across all servers.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Output, Stdio};
@@ -11,7 +11,7 @@ use crate::sandbox::network::outside::Outside;
 use crate::stage::{Stage, assert_exit, stderr, stdout};
 
 #[test]
-fn tools_are_counted_in_a_sandbox_and_more_than_forty_are_warned_of() {
+fn tools_are_counted_in_a_sandbox_and_more_than_forty_cause_a_warning() {
     let mut many = server("many");
     many["env"]["N_TOOLS"] = json!("30");
     let marker = json!({"command": "/bin/sh", "args": ["-c", "touch \"$HOME/../it-ran-on-the-host\"; exit 1"]});
@@ -55,7 +55,7 @@ fn terminate(child: &Child) {
 }
 
 #[test]
-fn a_count_of_tools_that_a_signal_ends_leaves_nothing_behind() {
+fn a_tool_count_that_a_signal_ends_leaves_nothing_behind() {
     // This server reaches the gate and never answers, so the count of its tools continues until its time is up.
     let server = json!({"command": "/bin/sh", "args": ["-c", "cat begun >&2; exec sleep 60"]});
     let stage = stage_with(json!({"silent": server}));
@@ -71,7 +71,7 @@ fn a_count_of_tools_that_a_signal_ends_leaves_nothing_behind() {
 }
 
 #[test]
-fn the_leftovers_of_a_killed_count_of_tools_are_removed() {
+fn the_leftovers_of_a_killed_tool_count_are_removed() {
     let stage = Stage::new();
     let left = stage.root().join("state/mcp-tools/01234567-89ab-4cde-8f01-23456789abcd");
     std::fs::create_dir_all(left.join("chats")).unwrap();
@@ -169,7 +169,7 @@ fn a_server_with_a_url_that_does_not_answer_is_reported_with_the_reason() {
 }
 
 #[test]
-fn a_count_of_tools_names_the_run_that_has_the_workspace_and_can_wait_for_it() {
+fn a_tool_count_names_the_run_that_has_the_workspace_and_can_wait_for_it() {
     let stage = stage_with(json!({"notes": server("notes")}));
     let gate = Gate::new(&stage, "gate");
     let run = stage.detach("shell cat gate\nsay done", &[]);
@@ -180,14 +180,14 @@ fn a_count_of_tools_names_the_run_that_has_the_workspace_and_can_wait_for_it() {
     assert!(said.contains(&format!("is in use by run {run}")), "{said}");
     assert!(said.contains("hint: wait for it with --wait"), "{said}");
 
-    // A signal stops a count that waits, and the count leaves nothing behind.
+    // A signal stops a waiting count, and the count leaves nothing behind.
     let wait = || {
         let mut waiting = stage.caretaker(&[&flags[..], &["--wait"]].concat());
         let mut waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(waiting.stderr.take().unwrap()).lines();
         assert!(
             said.any(|line| line.unwrap().contains("waiting: workspace")),
-            "the count does not wait"
+            "the count is not waiting"
         );
         waiting
     };

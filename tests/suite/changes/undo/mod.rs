@@ -120,7 +120,7 @@ fn a_run_is_undone_exactly_and_undo_is_undone_too() {
 }
 
 #[test]
-fn a_directory_that_is_no_repository_is_undone_as_well() {
+fn a_directory_that_is_not_a_repository_is_undone_too() {
     let stage = Stage::new();
     fs::write(stage.workspace().join("a"), "one").unwrap();
     stage.play("shell echo two > a; echo x > b", &[]);
@@ -145,7 +145,7 @@ fn a_workspace_in_use_is_not_touched() {
 }
 
 #[test]
-fn what_cannot_be_undone_says_why() {
+fn an_impossible_undo_says_why() {
     let stage = Stage::new();
     let output = stage.play("shell echo x > made", &["--no-checkpoint"]);
     assert_exit(&output, 0);
@@ -168,7 +168,7 @@ fn what_cannot_be_undone_says_why() {
 }
 
 #[test]
-fn without_git_or_beyond_a_bound_the_run_goes_on_and_says_that_it_cannot_be_undone() {
+fn without_git_or_beyond_a_bound_the_run_continues_and_says_that_it_cannot_be_undone() {
     let stage = Stage::new();
     fs::write(stage.workspace().join("a"), "one").unwrap();
     let bin = stage.root().join("bin");
@@ -189,7 +189,7 @@ fn without_git_or_beyond_a_bound_the_run_goes_on_and_says_that_it_cannot_be_undo
     assert_exit(&output, 0);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("the workspace is not saved, so undo is not possible"), "{said}");
-    assert!(said.contains("new bytes, and at most 1 are allowed"), "{said}");
+    assert!(said.contains("new bytes, but at most 1 are allowed"), "{said}");
 }
 
 #[test]

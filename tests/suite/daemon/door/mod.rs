@@ -47,7 +47,7 @@ impl TcpDoor {
         exchange(self.connect(), method, path, &headers, body)
     }
 
-    /// Returns a request head with the token that announces a body of `length` bytes.
+    /// Returns a request head that contains the token and announces a body of `length` bytes.
     fn post_head(&self, length: usize) -> String {
         let Self { address, bearer, .. } = self;
         format!(
@@ -177,7 +177,7 @@ fn large_bodies_are_refused_and_many_together_take_little_memory() {
         .collect();
     clients.into_iter().for_each(|client| client.join().unwrap());
     let peak = door.peak_memory();
-    assert!(peak < 100 * 1024, "the daemon took {peak} KiB");
+    assert!(peak < 100 * 1024, "the daemon used {peak} KiB");
     assert_eq!(door.ask("GET", "/v1/version", "").0, 200);
 }
 

@@ -27,7 +27,8 @@ impl TcpDoor {
         self.path_for_prompt(&json!({"workspace": workspace, "agent": "simulated"}))
     }
 
-    /// Sends a prompt in pieces, and returns the status and body of the answer. A refusal may come before the end.
+    /// Sends a prompt in pieces, and returns the status and body of the answer. A refusal may arrive before the last
+    /// piece is sent.
     fn send_prompt(&self, path: &str, pieces: impl IntoIterator<Item = Vec<u8>>) -> (u16, String) {
         let mut stream = self.connect();
         stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
@@ -141,11 +142,11 @@ fn long_prompts_together_take_little_memory() {
         }
     });
     let more = door.peak_memory() - before;
-    assert!(more < 24 * 1024, "the daemon took {more} KiB more than {before}");
+    assert!(more < 24 * 1024, "the daemon used {more} KiB more than {before}");
 }
 
 #[test]
-fn a_prompt_that_never_arrives_times_out_and_leaves_nothing() {
+fn a_prompt_that_never_arrives_times_out_and_leaves_nothing_behind() {
     let door = TcpDoor::open();
     let path = door.path_for_run("one");
     let state = || {

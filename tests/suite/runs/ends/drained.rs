@@ -12,7 +12,7 @@ use super::stand_in::stand_in;
 use crate::stage::namespace::Namespace;
 use crate::stage::{Stage, assert_exit, stderr};
 
-/// This many lines are more than the shim reads at once, and less than the pipe holds.
+/// More lines than the shim reads at once, and fewer than the pipe holds.
 const A_BACKLOG: usize = 4000;
 
 /// Prints numbered lines forever, and writes each number to a file once the line is in the pipe.
@@ -113,7 +113,7 @@ impl Chatter {
         let lives = !self.first.has_ended();
         // Leave no process behind, even if the test fails.
         self.first.signal(Signal::KILL);
-        assert!(!lives, "{what}: the run is over but its sandbox lives: {}", stderr(&waited));
+        assert!(!lives, "{what}: the run is over but its sandbox is alive: {}", stderr(&waited));
         let n_handed_over = self.n_handed_over();
         let journal = self.stage.journal(&self.run);
         let said: Vec<_> =

@@ -77,7 +77,7 @@ fn check_that_it_simply_began(stage: &DaemonStage, run: &str, killed_ms: u64) {
 }
 
 #[test]
-fn when_the_shim_of_a_queued_run_dies_early_another_shim_begins_the_run_at_once() {
+fn when_the_shim_of_a_queued_run_dies_early_another_shim_starts_the_run_immediately() {
     let stage = DaemonStage::new(2);
     let (run, text) = queue_with_a_prompt_that_does_not_come(&stage);
     let reached = reach_the_window(&stage, &run);
@@ -86,7 +86,7 @@ fn when_the_shim_of_a_queued_run_dies_early_another_shim_begins_the_run_at_once(
 }
 
 #[test]
-fn when_a_shim_dies_early_with_its_daemon_the_next_daemon_begins_the_run_at_once() {
+fn when_a_shim_dies_early_with_its_daemon_the_next_daemon_starts_the_run_immediately() {
     let stage = DaemonStage::new(2);
     let (run, text) = queue_with_a_prompt_that_does_not_come(&stage);
     let reached = reach_the_window(&stage, &run);

@@ -106,12 +106,12 @@ impl HalfMade {
         let outer_lives = !self.outer.has_ended();
         // Leave no process behind, even if the test fails.
         self.first.iter().chain([&self.outer]).for_each(|left| left.signal(Signal::KILL));
-        assert!(!first_lives, "the run is over but its sandbox lives");
-        assert!(!outer_lives, "the run is over but its bubblewrap lives");
+        assert!(!first_lives, "the run is over but its sandbox is alive");
+        assert!(!outer_lives, "the run is over but its bubblewrap is alive");
         assert_exit(&waited, 125);
         let kinds = self.stage.kinds(&self.run);
         assert!(!kinds.contains(&json!("released")), "{kinds:?}");
-        assert!(!self.stage.workspace().join("it-ran").exists(), "the agent worked");
+        assert!(!self.stage.workspace().join("it-ran").exists(), "the agent ran");
         assert_eq!(self.stage.ended()["outcome"], "sandbox_failed");
         self.stage.assert_no_survivors("a run whose bubblewrap died");
         let next = self.stage.play("say I am the next one.", &[]);

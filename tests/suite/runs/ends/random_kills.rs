@@ -169,7 +169,7 @@ impl Lane {
         if has_ended {
             assert!(
                 firsts.iter().all(Process::has_ended),
-                "{what}: the run is over but its sandbox lives"
+                "{what}: the run is over but its sandbox is alive"
             );
         } else {
             assert_eq!(waited.status.code(), Some(5), "{what}: {}", stderr(&waited));

@@ -94,11 +94,11 @@ fn kill_now_works_without_the_shim() {
         shim.stop();
         let killed = stage.output(&["kill", "--now", &run]);
         assert_eq!(killed.status.code(), Some(0), "{flags:?}: {}", stderr(&killed));
-        assert!(first.has_ended(), "{flags:?}: the sandbox lives");
+        assert!(first.has_ended(), "{flags:?}: the sandbox is alive");
         let said = stderr(&killed);
         let expected = format!("(process {}) was stopped; killed the sandbox without it", shim.pid);
         assert!(said.contains(&expected), "{said}");
-        stage.assert_no_survivors("a run that was killed past its supervisor");
+        stage.assert_no_survivors("a run that was killed without its supervisor");
         assert_eq!(stage.ended()["outcome"], "cancelled", "{flags:?}: {}", stage.ended());
         assert_eq!(stage.output(&["wait", &run]).status.code(), Some(130), "{flags:?}");
         let next = stage.play("say I am the next one.", &[]);
@@ -116,7 +116,7 @@ fn the_daemon_stops_a_run_at_once_without_its_shim() {
     let (status, answer) = stage.post(&format!("/v1/runs/{run}/stop"), &json!({"now": true}));
     shim.signal(Signal::CONT);
     assert_eq!(status, 202, "{answer}");
-    assert!(first.has_ended(), "the sandbox lives");
+    assert!(first.has_ended(), "the sandbox is alive");
     assert_eq!(stage.wait_for_end(&run), Some(130), "{}", stage.why(&run));
 }
 
@@ -138,7 +138,7 @@ fn kill_says_that_it_waits_for_a_stopped_shim() {
 }
 
 #[test]
-fn kill_of_a_run_whose_shim_stays_stopped_gives_a_hint() {
+fn killing_a_run_whose_shim_stays_stopped_gives_a_hint() {
     let stage = Stage::new();
     let (run, shim, _first) = start_sleeper(&stage, &[]);
     shim.stop();
@@ -176,7 +176,7 @@ fn the_second_signal_to_a_follower_stops_a_run_without_its_stopped_shim() {
     let second = second.unwrap_or_default();
     assert!(second.contains("killed the sandbox without it"), "{second}");
     assert_eq!(follower.wait().unwrap().code(), Some(130));
-    assert!(first.has_ended(), "the sandbox lives");
+    assert!(first.has_ended(), "the sandbox is alive");
     assert_eq!(stage.ended()["outcome"], "cancelled", "{}", stage.ended());
 }
 

@@ -170,7 +170,7 @@ fn a_run_that_another_run_waits_for_stays_with_a_live_daemon_too() {
 }
 
 #[test]
-fn what_a_group_spent_outlives_its_runs() {
+fn the_usage_of_a_group_outlives_its_runs() {
     let stage = DaemonStage::without_daemon(2);
     let path = stage.home().join(".config/caretaker/config.toml");
     let config = std::fs::read_to_string(path).unwrap();

@@ -48,7 +48,7 @@ impl Lock {
         Self { path, _file: file }
     }
 
-    /// Returns once the command waits for this lock, or has ended without it.
+    /// Returns once the command is waiting for this lock, or has ended without it.
     fn wait_until_wanted_by(&self, command: &mut Child) {
         wait_until_wanted(&self.path, command);
     }
@@ -136,7 +136,7 @@ fn a_run_that_another_was_queued_to_follow_after_gc_decided_stays() {
 }
 
 #[test]
-fn a_run_that_should_follow_a_removed_run_is_refused_and_leaves_nothing() {
+fn a_run_that_should_follow_a_removed_run_is_refused_and_leaves_nothing_behind() {
     let stage = DaemonStage::new(2);
     let first = stage.queue("one", "say one", &["--group", "night"]);
     assert_eq!(stage.wait_for_end(&first), Some(0));

@@ -46,12 +46,12 @@ fn an_agent_cannot_replace_the_users_login_with_anything_but_a_renewal() {
         ("expired", login(login_of(&token("me", -2 * HOUR, -HOUR / 2, "past")))),
     ];
     for (reason, login) in attempts {
-        // The user's own login has expired, so the new one does not have to be younger.
+        // The user's own login has expired, so the new one does not have to be newer.
         let left = if reason == "expired" { -HOUR } else { HOUR };
         user.log_in(&login_of(&token("me", HOUR - DAY, left, "of-the-user")));
         assert_eq!(dropped(&user, &login), [reason], "{}", String::from_utf8_lossy(&login));
     }
-    // A correct login does come back, so each other login failed because of its own fault.
+    // A correct login does come back, so each of the others was refused for its own fault.
     user.log_in(&login_of(&token("me", HOUR - DAY, HOUR, "of-the-user")));
     user.leave(login_of(&good).to_string().as_bytes());
     user.play_well(&format!("{REPLACE}\nsay done"));
@@ -59,7 +59,7 @@ fn an_agent_cannot_replace_the_users_login_with_anything_but_a_renewal() {
 }
 
 #[test]
-fn a_login_that_is_good_for_long_is_not_replaced_at_all() {
+fn a_long_lived_login_is_not_replaced_at_all() {
     let user = User::logged_out();
     user.log_in(&login_of(&token("me", -HOUR, 30 * DAY, "of-the-user")));
     let new = login_of(&token("me", 0, 60 * DAY, "new"));

@@ -122,7 +122,7 @@ fn tokens_that_were_refreshed_before_the_shim_was_killed_are_not_lost() {
     assert!(killed.unwrap().success());
     assert_eq!(user.stage.output(&["wait", &run]).status.code(), Some(5));
 
-    // Either the login came back at once, or the next run in the workspace brings it back during cleanup.
+    // Either the login came back immediately, or the next run in the workspace brings it back during cleanup.
     user.play_well("say done");
     assert_eq!(user.login(), new);
     user.check_that_nothing_is_left_of_the_copy();
@@ -154,14 +154,14 @@ fn tokens_that_the_next_run_finds_are_recorded_in_the_journal_of_the_dead_run() 
     user.play_well("say done");
     assert_eq!(user.login(), new);
     assert_eq!(user.login_events(&run)[0]["kind"], "login_carried_back");
-    assert_eq!(user.stage.output(&["wait", &run]).status.code(), Some(5), "it stays lost");
+    assert_eq!(user.stage.output(&["wait", &run]).status.code(), Some(5), "the run stays lost");
     let shown = String::from_utf8(user.stage.output(&["show", &run]).stdout).unwrap();
     assert!(shown.contains("login file has the new tokens"), "{shown}");
     user.check_that_nothing_is_left_of_the_copy();
 }
 
 #[test]
-fn a_token_refreshed_in_one_run_reaches_the_host_and_the_living_others_at_once() {
+fn a_token_refreshed_in_one_run_reaches_the_host_and_the_other_live_runs_immediately() {
     let user = User::new();
     let other = user.stage.root().join("home/other");
     std::fs::create_dir(&other).unwrap();

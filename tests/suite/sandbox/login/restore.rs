@@ -100,7 +100,7 @@ fn a_login_that_was_not_saved_is_not_restored() {
 }
 
 #[test]
-fn a_login_that_was_the_users_before_is_a_replay_whatever_it_says() {
+fn an_earlier_login_of_the_user_is_a_replay_whatever_it_says() {
     let user = User::logged_out();
     let login = |mark: &str| login_of(&format!("opaque-0123456789-{mark}"));
     user.log_in(&login("one"));

@@ -51,7 +51,7 @@ except Exception as error:
     print("failed", error)
 `;
 
-// The peer's answer to these bytes, until it hangs up.
+// Resolves to everything that the peer answers to these bytes before it hangs up.
 const exchange = (port, bytes) =>
   new Promise((resolve) => {
     const socket = net.connect(port, '127.0.0.1', () => socket.write(bytes));
@@ -105,7 +105,7 @@ const lookup = (labels) =>
     socket.send(query, 53, '127.0.0.1');
   });
 
-// Each is a denied name that a careless reader would take for an allowed one.
+// Each is a denied name that a careless parser would take for an allowed one.
 const smuggled = {
   nul: 'denied.test\0.below.test',
   'nul behind': 'allowed.test\0',

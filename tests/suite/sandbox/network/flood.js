@@ -1,4 +1,4 @@
-// Runs inside the sandbox: opens ten thousand connections to the proxy, as many at once as there are descriptors.
+// Runs inside the sandbox: opens ten thousand connections to the proxy, up to 700 at once.
 'use strict';
 const net = require('net');
 
@@ -26,6 +26,6 @@ const next = () => {
     });
   }
 };
-// The proxy closes accepted connections when they have been silent long enough.
+// The proxy closes accepted connections that have been silent for long enough.
 process.on('exit', () => console.log(JSON.stringify({ tried, refused, failed })));
 next();

@@ -1,4 +1,4 @@
-// The host in the far namespace: TLS with HTTP/1.1 and HTTP/2, a repository, a resolver and a company's proxy.
+// The host in the far namespace: TLS with HTTP/1.1 and HTTP/2, a git repository, a resolver and a company's proxy.
 'use strict';
 const dgram = require('dgram');
 const fs = require('fs');
@@ -41,7 +41,7 @@ const server = http2.createSecureServer(tls, (request, response) => {
   response.end(`reached ${host} over ${request.httpVersion}`);
 });
 
-// Names below `trap.test` are on the list of the tests, and lead to forbidden addresses.
+// Names below `trap.test` are on the tests' allow-list, but lead to forbidden addresses.
 const names = {
   'allowed.test': '203.0.113.10',
   'api.below.test': '203.0.113.10',

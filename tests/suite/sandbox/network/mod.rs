@@ -217,7 +217,7 @@ fn the_network_log_names_each_attempt_and_the_flag_that_would_allow_it() {
 }
 
 #[test]
-fn the_host_s_proxy_is_used_by_the_supervisor_and_not_seen_inside() {
+fn the_supervisor_uses_the_hosts_proxy_and_the_agent_does_not_see_it() {
     let Some(outside) = Outside::new() else { return };
     let script = "shell env | grep -i proxy | sort > seen; curl -sS --cacert ca.pem https://allowed.test > got\nsay done";
     let proxy = "http://ada:s3cret-enough-to-see@203.0.113.10:8080";
@@ -301,10 +301,6 @@ fn hosts_that_cannot_be_allowed_are_refused_before_anything_begins() {
     stage.configure("min_free = \"0\"\nallow_hosts = [\"ok.test\", \"not ok\"]\n");
     let output = stage.output(&["run", "--agent", "simulated", "say hi"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr(&output).contains("line 2: `not ok` is not the name of a host"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("line 2: `not ok` is not a host name"), "{}", stderr(&output));
     assert!(stage.run_ids().is_empty());
 }

@@ -118,7 +118,7 @@ impl Outside {
         self.play_with(&[], script, flags)
     }
 
-    /// Like [`Self::play`], but with more variables on the host.
+    /// Like [`Self::play`], but with additional environment variables on the host.
     pub(crate) fn play_with(
         &self,
         variables: &[(&str, &str)],

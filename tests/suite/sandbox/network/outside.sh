@@ -1,5 +1,5 @@
-# Makes a world with an outside: two network namespaces with a cable between them, a host in the far one, a resolver
-# that knows it. Then runs a command in the near one. Neither is connected to the machine's own network.
+# Makes a small network: two network namespaces with a cable between them, and in the far one a host and a resolver that
+# knows it. Then runs a command in the near one. Neither is connected to the machine's own network.
 #
 #   here: 203.0.113.1, the supervisor and its sandboxes      there: 203.0.113.10, host.js
 #
@@ -29,6 +29,6 @@ read -r _ < "$dir/listening"
 for file in resolv.conf hosts nsswitch.conf; do
     mount --bind "$dir/$file" "/etc/$file"
 done
-# The only authority that this world trusts is its own.
+# This network trusts only its own certificate authority.
 mount --bind "$dir/certs" /etc/ssl/certs
 "$@"

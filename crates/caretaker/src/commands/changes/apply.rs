@@ -1,4 +1,4 @@
-//! `caretaker apply`: brings the changes of a worktree into the user's checkout.
+//! `caretaker apply`: brings a worktree's changes into the user's checkout.
 
 use admission::command_error::{CommandError, OrFail};
 use admission::host::host_git;
@@ -18,13 +18,13 @@ use crate::commands::undo::hold;
 use crate::data_out::{print_json, print_view};
 use crate::view::changes::change_view::{self, ChangedPath, PathAndReason};
 
-/// Bring the changes of a run's worktree into your checkout.
+/// Bring the changes in a run's worktree into your checkout.
 ///
 /// Takes everything that changed since the worktree was made, or since the last apply: committed, uncommitted and
 /// untracked. Your own changes stay. If both sides changed a file, it merges their lines. If it cannot merge a file, it
 /// changes nothing. It commits nothing: the worktree's commits stay on its branch. `--revert` follows the same rules.
 ///
-/// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
+/// RUN is a run's id, a unique prefix or suffix of it, its name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The run.
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Show what would change, and change nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Take back what the last apply changed in the checkout. Your later changes stay.
+    /// Undo what the last apply changed in the checkout. Your later changes stay.
     #[arg(long)]
     revert: bool,
     /// Print one JSON object.
@@ -102,7 +102,7 @@ impl Apply<'_> {
         Ok(ExitCode::Success)
     }
 
-    /// Records the state that the checkout is about to get, so that a revert takes back only this apply.
+    /// Records the state that the checkout is about to get, so that a revert undoes only this apply.
     fn operation(
         &self,
         kind: OperationKind,
@@ -168,7 +168,7 @@ impl Apply<'_> {
                 && matches!(operation.kind, OperationKind::Apply | OperationKind::Revert)
         });
         let last = last.filter(|last| last.kind == OperationKind::Apply).ok_or_else(|| {
-            let what = format!("run {run} is not applied, so there is nothing to revert");
+            let what = format!("run {run} has not been applied, so there is nothing to revert");
             CommandError::new(ExitCode::NotFound, what)
         })?;
         let snapshot = |name: &SnapshotName| {
@@ -176,7 +176,7 @@ impl Apply<'_> {
             found.ok_or_else(|| {
                 let what = "the snapshots of the apply are gone, so it cannot be reverted";
                 CommandError::new(ExitCode::NotFound, what).because(
-                    "Caretaker keeps only the latest snapshots, or an older version made the apply",
+                    "Caretaker keeps only the latest snapshots, or an older version did the apply",
                 )
             })
         };
@@ -198,7 +198,7 @@ impl Apply<'_> {
             for (path, why) in &outcome.failed {
                 note(&format!("cannot restore `{path}`: {why}"));
             }
-            // From now on, the next apply brings all changes again.
+            // The next apply brings all changes again.
             let base = self.worktree.base()?;
             let history = &self.worktree.history;
             history.also_known_as(&SnapshotName::applied(), &base)?;

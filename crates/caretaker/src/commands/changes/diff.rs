@@ -27,10 +27,10 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Show what a run changed in its workspace.
 ///
 /// For a run in a worktree: everything that `apply` would bring, from all runs there, committed or not. For any other
-/// run: the workspace before the run against the workspace after it, or against the present one if the run is live.
+/// run: the workspace before the run against the workspace after it, or against the current one if the run is live.
 /// Later changes, yours or those of other runs, are not shown. Piped, the output is a patch for `git apply`.
 ///
-/// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
+/// RUN is a run's id, a unique prefix or suffix of it, its name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The run.
@@ -97,7 +97,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     Ok(ExitCode::Success)
 }
 
-/// The workspace before and after a run. For a live run, the second is the present workspace.
+/// The workspace before and after a run. For a live run, the second is the current workspace.
 fn sides(
     host: &Host,
     history: &History,

@@ -1,4 +1,4 @@
-//! `caretaker discard`: removes the worktree of a run, and its branch.
+//! `caretaker discard`: removes a run's worktree and its branch.
 
 use admission::command_error::{CommandError, OrFail};
 use admission::host::host_git;
@@ -21,7 +21,7 @@ use crate::view::changes::change_view;
 /// If the worktree has unapplied changes, they are listed and `--yes` is needed. The conversation stays; continue it
 /// elsewhere with `caretaker sessions fork`.
 ///
-/// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
+/// RUN is a run's id, a unique prefix or suffix of it, its name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The run.

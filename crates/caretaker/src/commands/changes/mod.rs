@@ -1,4 +1,4 @@
-//! Commands that show, take over or take back what a run changed in its workspace.
+//! Commands that show, apply or undo what a run changed in its workspace.
 
 pub(crate) mod apply;
 pub(crate) mod diff;

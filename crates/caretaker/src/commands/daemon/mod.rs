@@ -1,4 +1,4 @@
-//! `caretaker daemon`: starts, stops and shows the process with the queue and the API.
+//! `caretaker daemon`: starts, stops and shows the process that runs the queue and the API.
 
 mod logs;
 mod serving;
@@ -36,7 +36,7 @@ const ENDING: Duration = Duration::from_secs(10);
 const LONGEST_LOG: u64 = 8 * 1024 * 1024;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Manage the daemon, which has the queue and the API.
+/// Manage the daemon, which runs the queue and the API.
 ///
 /// Runs do not depend on the daemon: you can stop, replace or kill it at any time.
 #[derive(Debug, clap::Args)]
@@ -57,13 +57,13 @@ enum Action {
     Start(StartArgs),
     /// Stop the daemon. Live runs continue, and queued runs wait for the next daemon.
     Stop(AsJson),
-    /// Show if the daemon is running, since when, and where it listens.
+    /// Show whether the daemon is running, since when, and where it listens.
     Status(AsJson),
     /// Stop the daemon and start it again with this program. It keeps its address, unless you give `--listen`.
     Restart(StartArgs),
     /// Print the daemon's log.
     Logs(LogsArgs),
-    /// Be the daemon. The other commands start this.
+    /// Run as the daemon. The other commands start this.
     #[command(hide = true)]
     Serve(ServeArgs),
 }
@@ -89,7 +89,7 @@ struct AsJson {
 }
 
 impl StartArgs {
-    /// Takes the earlier daemon's address if the user gives none, because no configuration has it.
+    /// Uses the earlier daemon's address if the user gives none, because the address is not in the configuration.
     fn or_as(&self, before: Option<&DaemonNote>) -> Self {
         let listened = before.and_then(|note| note.listen.as_ref()?.parse().ok());
         Self { listen: self.listen.or(listened), ..self.clone() }
@@ -161,7 +161,7 @@ fn running(host: &Host) -> Result<Option<DaemonNote>, CommandError> {
     loop {
         match daemon_presence(host)? {
             Presence::None => return Ok(None),
-            // The note of an earlier daemon stays until the present daemon writes its own.
+            // The note of an earlier daemon stays until the current daemon writes its own.
             Presence::Held(Some(note)) if note.is_alive() => return Ok(Some(note)),
             Presence::Held(_) if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
             Presence::Held(_) => {
@@ -218,7 +218,7 @@ fn start(helper: &CommandHelper, args: &StartArgs) -> Result<ExitCode, CommandEr
     refuse_unusable(helper, args)?;
     let mut args = args.clone();
     if let Some(note) = running(host)?.filter(|note| note.protocol != PROTOCOL) {
-        say(&format!("replacing the daemon of caretaker {}", note.version));
+        say(&format!("replacing the daemon from caretaker {}", note.version));
         args = args.or_as(Some(&note));
         stop_running(host)?;
     }
@@ -255,7 +255,7 @@ fn started(
     if let Some(asked) = args.listen.filter(|_| !changed)
         && note.listen != Some(asked.to_string())
     {
-        let how = if note.listen.is_some() { "on another address" } else { "without --listen" };
+        let how = if note.listen.is_some() { "on a different address" } else { "without --listen" };
         self::note(&format!(
             "already running {how}; use `caretaker daemon restart --listen {asked}`"
         ));
@@ -285,7 +285,7 @@ fn spawn(helper: &CommandHelper, args: &StartArgs) -> Result<StartReport, Comman
     if let Some(listen) = args.listen {
         command.arg("--listen").arg(listen.to_string());
     }
-    // The daemon has another working directory, where a relative path would mean another place.
+    // The daemon has a different working directory, so a relative path would mean a different place.
     if host.environment.variable("CARETAKER_HOME").is_some() {
         command.env("CARETAKER_HOME", host.state.path());
     }
@@ -367,7 +367,7 @@ fn status(helper: &CommandHelper, as_json: bool) -> Result<ExitCode, CommandErro
     }
     // Show the daemon's status even if the configuration cannot be read.
     if let Ok(Some(day)) = budget_of_day(helper) {
-        text.push_str(&format!("budget of the day:\n{day}"));
+        text.push_str(&format!("today's budget:\n{day}"));
     }
     print_text(&text)?;
     Ok(code)

@@ -93,7 +93,8 @@ pub(super) fn serve_here(
     }
 }
 
-/// Reports once to the process that started the daemon, then points stdout at `/dev/null`, because its reader leaves.
+/// Reports once to the process that started the daemon, then points stdout at `/dev/null`, because the reader goes
+/// away.
 fn report(report: &StartReport) {
     let Ok(mut line) = serde_json::to_vec(report) else { return };
     line.push(b'\n');

@@ -10,14 +10,14 @@ use crate::batch::summary::worst;
 use crate::command_helper::CommandHelper;
 use crate::running::stopping::{ends_of, report_ends, tell_all};
 
-/// Stop all runs of a group, queued runs too, and return when all their processes are dead.
+/// Stop all runs of a group, including queued ones, and return when all their processes are dead.
 ///
-/// A batch that is still starting runs starts no more.
+/// A batch that is still starting runs stops doing so.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The group.
     group: String,
-    /// Kill the sandboxes at once.
+    /// Kill the sandboxes immediately.
     #[arg(long)]
     now: bool,
     /// Print one JSON object per stopped run: its state.

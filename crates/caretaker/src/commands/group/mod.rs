@@ -1,4 +1,4 @@
-//! `caretaker group`: runs that belong together, by `run --each`, `--matrix` or `--group`.
+//! `caretaker group`: runs that belong together through `run --each`, `--matrix` or `--group`.
 
 pub(crate) mod budget;
 mod kill;
@@ -53,7 +53,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
 
 pub(crate) use budget::lines as budget_lines;
 
-/// All runs that belong to a group, the oldest first.
+/// All runs that belong to a group, oldest first.
 fn grouped_runs(host: &Host) -> Result<Vec<RunOverview>, CommandError> {
     let filter = RunFilter { which: Which::All, ..RunFilter::default() };
     let mut runs = list_runs(&host.state, &filter)?;
@@ -62,7 +62,7 @@ fn grouped_runs(host: &Host) -> Result<Vec<RunOverview>, CommandError> {
     Ok(runs)
 }
 
-/// The runs of one group, the oldest first.
+/// The runs of one group, oldest first.
 fn runs_of(host: &Host, group: &str) -> Result<Vec<RunOverview>, CommandError> {
     let mut runs = grouped_runs(host)?;
     runs.retain(|run| run.group.as_deref() == Some(group));
@@ -74,7 +74,7 @@ fn runs_of(host: &Host, group: &str) -> Result<Vec<RunOverview>, CommandError> {
     Ok(runs)
 }
 
-/// The runs of one group, the oldest first. Empty if all were removed and only the group's record is left.
+/// The runs of one group, oldest first. Empty if all were removed and only the group's record is left.
 fn known_runs_of(host: &Host, group: &str) -> Result<Vec<RunOverview>, CommandError> {
     runs_of(host, group).or_else(|error| {
         // Only a valid group name may become a file name.

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Stop waiting after this time, with exit code 75; the runs continue. `0` and `none` mean no limit.
     #[arg(long, value_name = "DURATION", default_value = "none")]
     timeout: HumanDuration,
-    /// Print one JSON object per run, the oldest first: its outcome and the agent's answer.
+    /// Print one JSON object per run, oldest first: its outcome and the agent's answer.
     #[arg(long)]
     json: bool,
 }

@@ -28,11 +28,12 @@ use crate::view::words;
 
 /// Remove old runs: their records, and worktrees without unapplied changes.
 ///
-/// A run goes if one of the rules says so. `[retention]` in the configuration gives the rules that flags do not give.
-/// Without `--yes`, nothing is removed. Live, queued and pinned runs stay. So do runs that are still needed: a session
-/// waits to be resumed, a worktree has unapplied changes, another run waits for this one, the budget of the day counts
-/// it. Conversations always stay, and so do the counts of a group: how its runs ended and what they used. The private
-/// dependency caches of a repository go if the repository is gone or if no run has used them for `--older-than`.
+/// A run is removed if one of the rules says so. `[retention]` in the configuration supplies the rules that no flag
+/// gives. Without `--yes`, nothing is removed. Live, queued and pinned runs stay. So do runs that are still needed: a
+/// session is waiting to be resumed, a worktree has unapplied changes, another run is waiting for this one, today's
+/// budget counts it. Conversations always stay, and so do the counts of a group: how its runs ended and what they used.
+/// A repository's private dependency caches are removed if the repository is gone or if no run has used them for
+/// `--older-than`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -81,7 +82,7 @@ struct Gone {
     name: Option<String>,
     last_event_ms: u64,
     bytes: u64,
-    /// Its worktree, which goes too.
+    /// Its worktree, which is removed too.
     worktree: Option<String>,
 }
 
@@ -218,8 +219,8 @@ fn caches(host: &Host, older_than_ms: Option<u64>, is_done: bool) -> Vec<GoneCac
     .collect()
 }
 
-/// Decides which runs go, and which worktrees go with them. It compares only worktrees that would go, so it may take
-/// two rounds.
+/// Decides which runs and which of their worktrees to remove. It compares only worktrees that would be removed, so it
+/// may take two rounds.
 fn decide(
     host: &Host,
     config: &Config,
@@ -259,7 +260,7 @@ fn decide(
     }
 }
 
-/// The removal of one run, or the need that arose since the plan.
+/// Tells whether a run was removed. If not, it has the need that arose since the plan.
 enum Removed {
     Yes,
     No(Need),
@@ -268,8 +269,8 @@ enum Removed {
 /// Removes a run, unless a need for it has arisen since `known` was listed. The worktree goes first: without its run,
 /// no command could name it any more.
 ///
-/// While this process holds the removal lock, no process can create or pin a run. Comparing a worktree may take long,
-/// so that happens without the lock.
+/// While this process holds the removal lock, no process can create or pin a run. Comparing a worktree may take a long
+/// time, so that happens without the lock.
 fn take_away(
     host: &Host,
     known: &[RunOverview],

@@ -11,13 +11,13 @@ use crate::running::stopping::{end_all, report_ends};
 /// The agent gets SIGINT, then SIGTERM, then Caretaker kills the whole sandbox; `[stop]` in the configuration sets the
 /// delays. A second `kill` skips the rest of a delay.
 ///
-/// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
+/// RUN is a run's id, a unique prefix or suffix of it, its name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The runs.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
-    /// Kill the sandbox at once.
+    /// Kill the sandbox immediately.
     #[arg(long)]
     now: bool,
     /// Print one JSON object per run: its state.

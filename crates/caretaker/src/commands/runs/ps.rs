@@ -106,12 +106,13 @@ fn note_cut_off(host: &Host, cut_off: &[RunOverview]) {
     }
 }
 
-/// Points out open questions: a run that asked one may have ended its turn, and is not in the list then.
+/// Points out open questions: a run that asked one may have ended its turn, and then it is not in the list.
 fn note_questions(host: &Host) {
     // If the inboxes cannot be read, `caretaker inbox` says why.
     let n_asked = open_inboxes(&host.state).map_or(0, |open| open.questions.len());
     if n_asked > 0 {
-        let waiting = units::counted(n_asked as u64, "question waits", "questions wait");
+        let waiting =
+            units::counted(n_asked as u64, "question is waiting", "questions are waiting");
         note(&format!("{waiting} for you; see `caretaker inbox`"));
     }
 }
@@ -126,7 +127,7 @@ fn is_news(run: &RunOverview, now_ms: u64) -> bool {
     }
 }
 
-/// Why each queued run waits. Without an answer from the daemon, the list shows the prompts instead.
+/// Why each queued run is waiting. Without an answer from the daemon, the list shows the prompts instead.
 fn reasons(host: &Host, runs: &[RunOverview]) -> BTreeMap<RunId, String> {
     #[derive(Deserialize)]
     struct Queue {

@@ -38,10 +38,10 @@ use crate::view::words;
 /// Continue a session in its own workspace, wherever you are.
 ///
 /// Caretaker first checks the session's store. If the agent would not remember the session, it refuses and says why.
-/// You can also continue sessions of your own cursor-agent. A session keeps the settings of its last run: sandbox,
+/// You can also continue sessions from your own cursor-agent. A session keeps the settings of its last run: sandbox,
 /// network, limits, agent, model, labels. Flags can narrow them. To allow more, give the flag and `--widen NAME`.
 ///
-/// SESSION is a session's id, a unique beginning of it, a run's id or name, or `-` for the latest session of this
+/// SESSION is a session's id, a unique prefix of it, a run's id or name, or `-` for the latest session of this
 /// workspace.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// The session, or one of its runs.
     #[arg(value_name = "SESSION|RUN|-", required_unless_present_any = ["interrupted", "suspended"])]
     session: Option<String>,
-    /// The prompt; `-` reads it from stdin. Default: `resume_prompt` of the configuration.
+    /// The prompt; `-` reads it from stdin. Default: `resume_prompt` from the configuration.
     #[arg(conflicts_with = "prompt_file")]
     prompt: Option<OsString>,
     /// Read the prompt from a file; `-` is stdin.
@@ -184,7 +184,7 @@ impl<'a> Resume<'a> {
             .or_fail(|| format!("cannot check the lease of session {session}"))?;
         let Some(holder) = holder else { return Ok(()) };
         let run = match self.host.find_run(&holder.run.to_string()) {
-            // The holder is gone because its shim refused it: there is nothing to stop.
+            // The run has no directory because its shim refused it, so there is nothing to stop.
             Err(error) if error.exit_code() == ExitCode::NotFound => return Ok(()),
             found => found?,
         };
@@ -399,8 +399,8 @@ struct Continued {
     pending: Vec<PendingTool>,
 }
 
-/// The damage that the index of a resumable session's store shows. `sessions verify` reads the whole store and may find
-/// more.
+/// The damage that is visible in the index of a resumable session's store. `sessions verify` reads the whole store and
+/// may find more.
 fn warnings(resumption: &Resumption) -> Vec<String> {
     let Some(store_db) = &resumption.store_db else { return Vec::new() };
     match verify_at_a_glance(store_db) {

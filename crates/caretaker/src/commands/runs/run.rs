@@ -55,11 +55,11 @@ pub(crate) struct Args {
     /// uncommitted changes.
     #[arg(long, conflicts_with = "session")]
     worktree: bool,
-    /// Start one run per line of a file, as one group; `-` is stdin. A line is a JSON object with `prompt` and, if you
-    /// like, `name`, `workspace`, `model`, `mode`, `profile`, `timeout`, `idle_timeout`, `priority`, `labels`, `env`; or a
-    /// JSON string; or plain words. Each run works in its own git worktree. The exit code is the worst of all runs. With a
-    /// daemon, all runs enter its queue. Without a daemon, this command must keep running: it starts as many runs at
-    /// once as `[queue]` of the configuration allows.
+    /// Start one run per line of a file, as one group; `-` is stdin. A line is a JSON object with `prompt` and,
+    /// optionally, `name`, `workspace`, `model`, `mode`, `profile`, `timeout`, `idle_timeout`, `priority`, `labels`,
+    /// `env`; or a JSON string; or plain words. Each run works in its own git worktree. The exit code is the worst of
+    /// all runs. With a daemon, all runs enter its queue. Without a daemon, this command must keep running: it starts
+    /// as many runs at once as `[queue]` in the configuration allows.
     #[arg(long, value_name = "FILE", help_heading = "Many runs",
           conflicts_with_all = ["prompt", "prompt_file", "session", "retries"])]
     pub(crate) each: Option<PathBuf>,
@@ -139,7 +139,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     launched
 }
 
-/// The conversation of the run. Checks a session that the user named; a new session gets a new id each time.
+/// The run's conversation. Checks a session that the user named; a new session gets a new id each time.
 fn conversation(
     host: &Host,
     args: &Args,

@@ -26,7 +26,7 @@ const STDERR_TAIL: u64 = 4 * 1024;
 
 /// Show one run: its prompt, its answer, its outcome and the reason, and its files.
 ///
-/// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
+/// RUN is a run's id, a unique prefix or suffix of it, its name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The run.
@@ -55,9 +55,9 @@ pub(crate) struct ShownRun {
     /// Calls that started and never completed.
     pub(crate) open_tools: Vec<String>,
     pub(crate) usage: Option<Usage>,
-    /// Lines of the agent that this version does not understand.
+    /// Agent lines that this version does not understand.
     pub(crate) unknown_kinds: BTreeMap<String, u64>,
-    /// The tools whose dependency caches it had.
+    /// The tools whose dependency caches the run had.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) caches: Vec<String>,
     /// Its attempts to use the network.

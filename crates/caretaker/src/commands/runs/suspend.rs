@@ -18,10 +18,10 @@ use crate::view::words;
 
 /// Stop runs so that they can be resumed, and say what their sessions hold.
 ///
-/// Stops the agent as `kill` does, then reads Cursor's store and remembers what it holds of the session. A run that
-/// has ended needs no suspending: resume its session directly.
+/// Stops the agent as `kill` does, then reads Cursor's store and records how much of the session it holds. A run that
+/// has ended does not need to be suspended: resume its session directly.
 ///
-/// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
+/// RUN is a run's id, a unique prefix or suffix of it, its name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

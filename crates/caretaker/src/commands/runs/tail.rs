@@ -13,7 +13,7 @@ use crate::view::words;
 
 /// Print the events of a run; with `-f`, follow it.
 ///
-/// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
+/// RUN is a run's id, a unique prefix or suffix of it, its name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Follow the run until it ends.
     #[arg(long, short)]
     follow: bool,
-    /// Begin after this event. For events of a later epoch write both numbers: `2:17`.
+    /// Begin after this event. For events in a later epoch, write both numbers: `2:17`.
     #[arg(long, value_name = "SEQ|EPOCH:SEQ", conflicts_with = "last")]
     since: Option<EventNumber>,
     /// Begin with the last N events.
@@ -59,7 +59,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     if args.follow && printer.ended().is_none() {
         let mut follower = Follower::new(&run, &host.control_socket(&run));
         while printer.ended().is_none() {
-            let woken = follower.wait(None).or_fail(|| "the run cannot be followed")?;
+            let woken = follower.wait(None).or_fail(|| "cannot follow the run")?;
             printer.print_all(&mut reader)?;
             if woken == Woken::WriterGone {
                 break;

@@ -17,7 +17,7 @@ use crate::running::run_report;
 ///
 /// The exit code is that of the first run, in the order given, that did not succeed.
 ///
-/// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
+/// RUN is a run's id, a unique prefix or suffix of it, its name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The runs.

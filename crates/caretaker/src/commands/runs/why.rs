@@ -14,9 +14,9 @@ use crate::command_helper::CommandHelper;
 use crate::daemon_client::DaemonClient;
 use crate::data_out::{print_json, print_text};
 
-/// Say in one sentence what a run waits for, or why it ended.
+/// Say in one sentence what a run is waiting for, or why it ended.
 ///
-/// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
+/// RUN is a run's id, a unique prefix or suffix of it, its name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The run.
@@ -50,7 +50,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     Ok(ExitCode::Success)
 }
 
-/// Asks the daemon why the run waits.
+/// Asks the daemon why the run is waiting.
 fn queue_word(host: &Host, run: &RunDirectory) -> Result<QueueWord, CommandError> {
     #[derive(Deserialize)]
     struct OneRun {

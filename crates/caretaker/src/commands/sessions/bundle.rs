@@ -1,4 +1,4 @@
-//! `caretaker sessions bundle` and `import`: bring a session to another machine.
+//! `caretaker sessions bundle` and `import`: copy a session to another machine.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -29,10 +29,10 @@ use crate::data_out::{print_json, print_text};
 
 /// Write a session into one file, for another machine.
 ///
-/// The file has every blob that the conversation leads to, with its hash, but not the store's key. Paths that the
-/// session keeps beside its messages become relative to the workspace. Paths outside the workspace, and remembered files
-/// that name your home directory or the workspace, are left out. The messages stay verbatim, with paths, commands, their
-/// outputs and contents of files. Only you can read the file; think before you share it.
+/// The file contains every blob that the conversation refers to, with its hash, but not the store's key. Paths that the
+/// session keeps outside its messages become relative to the workspace. Paths outside the workspace, and remembered
+/// files that name your home directory or the workspace, are left out. The messages stay verbatim, with paths,
+/// commands, their outputs and file contents. Only you can read the file; think before you share it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -54,7 +54,7 @@ pub(crate) struct BundleArgs {
     json: bool,
 }
 
-/// Import a session from a bundle of this or another machine.
+/// Import a session from a bundle made on this or another machine.
 ///
 /// Checks the whole file first. If the session exists here, the bundle adds what is missing. A session that has
 /// diverged is never overwritten.
@@ -67,7 +67,7 @@ Examples:
 pub(crate) struct ImportArgs {
     /// The file.
     file: PathBuf,
-    /// The workspace of the session here. [default: the current directory]
+    /// The session's workspace on this machine. [default: the current directory]
     #[arg(long, short = 'C', value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// Give the session a new id.
@@ -84,7 +84,7 @@ struct BundleReport<'a> {
     session: &'a str,
     file: &'a Path,
     root: &'a str,
-    /// Counts the blobs that name the home directory or the workspace, by the part that names it.
+    /// The number of messages and of other blobs that name the home directory or the workspace.
     naming_paths: NamingTally,
     left_out: LeftOutTally,
     #[serde(flatten)]
@@ -169,7 +169,7 @@ fn output_file(host: &Host, args: &BundleArgs) -> Result<PathBuf, CommandError> 
         return Err(CommandError::new(ExitCode::Conflict, what).hint("replace it with --force"));
     }
     if !file.parent().is_some_and(Path::is_dir) {
-        let what = format!("the directory of `{}` does not exist", file.display());
+        let what = format!("the parent directory of `{}` does not exist", file.display());
         return Err(CommandError::new(ExitCode::NotFound, what).hint("create it first"));
     }
     Ok(file)
@@ -207,7 +207,7 @@ fn tell(bundled: &Bundled, file: &Path) {
         .map(|(n, one, many)| counted(n, one, many))
         .collect();
     if !left_out.is_empty() {
-        note(&format!("left out beside the messages: {}", left_out.join(", ")));
+        note(&format!("left out, outside the messages: {}", left_out.join(", ")));
     }
     let NamingTally { n_messages, n_unknown } = bundled.naming;
     let named = match n_messages {
@@ -218,7 +218,7 @@ fn tell(bundled: &Bundled, file: &Path) {
         ),
     };
     note(&format!(
-        "the bundle has the messages verbatim, with paths, commands and contents of files{named}"
+        "the bundle has the messages verbatim, with paths, commands and file contents{named}"
     ));
     if n_unknown > 0 {
         note(&format!(
@@ -239,7 +239,7 @@ pub(crate) fn run_import(
     let unimported = |error: ImportError| {
         let (code, hint) = match &error {
             ImportError::Diverged { .. } => {
-                (ExitCode::Conflict, Some("import it beside the existing session with --as-new"))
+                (ExitCode::Conflict, Some("import it alongside the existing session with --as-new"))
             }
             ImportError::InUse | ImportError::ChangedMeanwhile => (ExitCode::Conflict, None),
             ImportError::NotWhole(_) => (ExitCode::NotResumable, None),
@@ -329,12 +329,12 @@ pub(crate) fn run_import(
     }
     if let Earlier::None = earlier_run::of_session(&host.state, session)? {
         note(
-            "the session starts with the default sandbox and limits: a bundle does not have those of earlier runs",
+            "the session starts with the default sandbox and limits: a bundle does not include those of earlier runs",
         );
     }
     if n_paths_left_out > 0 {
         note(&format!(
-            "left out {} out of the workspace; bundles of Caretaker have none",
+            "left out {} out of the workspace; bundles made by Caretaker have none",
             counted(n_paths_left_out, "path that leads", "paths that lead")
         ));
     }

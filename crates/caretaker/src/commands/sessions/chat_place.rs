@@ -56,11 +56,12 @@ impl ChatPlace {
     /// The place to copy a conversation from.
     pub(super) fn to_copy(head: &Head) -> Result<Self, CommandError> {
         Self::all_of(head).into_iter().next().ok_or_else(|| {
-            let kinds: Vec<&str> = head.origins.iter().map(|origin| origin.store.as_str()).collect();
+            let kinds: Vec<&str> =
+                head.origins.iter().map(|origin| origin.store.as_str()).collect();
             let what = format!("cannot copy {}", head.id);
             CommandError::new(ExitCode::NotResumable, what)
                 .because(format!(
-                    "only sessions of the command line and of ACP have a store.db; this one is in: {}",
+                    "only command-line and ACP sessions have a store.db; this one is in: {}",
                     kinds.join(", ")
                 ))
                 .hint(format!("caretaker sessions export {}", head.id))

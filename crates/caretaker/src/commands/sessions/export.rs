@@ -23,8 +23,8 @@ use crate::running::progress::Progress;
 
 /// Export conversations: Markdown or HTML to read, JSON to keep and to read back with `--from`.
 ///
-/// Name one conversation, or select many as with `sessions ls`; `--all` exports everything. Each of many becomes a file
-/// in the directory of `-o`, named after its id. A file appears only when it is complete.
+/// Name one conversation, or select many as with `sessions ls`; `--all` exports everything. With many, each becomes a
+/// file in the `-o` directory, named after its id. A file appears only when it is complete.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +35,7 @@ Examples:
   caretaker sessions ls --from backup/
   caretaker sessions export --all --format jsonl -o - | gzip > all.jsonl.gz")]
 pub(crate) struct Args {
-    /// The conversation: its id, a unique beginning of it, or `-` for the one that changed last.
+    /// The conversation: its id, a unique prefix of it, or `-` for the one that changed last.
     session: Option<String>,
     #[command(flatten)]
     selection: Selection,

@@ -17,7 +17,7 @@ use ground::{lock, make_private_dir};
 use super::search::Args;
 use crate::running::progress::Progress;
 
-/// A limit, because a pattern that occurs everywhere would fill the memory.
+/// A limit, because a pattern that occurs everywhere would fill up the memory.
 pub(super) const MOST_HITS: usize = 100_000;
 
 /// One search.
@@ -66,7 +66,7 @@ impl Search<'_> {
     fn hits_by_index(&self) -> Result<Option<Hits>, SearchIndexError> {
         let path = self.host.places.state.join("search.db");
         let is_wanted = self.args.index || (!self.args.no_index && path.exists());
-        // The index does not have models.
+        // The index does not store models.
         if !is_wanted || self.args.selection.filter.needs_reading() {
             return Ok(None);
         }

@@ -20,11 +20,11 @@ use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_text};
 use crate::view::words;
 
-/// Copy a session into a new one, whole or as it was before an earlier turn.
+/// Copy a session into a new one, in full or as it was before an earlier turn.
 ///
 /// The original stays untouched, and may be in use. The command prints the id of the copy. The copy has only the blobs
-/// that its conversation leads to, so it is often smaller. Sessions of ACP become sessions of the command line. So do
-/// conversations of the IDE, the SDK and transcripts: prompts and answers verbatim, tool calls in words.
+/// that its conversation refers to, so it is often smaller. ACP sessions become command-line sessions. So do
+/// conversations from the IDE, the SDK and transcripts: prompts and answers verbatim, tool calls in words.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     session: String,
     #[command(flatten)]
     place: Where,
-    /// Copy only what came before this turn, counted from 1, or before the turn of this message, with its id from
+    /// Copy only what came before this turn, counted from 1, or before the turn that contains this message: an id from
     /// `sessions show --json`. [default: everything]
     #[arg(long, value_name = "TURN|MESSAGE")]
     at: Option<String>,
@@ -85,7 +85,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         workspace: workspace.as_utf8().unwrap_or_default().to_owned(),
         now_ms: i64::try_from(now_ms()).unwrap_or(i64::MAX),
     };
-    // Keep the terms before the copy exists, so that the copy can never do more than the original.
+    // Save the terms before the copy exists, so that the copy can never do more than the original.
     if let Ok(from) = head.id.parse() {
         earlier_run::keep_for_copy(&host.state, from, copy)?;
     }
@@ -123,7 +123,7 @@ fn tell_again(
     target: &NewSession,
 ) -> Result<Forked, CommandError> {
     if args.at.is_some() {
-        let what = format!("cannot copy a part of {}", head.id);
+        let what = format!("cannot copy only part of {}", head.id);
         return Err(CommandError::new(ExitCode::Usage, what)
             .because("its store keeps no checkpoints of earlier turns")
             .hint("leave out --at"));
@@ -172,7 +172,7 @@ fn tell(forked: &Forked, target: &NewSession, is_exact: bool) {
         ));
     } else {
         say(&format!(
-            "copied {turns} in words: prompts and answers verbatim, tool calls in words, no thoughts"
+            "copied {turns} as text: prompts and answers verbatim, tool calls in words, no thoughts"
         ));
     }
     if tally.n_damaged > 0 {

@@ -28,12 +28,12 @@ use crate::command_helper::CommandHelper;
 use crate::data_out::{print_json, print_view};
 use crate::running::progress::Progress;
 
-/// Drop unused data from sessions of the command line and of ACP; a dry run without `--yes`.
+/// Drop unused data from command-line and ACP sessions; a dry run without `--yes`.
 ///
 /// Drops blobs that no conversation refers to, such as earlier checkpoints and edited messages; sessions without a
 /// message that are older than a day; and unfinished copies. Sessions that are in use or damaged stay unchanged.
-/// Caretaker works on a copy, checks it, and exchanges it with the original. The original goes to `backups/` in the
-/// state directory, and takes its space until you delete it.
+/// Caretaker works on a copy, checks it, and swaps it with the original. The original goes to `backups/` in the state
+/// directory, and takes up space until you delete it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Delete; without this flag it is a dry run.
     #[arg(long)]
     yes: bool,
-    /// Keep no original: the dropped data is gone.
+    /// Do not keep the originals: the dropped data is gone for good.
     #[arg(long, requires = "yes")]
     no_backup: bool,
     /// Print one JSON object.
@@ -263,7 +263,8 @@ fn drop_all(host: &Host, args: &Args, wanted: &[ChatPlace], gc: &mut Report) -> 
     code
 }
 
-/// Removes a session without messages, unless a run holds it or it has got messages since. Returns true if it is gone.
+/// Removes a session without messages, unless a run holds it or it has received messages since. Returns true if it is
+/// gone.
 fn drop_empty(host: &Host, directory: &Path) -> Result<bool, CommandError> {
     // The lease depends only on the session's id.
     let place = ChatPlace::of_directory(StoreKind::Cli, directory);

@@ -23,7 +23,7 @@ const FULL_IDS: usize = 120;
 /// About two screens.
 const DEFAULT_LIMIT: usize = 50;
 
-/// List conversations of all stores, the latest change first.
+/// List conversations from all stores, most recently changed first.
 ///
 /// A `~` before a number of messages means an estimate: several stores have the conversation, or it has more messages
 /// than were counted.
@@ -149,7 +149,7 @@ fn short_ids(heads: &[Head]) -> HashMap<String, String> {
     short
 }
 
-/// The kinds of stores that have the conversation, the richest first.
+/// The kinds of stores that have the conversation, richest first.
 pub(crate) fn stores(head: &Head) -> String {
     let mut kinds: Vec<&str> = Vec::new();
     for origin in &head.origins {
@@ -187,7 +187,7 @@ fn changed(head: &Head, now_ms: u64) -> String {
     }
 }
 
-/// The path, after the machine's name if it is on another machine.
+/// The path, with the machine's name in front if it is on another machine.
 pub(crate) fn workspace(workspace: &Workspace) -> String {
     match &workspace.place {
         WorkspacePlace::Here => workspace.path.clone(),

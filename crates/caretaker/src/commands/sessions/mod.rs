@@ -29,7 +29,7 @@ use crate::command_helper::CommandHelper;
 /// Only four commands change Cursor's files: `fork` and `import` add a session; `repair` and `gc` change stores, with
 /// `--yes`.
 ///
-/// SESSION is a session's id, a unique beginning of it, or `-` for the session that changed last.
+/// SESSION is a session's id, a unique prefix of it, or `-` for the session that changed last.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

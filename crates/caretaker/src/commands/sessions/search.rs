@@ -125,8 +125,8 @@ fn matcher(args: &Args) -> Result<Matcher, CommandError> {
     })
 }
 
-/// Groups the matches by conversation, the latest change first. Matches count once, even if several stores have the
-/// message.
+/// Groups the matches by conversation, most recently changed first. A match counts once, even if several stores have
+/// the message.
 fn by_conversation(hits: Vec<FoundHit>) -> Vec<Found> {
     let mut found: HashMap<Option<String>, Vec<FoundHit>> = HashMap::new();
     for hit in hits {
@@ -143,7 +143,7 @@ fn order(found: &FoundHit) -> impl Ord + '_ {
     (*store, path, &hit.key, hit.position, &hit.message_id, &hit.field)
 }
 
-/// The matches in one conversation, without duplicates, those of the richest store first.
+/// The matches in one conversation, without duplicates, those from the richest store first.
 fn once_each(mut hits: Vec<FoundHit>) -> Found {
     let head = hits.iter_mut().find_map(|hit| hit.head.take()).map(Arc::unwrap_or_clone);
     hits.sort_by(|one, other| order(one).cmp(&order(other)));
@@ -157,7 +157,7 @@ fn once_each(mut hits: Vec<FoundHit>) -> Found {
             .or_insert_with(|| (*store, path.clone(), hit.key.clone()));
         let is_told_by_another =
             (*first_store, &*first_path, first_key.as_str()) != (*store, path, hit.key.as_str());
-        // Some builds keep a message in two places of one store.
+        // Some builds keep a message in two places in one store.
         let is_same_message =
             hit.message_id.clone().is_some_and(|id| !in_messages.insert((id, words)));
         !is_told_by_another && !is_same_message
@@ -234,7 +234,7 @@ fn print_hit(out: &mut dyn Write, store: StoreKind, hit: &Hit, width: Width) -> 
     write_line(out, &[(DIM, &place), (PLAIN, &before), (GOOD, &found), (PLAIN, &after)], width)
 }
 
-/// One line, with spaces for line ends.
+/// One line, with spaces in place of line ends.
 fn flat(text: &str) -> String {
     on_one_line(&text.replace(['\n', '\r', '\t'], " ")).into_owned()
 }

@@ -19,14 +19,14 @@ pub(crate) struct Where {
     /// Read only this kind of store: cli, acp, ide, ide-old, sdk, transcript or export. Can be given several times.
     #[arg(long, value_name = "KIND")]
     store: Vec<StoreKind>,
-    /// Read this `Cursor/User` directory of another machine or user too.
+    /// Read this `Cursor/User` directory from another machine or user too.
     #[arg(long, value_name = "DIR")]
     cursor_user_dir: Vec<PathBuf>,
     /// Read this directory of an SDK application too.
     #[arg(long, value_name = "DIR")]
     sdk_store: Vec<PathBuf>,
-    /// Read json or jsonl files of `sessions export` instead of this machine's stores: a file or a directory. Can be given
-    /// several times.
+    /// Read json or jsonl files from `sessions export` instead of this machine's stores: a file or a directory. Can be
+    /// given several times.
     #[arg(long, value_name = "FILE|DIR")]
     from: Vec<PathBuf>,
 }

@@ -19,9 +19,9 @@ use crate::view::conversation::{self, Folding};
 
 /// Show one conversation.
 ///
-/// Outputs of tools, thoughts and Cursor's context are shortened; `--full` shows all of them.
+/// Tool outputs, thoughts and Cursor's context are shortened; `--full` shows all of them.
 ///
-/// SESSION is a session's id, a unique beginning of it, or `-` for the session that changed last; `--since`, `--until`,
+/// SESSION is a session's id, a unique prefix of it, or `-` for the session that changed last; `--since`, `--until`,
 /// `--workspace` and `--model` narrow the choice. `ID#NAME` is a sub-agent that the conversation ID keeps.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -38,11 +38,10 @@ pub(crate) struct Args {
     place: Where,
     #[command(flatten)]
     filter: Filter,
-    /// Show all outputs, thoughts, inputs of tools and context.
+    /// Show all outputs, thoughts, tool inputs and context.
     #[arg(long, conflicts_with = "json")]
     full: bool,
-    /// Print the records of the stores, one JSON object per line: rows, blobs, lines of files. Encryption keys are left
-    /// out.
+    /// Print the stores' records, one JSON object per line: rows, blobs, file lines. Encryption keys are left out.
     #[arg(long, conflicts_with_all = ["full", "last"])]
     raw: bool,
     /// Show only the last N messages.

@@ -19,7 +19,7 @@ use crate::running::progress::Progress;
 use crate::view::conversation::stats_view;
 use crate::view::width::Width;
 
-/// Count messages, tool calls, tokens and time of the selected conversations.
+/// Count messages, tool calls, tokens and time in the selected conversations.
 ///
 /// This reads every conversation, so thousands of them take a while. Unknown numbers are shown as unknown, not as zero.
 #[derive(Debug, clap::Args)]

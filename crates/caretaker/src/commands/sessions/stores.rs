@@ -17,7 +17,7 @@ use crate::data_out::{print_json, print_view};
 use crate::view::styled_line::{BOLD, DIM, ODD, PLAIN, write_line};
 use crate::view::width::Width;
 
-/// List the stores of this machine and their contents, and what Caretaker skipped and why.
+/// List the stores on this machine and their contents, and what Caretaker skipped and why.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -51,7 +51,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
     Ok(if is_ok { ExitCode::Success } else { ExitCode::Failed })
 }
 
-/// The sandbox of a run there. Every agent has the same tools.
+/// The sandbox that a run would have there. The agent does not matter, because every agent has the same tools.
 fn plan(helper: &CommandHelper, workspace: &Path) -> Result<SandboxPlan, CommandError> {
     let request = RunRequest { agent: Some(SIMULATED.into()), ..RunRequest::default() };
     let spec = hypothetical_spec(helper, Some(workspace.to_owned()), &request)?;

@@ -33,11 +33,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the kept logins, the latest first. No token is shown.
+    /// List the kept logins, latest first. No token is shown.
     Ls,
-    /// Put a kept login back into your login file, and keep the one that is there now.
+    /// Put a kept login back into your login file, and keep the current one.
     Restore {
-        /// The login, or a unique beginning of its id. The default is the latest one that no agent made.
+        /// The login, or a unique prefix of its id. The default is the latest one that no agent made.
         #[arg(value_name = "ID")]
         id: Option<String>,
     },

@@ -72,7 +72,7 @@ fn meaning(code: ExitCode) -> &'static str {
         ExitCode::NotResumable => "the session cannot be resumed; nothing was started",
         ExitCode::Amnesia => "amnesia: the agent did not remember its session",
         ExitCode::DaemonUnavailable => {
-            "the daemon is not running, does not answer, or speaks another protocol"
+            "the daemon is not running, does not answer, or speaks a different protocol"
         }
         ExitCode::StillRunning => "wait --timeout elapsed; the run continues",
         ExitCode::AuthenticationMissing => "not logged in",
@@ -102,7 +102,7 @@ const FILES: &[(&str, &str)] = &[
         "~/.local/state/caretaker/runs/RUN/",
         "one run: spec.json, prompt, events.jsonl (the journal), logs",
     ),
-    ("~/.local/state/caretaker/sessions/UUID/", "what Caretaker keeps of one session"),
+    ("~/.local/state/caretaker/sessions/UUID/", "Caretaker's record of one session"),
     ("~/.local/state/caretaker/checkpoints/", "saved workspaces, for undo"),
     ("~/.local/state/caretaker/worktrees/", "worktrees of runs"),
     ("~/.local/state/caretaker/backups/", "originals of repaired sessions; yours to delete"),

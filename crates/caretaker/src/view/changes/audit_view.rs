@@ -26,7 +26,7 @@ fn line(finding: &Finding) -> String {
         FindingKind::GitLink => "link in .git, removed",
         FindingKind::GitSpecial => "special file in .git, removed",
         FindingKind::GitHardLink => "hard link in .git to a file outside, replaced with a copy",
-        FindingKind::GitClosed => "directory in .git that could not be read, opened up",
+        FindingKind::GitClosed => "directory in .git that could not be read, made readable",
         FindingKind::LinkOut => "link out of the workspace",
         FindingKind::Hook => "hook",
         FindingKind::GitConfig => "git configuration",

@@ -18,7 +18,7 @@ pub(crate) fn place(host: Option<&str>, port: Option<u16>) -> String {
 pub(crate) fn refusal(reason: NetRefusal, detail: Option<&str>) -> String {
     let words = match reason {
         NetRefusal::NotListed => "not on the allow-list",
-        NetRefusal::RegistryNotListed => "a registry of yours, not on the allow-list",
+        NetRefusal::RegistryNotListed => "one of your registries, not on the allow-list",
         NetRefusal::PortNotListed => "the allow-list has this host, but not this port",
         NetRefusal::BadName => "not a valid host name",
         NetRefusal::NoName => "the connection names no host",

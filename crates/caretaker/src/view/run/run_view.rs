@@ -127,7 +127,7 @@ impl RunView {
             }
             RunEvent::Resuming { messages, pending, .. } => {
                 let messages = units::counted(*messages, "message", "messages");
-                self.dim(out, &format!("· resuming a conversation of {messages}"))?;
+                self.dim(out, &format!("· resuming a conversation with {messages}"))?;
                 pending.iter().try_for_each(|call| self.odd(out, &words::interrupted(call)))
             }
             // Not worth a line. `show` has both.
@@ -156,7 +156,7 @@ impl RunView {
             }
             RunEvent::ProtocolDrift { event } => {
                 let event = on_one_line(event);
-                self.odd(out, &format!("· unknown event of the agent: `{event}`"))
+                self.odd(out, &format!("· unknown agent event: `{event}`"))
             }
             RunEvent::LimitReached { limit, after_ms } => {
                 let after = units::duration(*after_ms);
@@ -333,7 +333,7 @@ impl RunView {
         let network =
             network.map_or(String::new(), |network| format!(", network: {}", network.word()));
         let limits = limits.map_or(String::new(), |limits| {
-            format!(", limits held by {}", words::backend(limits.backend))
+            format!(", limits enforced by {}", words::backend(limits.backend))
         });
         if profile != profiles::OFF {
             self.dim(

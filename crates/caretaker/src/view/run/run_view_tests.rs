@@ -103,7 +103,7 @@ fn a_run_reads_from_its_name_to_its_outcome() {
             artifacts: vec!["report.md".to_owned()],
         }),
         run(checkpoint),
-        ended(RunOutcome::Succeeded, "the agent gave its result", "a warning of node's"),
+        ended(RunOutcome::Succeeded, "the agent gave its result", "a warning from node"),
     ];
     assert_eq!(
         shown(&entries),
@@ -272,20 +272,20 @@ fn a_refused_host_is_named_once_with_the_flag_that_would_allow_it() {
         let host = Some("api2.cursor.sh".to_owned());
         run(RunEvent::NetAllowed { host, port: Some(443), via, count: 1 })
     };
-    let leads_home = Some("it leads to 127.0.0.1: it is this machine itself");
+    let resolves_home = Some("it resolves to 127.0.0.1: it is this machine itself");
     let entries = [
         allowed(NetVia::Dns),
         allowed(NetVia::Tls),
         allowed(NetVia::Connect),
         denied("registry.example.org", NetRefusal::NotListed, None, 1),
         denied("registry.example.org", NetRefusal::NotListed, None, 7),
-        denied("trap.example.org", NetRefusal::ForbiddenAddress, leads_home, 1200),
+        denied("trap.example.org", NetRefusal::ForbiddenAddress, resolves_home, 1200),
     ];
     assert_eq!(
         shown(&entries),
         "· network: api2.cursor.sh\n\
          ! network: registry.example.org refused: not on the allow-list\n  \
          hint: --allow-host registry.example.org\n\
-         ! network: trap.example.org ×1,200 refused: the address is private or reserved (it leads to 127.0.0.1: it is this machine itself)\n"
+         ! network: trap.example.org ×1,200 refused: the address is private or reserved (it resolves to 127.0.0.1: it is this machine itself)\n"
     );
 }

@@ -111,7 +111,7 @@ fn hooks_called(record: &HookRecord) -> String {
     match record.standing {
         Some(HookStanding::UnderWay) => outcomes.push("being called".to_owned()),
         Some(HookStanding::Interrupted) => outcomes.push(format!(
-            "interrupted: the daemon died during {} and will not call again",
+            "interrupted: the daemon died during {} and will not retry",
             units::counted(n_left as u64, "hook", "hooks")
         )),
         Some(HookStanding::Done) | None => {}

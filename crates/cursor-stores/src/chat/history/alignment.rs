@@ -74,7 +74,7 @@ pub(crate) fn align(prompt: &[Atom<'_>], turns: &[Atom<'_>]) -> Vec<Counterpart<
     counterparts
 }
 
-/// Like [`align`], but for a prompt of which only the end was read: of several equal items, the last ones match.
+/// Like [`align`], but for a prompt whose beginning was not read: if several items are equal, the last ones match.
 pub(crate) fn align_ends(prompt: &[Atom<'_>], turns: &[Atom<'_>]) -> Vec<Counterpart<usize>> {
     let prompt_back: Vec<_> = prompt.iter().rev().copied().collect();
     let turns_back: Vec<_> = turns.iter().rev().copied().collect();
@@ -82,7 +82,8 @@ pub(crate) fn align_ends(prompt: &[Atom<'_>], turns: &[Atom<'_>]) -> Vec<Counter
     counterparts.map(|counterpart| counterpart.map(|at| prompt.len() - 1 - at)).collect()
 }
 
-/// Pairs items whose id occurs once in each history. Returns the longest sequence of pairs with the same order in both.
+/// Pairs items whose id occurs once in each history. Returns the longest sequence of pairs that are in the same order
+/// in both.
 fn anchors(prompt: &[Atom<'_>], turns: &[Atom<'_>]) -> Vec<(usize, usize)> {
     let in_prompt = once_each(prompt);
     let mut pairs: Vec<(usize, usize)> = once_each(turns)

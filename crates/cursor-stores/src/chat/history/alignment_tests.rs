@@ -121,7 +121,7 @@ proptest! {
         let mut rest = whole.clone();
         rest.remove(out.index(whole.len()));
         let n_same = align(&rest, &whole).iter().filter(|counterpart| matches!(counterpart, Same(_))).count();
-        // Anchors may cross where ids repeat, so such artificial histories do not find all of them.
+        // Anchors may cross where ids repeat, so not all shared items are found in such artificial histories.
         prop_assert!(n_same * 2 + 1 >= rest.len());
     }
 }

@@ -7,8 +7,8 @@ use crate::chat::messages::tool_step;
 use crate::chat::store::Blobs;
 use crate::model::{MessageKind, Part, Role, ToolState};
 
-/// Gives every result to the last call with its id that waits for one. A result without a call stays in its message.
-/// Removes messages that become empty.
+/// Gives every result to the last unanswered call with its id. A result without a call stays in its message. Removes
+/// messages that become empty.
 pub(crate) fn answer_calls(blobs: &Blobs<'_>, drafts: &mut Vec<Draft>) -> rusqlite::Result<()> {
     let mut waiting: HashMap<String, (usize, usize)> = HashMap::new();
     for at in 0..drafts.len() {
@@ -28,7 +28,7 @@ pub(crate) fn answer_calls(blobs: &Blobs<'_>, drafts: &mut Vec<Draft>) -> rusqli
             }
         }
         for (part_at, part) in drafts[at].parts.iter().enumerate() {
-            // A call waits even if its step has a result, because the result that the model saw is better.
+            // A call waits even if its step has a result: the result that the model saw takes precedence.
             if let Part::ToolCall(call) = &part.part
                 && let Some(id) = &call.id
             {

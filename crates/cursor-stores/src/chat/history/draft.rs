@@ -65,7 +65,7 @@ impl Draft {
     }
 
     pub(crate) fn of_message(id: Option<BlobId>, message: JsonMessage, ordinal: usize) -> Self {
-        // A time without a zone may be off by half a day. A time between its neighbours is better.
+        // A time without a zone may be off by half a day. A guess between the neighbouring times is better.
         let said_at = message
             .timestamp
             .as_deref()

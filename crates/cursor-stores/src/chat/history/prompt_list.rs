@@ -61,7 +61,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Lists a root's messages. Reads only the archives; messages stay ids.
+/// Lists a root's messages. Reads only the archives, and returns messages as ids.
 pub(crate) fn list_messages(
     blobs: &Blobs<'_>,
     root: &ConversationStateStructure,

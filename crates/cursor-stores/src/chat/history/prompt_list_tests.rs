@@ -5,7 +5,7 @@ use super::*;
 use crate::chat::ChatStore;
 use crate::test_store::TestStore;
 
-/// Lists a root's messages, each by the word in it.
+/// Lists a root's messages, each as the one word that it contains.
 fn listed(store: TestStore, root: &ConversationStateStructure) -> Vec<String> {
     let closed = store.close();
     let store = ChatStore::open_read_only(&closed.path()).unwrap();

@@ -46,7 +46,7 @@ pub(crate) fn assemble(
         }
         let ordinal = draft.ordinal;
         let mut message = Message { turn, ..draft.into_message() };
-        // The same words are one blob, no matter how often a user says them.
+        // Identical messages share one blob, no matter how often a user sends them.
         message.id = message
             .id
             .map(|id| if ids.insert(id.clone()) { id } else { format!("{id}@{ordinal}") });

@@ -61,7 +61,7 @@ impl FileState {
             Err(PlainFileError::NotPlain { kind, .. }) => {
                 Self::Refused(format!("is a {kind}, not a plain file"))
             }
-            Err(_) => Self::Refused("cannot be looked at".to_owned()),
+            Err(_) => Self::Refused("cannot be inspected".to_owned()),
         }
     }
 
@@ -91,7 +91,7 @@ impl FileState {
     }
 }
 
-/// Says why a meta row could not be read, and the activity of a chat without one.
+/// Says why a meta row could not be read, and gives the activity to show for the chat.
 pub(crate) struct MetaRowError {
     pub(crate) why: String,
     pub(crate) activity: Activity,

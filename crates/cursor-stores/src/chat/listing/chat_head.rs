@@ -15,7 +15,7 @@ use crate::workspace_json::decode;
 /// Cursor's name for a conversation that has no name yet.
 const UNNAMED: &str = "New Agent";
 
-/// Adds the facts from the meta row. Facts from other sources stay.
+/// Adds the facts from the meta row. Keeps facts from other sources.
 pub(crate) fn add_meta(head: &mut Head, meta: &ChatMeta) {
     let name = meta.name().filter(|name| !name.is_empty() && *name != UNNAMED);
     head.title = head.title.take().or_else(|| name.map(str::to_owned));
@@ -30,7 +30,7 @@ pub(crate) fn add_meta(head: &mut Head, meta: &ChatMeta) {
     }
 }
 
-/// Returns one name for modes that builds name differently.
+/// Returns one name for a mode whose name differs between builds.
 fn mode_name(mode: &str) -> &str {
     match mode {
         "default" | "auto-run" => "agent",
@@ -147,7 +147,7 @@ fn workspace_in(text: &str) -> Option<Workspace> {
 
 /// A list counts no more messages than this.
 const MAX_COUNTED: usize = 50_000;
-/// Enough for id, role and the first words.
+/// Enough for the id, the role and the first words.
 const BEGINNING: usize = 256;
 
 /// The number of messages in a state.
@@ -185,7 +185,7 @@ pub(crate) fn count_messages(
         n_messages += u64::from(is_command(blobs, turn)?);
     }
     if entries.is_empty() {
-        // Only the turns count: one prompt and one answer each.
+        // There are no prompt messages to count, so count each turn as one prompt and one answer.
         n_messages += 2 * n_turns as u64;
     }
     Ok(if is_complete { Count::Known(n_messages) } else { Count::Incomplete(n_messages) })

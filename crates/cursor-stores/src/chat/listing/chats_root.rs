@@ -67,7 +67,7 @@ fn discover_root(kind: StoreKind, path: &Path) -> Option<Discovered> {
         },
         Ok(_) => skipped("is not a directory".to_owned()),
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => None,
-        Err(err) => skipped(format!("cannot be looked at: {err}")),
+        Err(err) => skipped(format!("cannot be inspected: {err}")),
     }
 }
 

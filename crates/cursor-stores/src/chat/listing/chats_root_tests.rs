@@ -317,14 +317,14 @@ fn only_another_process_that_writes_makes_a_chat_live() {
         root.complete(&mut head);
         (listed, head.activity)
     };
-    // The log is as recent as one with a writer.
+    // The log changed so recently that it may have a writer.
     assert_eq!(completed(), (Activity::Live, Activity::Live));
     let log = fs::File::options().write(true).open(directory.join("store.db-wal")).unwrap();
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
     log.set_modified(long_ago).unwrap();
     drop(log);
     assert_eq!(completed(), (Activity::Idle, Activity::Interrupted));
-    // This process does not count. Another process counts if it may write.
+    // This process does not count. Another process counts if it can write.
     let chat = root.find(&root.list().heads[0].origins[0].key.clone().unwrap()).unwrap();
     let is_live = || cli(home.path()).is_live(&chat.files);
     let _ours = fs::File::options().append(true).open(directory.join("store.db")).unwrap();

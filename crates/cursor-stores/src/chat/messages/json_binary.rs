@@ -23,7 +23,7 @@ fn uint8_array_length(fields: &Map<String, Json>) -> Option<u64> {
     Some(hex.len() as u64 / 2)
 }
 
-/// Prose of this length has a space.
+/// Prose of this length would contain a space.
 fn looks_like_base64(text: &str) -> bool {
     text.len() >= 64
         && text.bytes().all(|byte| {
@@ -31,7 +31,7 @@ fn looks_like_base64(text: &str) -> bool {
         })
 }
 
-/// Replaces encoded bytes by their number, everywhere. The parser limits the depth of a value.
+/// Replaces encoded bytes with their number, at any depth. The parser limits the depth of a value.
 pub(crate) fn without_bytes(value: Json) -> Json {
     match value {
         Json::Object(fields) => match uint8_array_length(&fields) {

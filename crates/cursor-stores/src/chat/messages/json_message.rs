@@ -25,7 +25,7 @@ pub(crate) struct JsonMessage {
 }
 
 impl JsonMessage {
-    /// Reads a JSON object. No bad field makes the rest unreadable.
+    /// Reads a JSON object. A bad field does not make the rest unreadable.
     pub(crate) fn parse(json: &[u8]) -> Option<Self> {
         // Callers try other blobs as messages too. The first byte rules out most of them.
         if json.trim_ascii_start().first() != Some(&b'{') {
@@ -53,7 +53,7 @@ impl JsonMessage {
         if let Some(thinking) = fields.get("reasoning_content").and_then(text_of) {
             message.parts.push(Part::reasoning(thinking));
         }
-        // In the form of OpenAI, a result is the whole message.
+        // In OpenAI's format, a result is the whole message.
         let call_id = fields.get("tool_call_id").and_then(text_of);
         let content = fields.remove("content").unwrap_or(Json::Null);
         if role == Role::Tool && call_id.is_some() {
@@ -185,7 +185,7 @@ impl JsonMessage {
     pub(crate) fn fingerprint(&self) -> BlobId {
         let results: Vec<_> =
             self.results.iter().map(|result| (&result.call_id, &result.result)).collect();
-        // The model always has a JSON form.
+        // These types can always be written as JSON.
         BlobId::of(&serde_json::to_vec(&(self.role, &self.parts, &results)).unwrap_or_default())
     }
 

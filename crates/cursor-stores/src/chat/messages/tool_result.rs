@@ -114,7 +114,7 @@ fn error_text(block: &Map<String, Json>, high_level: &Json) -> Option<String> {
     Some(messages.join("\n")).filter(|text| !text.is_empty())
 }
 
-/// The union's member is more precise than the error flag next to it.
+/// The outcome's union member is more precise than the error flag next to it.
 fn state_of(is_error: Option<bool>, outcome: &Json, output: &Json) -> ToolState {
     let has = |key: &str| outcome.get(key).is_some_and(Json::is_object);
     let is_interrupted =

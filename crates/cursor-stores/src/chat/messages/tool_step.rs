@@ -35,7 +35,7 @@ pub(crate) fn call_id(step: &ToolStep) -> Option<&str> {
     step.tool_call_id.as_ref().or(among_arguments).map(String::as_str).filter(|id| !id.is_empty())
 }
 
-/// Converts a step. A call cut for size is read from the blob that has all of it.
+/// Converts a step. Reads a truncated call from the blob that has all of it.
 pub(crate) fn tool_call(blobs: &Blobs<'_>, step: &ToolStep) -> rusqlite::Result<ToolCall> {
     if let Some(Tool::Truncated(truncated)) = &step.tool {
         return match call_step(blobs, &truncated.original_step_blob_id)? {

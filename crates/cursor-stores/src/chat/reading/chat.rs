@@ -19,7 +19,7 @@ use crate::database::again::again_if;
 use crate::model::{Activity, Conversation, Damage, Head, MessageKind, Shelf, TurnState};
 use crate::store::{Extent, ReadConversationError};
 
-/// Opens a store and reads from it. Reads again if the store changed meanwhile, or if it is damaged.
+/// Opens a store and reads from it. Reads again if the store changed during the read, or if it is damaged.
 pub(crate) fn with_store<T>(
     path: &Path,
     read: impl Fn(&ChatStore) -> Result<T, ReadDatabaseError>,
@@ -64,7 +64,7 @@ pub(crate) fn read(
     Ok(reading.conversation)
 }
 
-/// Reads everything in one read, so that all of it shows the store at the same moment.
+/// Reads everything at once, so that all of it comes from the same state of the store.
 pub(crate) fn read_from(
     store: &ChatStore,
     head: &Head,
@@ -128,7 +128,7 @@ fn activity(
     }
 }
 
-/// Gives sub-agents names that can be read: the name of their own store, or of a part of this chat.
+/// Gives sub-agents keys under which they can be read: their own store, or a part of this chat.
 fn link_subagents(root: &ChatsRoot, chat: &ListedChat, reading: &mut Reading) {
     let Reading { conversation, state, .. } = reading;
     let siblings = chat.files.directory.parent().unwrap_or(&root.path);

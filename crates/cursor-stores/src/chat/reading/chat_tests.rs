@@ -1,4 +1,4 @@
-//! Reads whole conversations of every generation.
+//! Reads whole conversations from every generation of stores.
 
 use std::path::Path;
 

@@ -201,7 +201,7 @@ impl Reader<'_, '_> {
         Ok((drafts, history))
     }
 
-    /// Reads messages from the last one back, until there are enough.
+    /// Reads messages backwards from the last one, until there are enough.
     fn load(
         &mut self,
         entries: &[Entry],

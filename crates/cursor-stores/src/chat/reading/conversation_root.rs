@@ -102,7 +102,7 @@ fn replacement_root(
         notes.add(
             BearsOn::Prompt,
             ROOT,
-            "no checkpoint can be read: messages are shown in the order of their writing",
+            "no checkpoint can be read: messages are shown in the order they were written",
         );
     }
     Ok(ConversationRoot::Messages { ids, kind: MessageKind::Orphan })
@@ -177,13 +177,13 @@ fn newest_state(
     Ok(None)
 }
 
-/// Finds all messages, in the order of writing.
+/// Finds all messages, in the order they were written.
 fn all_messages(blobs: &Blobs<'_>) -> rusqlite::Result<Vec<BlobId>> {
     let messages = other_messages(blobs, &|_| false)?;
     Ok(messages.into_iter().map(|(id, _)| id).collect())
 }
 
-/// Finds all messages that are not known yet, in the order of writing.
+/// Finds all messages that are not known yet, in the order they were written.
 pub(crate) fn other_messages(
     blobs: &Blobs<'_>,
     is_known: &dyn Fn(&BlobId) -> bool,

@@ -13,8 +13,8 @@ use crate::model::{Message, MessageKind, Part, Role};
 const SHORTEST: usize = 16;
 const MAX_TEXTS: usize = 10_000;
 
-/// Adds the texts at the end of a conversation, in the order of writing. Leaves out texts that the conversation already
-/// has.
+/// Adds the texts at the end of a conversation, in the order they were written. Leaves out texts that the conversation
+/// already has.
 pub(crate) fn add_left_over(blobs: &Blobs<'_>, reading: &mut Reading) -> rusqlite::Result<()> {
     let reached = match &reading.state {
         Some(state) => reach(blobs, state)?,

@@ -23,7 +23,7 @@ pub(crate) struct Notes {
     is_prompt_damaged: bool,
 }
 
-/// A file full of broken references has millions.
+/// A file full of broken references would cause millions of notes.
 const MAX_DAMAGE: usize = 500;
 
 impl Notes {

@@ -73,7 +73,7 @@ pub(crate) fn visit_raw_store(
     {
         return Ok(true);
     }
-    // If the store changes meanwhile, the next attempt continues from here.
+    // If the store changes during the read, the next attempt continues from here.
     let n_visited = Cell::new(0);
     let visit = RefCell::new(visit);
     with_store(path, |store| {
@@ -108,7 +108,7 @@ fn content_of(blobs: &Blobs<'_>, id: BlobId) -> rusqlite::Result<RawContent> {
 }
 
 /// Returns the meta row and the blobs of the conversation, in order. Returns `None` if there is no such sub-agent.
-#[expect(clippy::type_complexity, reason = "two lists that are taken apart at once")]
+#[expect(clippy::type_complexity, reason = "the only caller takes the two apart immediately")]
 fn contents(
     store: &ChatStore,
     subagent: Option<&str>,
@@ -118,7 +118,7 @@ fn contents(
     let latest = row.as_ref().map(|meta| LatestRoot::of_row(meta.as_ref()));
     let latest = latest.as_ref().map_err(|why| why.as_str());
     let meta = match &row {
-        // Shows the key as `present`.
+        // The fields show the encryption key as `present`.
         Ok(Some(meta)) => Some(RawContent::of_json(meta.fields().clone().into())),
         Ok(None) => None,
         Err(why) => Some(RawContent::LeftOut(why.clone())),

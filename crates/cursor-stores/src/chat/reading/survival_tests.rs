@@ -182,7 +182,7 @@ fn without_its_latest_root_a_chat_is_read_from_the_newest_one_before() {
     );
     assert_eq!(conversation.head.activity, Activity::Damaged);
 
-    // Without any root, messages are shown in the order of writing.
+    // Without any root, messages are shown in the order they were written.
     let writer = crate::test_store::open_writer(&path);
     writer
         .execute_batch("DELETE FROM blobs WHERE CAST(data AS TEXT) NOT LIKE '{%'; DELETE FROM meta")

@@ -24,7 +24,7 @@ pub enum StoreFinding {
     MetaUnreadable {
         why: String,
     },
-    /// The row names another session than the directory.
+    /// The row and the directory name different sessions.
     AgentIdDiffers {
         agent_id: String,
     },
@@ -58,7 +58,7 @@ pub enum StoreFinding {
         id: BlobId,
         place: Place,
     },
-    /// The blob does not have the kind that the referring field states.
+    /// The blob is not of the kind that the referring field requires.
     NotOfKind {
         id: BlobId,
         why: String,
@@ -78,7 +78,7 @@ pub enum StoreFinding {
     NamedHashMismatch {
         id: BlobId,
     },
-    /// There are more references than in any real store. The check did not follow some of them.
+    /// There are more references than in any real store. The check did not follow all of them.
     CutShort,
 }
 

@@ -54,7 +54,7 @@ impl LatestState {
 const MAX_FINDINGS: usize = 1_000;
 
 /// Walks everything that the latest root leads to. Checks that each blob exists, that its hash is its id, and that it
-/// has the kind that the referring field states.
+/// is of the kind that the referring field requires.
 pub fn check_store(store: &ChatStore) -> Result<StoreCheck, ChatStoreError> {
     check_within(store, MAX_REFERENCES)
 }
@@ -87,8 +87,8 @@ fn check_within(store: &ChatStore, max_references: usize) -> Result<StoreCheck, 
 const LOADED_BYTES: u64 = 4 << 20;
 
 /// Finds blobs that the latest root leads to and that the index lacks, except prompt messages:
-/// [`crate::chat::resume_point`] judges those. Loads no leaf, and only the first few megabytes of blobs that lead on.
-/// So it is fast, while [`check_store`] is thorough.
+/// [`crate::chat::resume_point`] judges those. Loads no leaves, and only the first few megabytes of the blobs that
+/// refer to others. This makes it fast; [`check_store`] is thorough.
 pub(crate) fn missing_history(
     store: &ChatStore,
     root: BlobId,
@@ -159,7 +159,7 @@ impl Check<'_> {
         })
     }
 
-    /// Does not follow a blob with another hash: it is not the blob that the field means.
+    /// Does not follow a blob with a different hash: it is not the blob that the field means.
     fn run(&mut self) -> Result<(), ReadDatabaseError> {
         while let Some(visit) = self.walk.next() {
             let (id, blob) = (visit.id, visit.referrer.unwrap_or(visit.id));

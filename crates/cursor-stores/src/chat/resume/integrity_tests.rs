@@ -167,7 +167,7 @@ fn a_missing_turn_is_named_but_leaves_the_prompt_intact() {
 fn a_message_missing_only_from_an_older_root_leaves_the_prompt_intact() {
     let mut store = TestStore::new();
     let mut chat = small_chat(&store);
-    // Like after a compaction: the older root still names a message that the latest root does not.
+    // As after a compaction: the older root still names a message that the latest root does not.
     chat.root_prompt_messages_json.remove(0);
     store.put_root(&chat);
     forget(&store, put_json(&store, "system"));
@@ -308,7 +308,7 @@ fn a_store_with_more_references_than_any_real_one_is_cut_short() {
     store.put_root(&ConversationStateStructure { turns: ids.collect(), ..Default::default() });
     let check = check_within(&ChatStore::open_read_only(&store.path()).unwrap(), 1_500).unwrap();
     assert_eq!(check.findings.last(), Some(&StoreFinding::CutShort));
-    // The root itself is the first of the references.
+    // The root itself is the first reference.
     assert_eq!(check.n_findings, 1_499 + 1);
     assert_eq!(check.findings.len(), MAX_FINDINGS + 1);
 }

@@ -1,13 +1,13 @@
 //! Can a session be resumed, and if not, why? Only this module decides.
 //!
 //! If any of this is missing, Cursor itself resumes with an empty conversation, and reports no error. A resume needs
-//! only the root and its prompt messages. The check also hashes the newest messages, up to a byte budget, because
-//! damage is most often in what was written last. `sessions verify` hashes everything.
+//! only the root and its prompt messages. The check also hashes the newest messages, up to a byte budget, because the
+//! newest writes are the most likely to be damaged. `sessions verify` hashes everything.
 //!
 //! ```text
 //!   before a run: `resume --check`, the API, the shim under the lease ─┐
 //!   after a run: the checkpoint in the journal ────────────────────────┤
-//!   `sessions verify`, beside what it hashes ──────────────────────────┼─► resume_point ─► ResumePoint, or NotResumable
+//!   `sessions verify`, which also hashes everything ───────────────────┼─► resume_point ─► ResumePoint, or NotResumable
 //!   lists: `sessions ls`, `ps`, at a glance ───────────────────────────┘
 //! ```
 
@@ -33,11 +33,12 @@ use crate::plain_file::PlainFileError;
 /// The agent can write a store that takes forever to read: pages of its tree may be shared, so a small file can have
 /// more rows than anyone can count.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
-/// How many bytes of the newest messages to hash: more than any model reads at once, in a hundredth of a second.
+/// How many bytes of the newest messages to hash: more than any model reads at once, but hashed in a hundredth of a
+/// second.
 const HASHED_BYTES: u64 = 4 << 20;
 /// The same for one session in a list of thousands.
 const GLANCE_BYTES: u64 = 256 << 10;
-/// With a smaller budget left, no more messages are hashed.
+/// No more messages are hashed when less than this is left of the budget.
 const LEAST_BUDGET: u64 = 64 << 10;
 /// SQLite may quote a hostile file in its messages.
 const LONGEST_WHY: usize = 300;
@@ -83,7 +84,7 @@ pub enum NotResumable {
     NotAPlainFile { what: String },
     #[error("the session's store is an empty file")]
     EmptyFile,
-    #[error("the session's store is damaged or no database at all")]
+    #[error("the session's store is damaged, or not a database at all")]
     NotADatabase,
     #[error("the session's store does not have the tables of a chat")]
     NotAChat,
@@ -108,7 +109,7 @@ pub enum NotResumable {
     #[error("the session's latest checkpoint cannot be decoded")]
     RootUndecodable { root: String },
     #[error(
-        "the checkpoint that the last run left is gone from the store: its log was lost, or it is another store"
+        "the checkpoint that the last run left is gone from the store: its log was lost, or this is a different store"
     )]
     CheckpointLost {
         recorded: String,
@@ -116,7 +117,7 @@ pub enum NotResumable {
         #[serde(skip_serializing_if = "Option::is_none")]
         found: Option<String>,
     },
-    #[error("the store leads to another conversation than the last run's")]
+    #[error("the store's conversation does not continue the last run's")]
     Diverged { recorded: String, found: String },
     #[error("{n_missing} of the conversation's {n_messages} messages cannot be found in the store")]
     MessagesMissing { n_missing: usize, n_messages: usize, first: String },
@@ -271,8 +272,7 @@ fn pointer(store: &ChatStore) -> Result<(ChatMeta, BlobId), CheckError> {
     }
 }
 
-/// True if the conversation has all messages that it had at `recorded`. A recorded root that cannot be read requires
-/// nothing.
+/// True if the conversation has all messages that it had at `recorded`. Also true if that root cannot be read.
 fn continues(blobs: &Blobs<'_>, point: &ResumePoint, recorded: BlobId) -> rusqlite::Result<bool> {
     if point.state.id == recorded {
         return Ok(true);
@@ -283,7 +283,7 @@ fn continues(blobs: &Blobs<'_>, point: &ResumePoint, recorded: BlobId) -> rusqli
     })
 }
 
-/// Reads a root whose hash is its id.
+/// Reads a root, if its hash is its id.
 fn read_root(
     blobs: &Blobs<'_>,
     root: BlobId,

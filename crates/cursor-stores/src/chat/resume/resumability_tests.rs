@@ -125,7 +125,7 @@ fn a_recorded_checkpoint_that_is_gone_means_a_lost_log() {
         look_at(&store.path(), Some(seen)).unwrap_err(),
         NotResumable::CheckpointLost { recorded: seen.to_string(), found: Some(root.to_string()) }
     );
-    // A new store has nothing but its log.
+    // A new store's tables are only in its log.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
     #[expect(clippy::disallowed_methods, reason = "a database that is not a store")]
@@ -282,7 +282,7 @@ fn share_pages(store: &mut Vec<u8>, root_page: usize, n_branches: &[u16]) {
     // One row: number 1, two nulls.
     leaf[PAGE - 5..].copy_from_slice(&[3, 1, 3, 0, 0]);
     let first_new = u32::try_from(store.len() / PAGE).unwrap() + 1;
-    // Each further level is a page after the last one.
+    // Each further level adds a page at the end.
     store[(root_page - 1) * PAGE..root_page * PAGE]
         .copy_from_slice(&branch_page(n_branches[0], first_new));
     let mut number = first_new;

@@ -1,6 +1,6 @@
 //! Restores the pointer to the latest root.
 //!
-//! An agent that forgot its conversation started an empty one instead. It deleted nothing of the old conversation; only
+//! An agent that forgot its conversation started an empty one instead. The old conversation is still there: only
 //! `latestRootBlobId` points elsewhere. The caller holds the session's lease and knows that the agent is dead.
 
 use std::path::{Path, PathBuf};

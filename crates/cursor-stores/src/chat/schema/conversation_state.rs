@@ -2,8 +2,8 @@
 //!
 //! Names and numbers are the vendor's (`agent.v1`). A `Vec<u8>` is either a blob id (32 raw bytes, see
 //! [`super::references`]) or a message with unknown fields, kept unchanged so that encoding it again loses nothing.
-//! Fields of an unknown wire type are left out on purpose: a wrong guess would make the whole message undecodable.
-//! Maps are ordered by key, so that encoding is deterministic. Cursor itself keeps the order of insertion.
+//! Fields of an unknown wire type are left out on purpose: a wrong guess would make the whole message undecodable. Maps
+//! are ordered by key, so that encoding is deterministic. Cursor itself keeps the insertion order.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ messages! {
     ConversationStateStructure {
         /// Ids of the JSON messages the model is prompted with, in prompt order.
         1 root_prompt_messages_json: Vec<Vec<u8>> [bytes = "vec", repeated],
-        /// Ids of [`crate::chat::schema::AgentConversationTurnStructure`], not wrapped. Builds of 2025 only.
+        /// Ids of [`crate::chat::schema::AgentConversationTurnStructure`], not wrapped. Only in builds from 2025.
         2 turns_old: Vec<Vec<u8>> [bytes = "vec", repeated],
         /// Ids of [`TodoItem`].
         3 todos: Vec<Vec<u8>> [bytes = "vec", repeated],

@@ -1,4 +1,4 @@
-//! Decodes a message, and detects whether that lost something.
+//! Decodes a message, and detects whether decoding lost anything.
 
 use prost::Message;
 
@@ -13,8 +13,8 @@ pub struct Decoded<M> {
 pub enum Fidelity {
     /// Encoding the message again gives the same bytes.
     Exact,
-    /// Encoding the message again gives other bytes: it has fields that this build does not know, or fields in another
-    /// order. Never write such a message back.
+    /// Encoding the message again gives different bytes: it has fields that this build does not know, or fields in a
+    /// different order. Never write such a message back.
     Differs,
 }
 

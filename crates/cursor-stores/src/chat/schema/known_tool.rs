@@ -1,4 +1,4 @@
-//! The tools whose arguments and results are known: shell, read, edit, MCP, task, and a call cut for size.
+//! The tools whose arguments and results are known: shell, read, edit, MCP, task, and a truncated call.
 
 use std::collections::BTreeMap;
 
@@ -179,7 +179,7 @@ messages! {
         7 transcript_path: Option<String> [string, optional],
     }
 
-    /// A step cut for size. Another blob has the whole step.
+    /// A truncated step. Another blob has the whole step.
     TruncatedToolCall {
         /// Id of a [`ConversationStep`].
         1 original_step_blob_id: Vec<u8> [bytes = "vec"],

@@ -1,7 +1,7 @@
 //! The messages in blobs as Cursor encodes them, and which of their fields refer to other blobs.
 
-/// Declares messages and unions like the vendor's description: one line for a field, with its number, its name, its type
-/// and its encoding.
+/// Declares messages and unions like the vendor's description: one line per field, with its number, name, type and
+/// encoding.
 macro_rules! messages {
     () => {};
     ($(#[$about:meta])* union $union:ident {

@@ -108,7 +108,7 @@ pub enum Position<'a> {
     Key(&'a str),
 }
 
-/// Says why a blob does not have the kind that the referring field states.
+/// Says why a blob is not of the kind that the referring field requires.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotOfKind {
     #[error("not the expected message: {0}")]

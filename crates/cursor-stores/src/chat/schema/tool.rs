@@ -8,8 +8,8 @@ use crate::chat::schema::{
 messages! {
     /// A tool call, with its result once there is one.
     ///
-    /// Members up to 57 are in every description of 2026. Members 58 to 80 come from a newer one; its 69 tools are as
-    /// many as a build of 2026.10 accepts.
+    /// Members up to 57 are in every description from 2026. Members 58 to 80 come from a newer one, which has 69 tools:
+    /// as many as a 2026.10 build accepts.
     ToolCall {
         tool: Option<Tool> [
             oneof = "Tool",

@@ -3,7 +3,7 @@
 use crate::chat::schema::{AgentMode, ToolCall};
 
 messages! {
-    /// One turn, as the root's field 8 refers to it.
+    /// One turn. The root's field 8 refers to it.
     ConversationTurnStructure {
         turn: Option<Turn> [oneof = "Turn", tags = "1, 2"],
     }
@@ -49,14 +49,14 @@ messages! {
         3 exit_code: i32 [int32],
     }
 
-    /// One text, thought or call of the agent.
+    /// One text, thought or call by the agent.
     ConversationStep {
         message: Option<Step> [oneof = "Step", tags = "1, 2, 3"],
     }
 
     union Step {
         1 AssistantMessage(AssistantMessage) [message],
-        // Boxed, because a task's result holds steps again.
+        // Boxed, because a task's result itself holds steps.
         2 ToolCall(Box<ToolCall>) [message, boxed],
         3 ThinkingMessage(ThinkingMessage) [message],
     }
@@ -110,7 +110,7 @@ messages! {
         27 sent_by_agent_id: Option<String> [string, optional],
     }
 
-    /// Text that a hook of the user added to the prompt.
+    /// Text that one of the user's hooks added to the prompt.
     HookAdditionalContext {
         1 hook_event_name: String [string],
         2 content: String [string],

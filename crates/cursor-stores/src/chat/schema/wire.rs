@@ -1,4 +1,4 @@
-//! Protobuf at the level of bytes: one field after the other, without their meaning.
+//! Protobuf at the byte level: one field after another, without their meaning.
 
 /// One field of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ const MAX_DEPTH: usize = 16;
 /// Enough for a message that is shown only because there is nothing better.
 const MAX_FIELDS: usize = 4_096;
 
-/// Reads any bytes. Only counts bytes that are neither text nor a message.
+/// Accepts any bytes. Those that are neither text nor a message are only counted.
 pub(crate) fn wire_json(bytes: &[u8]) -> Json {
     let mut n_fields = 0;
     value_of(bytes, 0, &mut n_fields)
@@ -27,7 +27,7 @@ fn plain_text(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
     let is_plain =
         text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t' | '\u{1b}'));
-    // A line break at the beginning is more often the tag `0a` of a message than a text.
+    // A line break at the beginning is more often the tag `0a` of a message than the start of a text.
     (is_plain && !(text.starts_with('\n') && looks_like_message(bytes))).then_some(text)
 }
 

@@ -154,7 +154,7 @@ impl<'c> Blobs<'c> {
             let is_gone = lost.is_some_and(|(_, loss)| loss == Loss::Gone);
             return Ok(if is_gone { Fetched::Unreadable } else { Fetched::Missing });
         }
-        // A damaged index may report that there is nothing.
+        // A damaged index may report that an existing blob is missing.
         if self.all_ids()?.contains(&id) { Err(contradiction()) } else { Ok(Fetched::Missing) }
     }
 

@@ -27,7 +27,7 @@ pub enum ChatStoreError {
     #[error(transparent)]
     Read(#[from] ReadDatabaseError),
     /// Not a chat, or the main file of a new store without its log.
-    #[error("the database lacks the table `{table}` of a chat")]
+    #[error("the database has no table `{table}`, which every chat has")]
     NotAChat { table: &'static str },
     #[error("the meta row is larger than {limit} bytes")]
     MetaTooLarge { limit: i64 },
@@ -41,13 +41,13 @@ impl ChatStoreError {
         matches!(self, Self::Database(OpenDatabaseError::Locked))
     }
 
-    /// True if a writer changed the store while it was read, so that another attempt may succeed.
+    /// True if a writer changed the store while it was being read, so that another attempt may succeed.
     pub(crate) fn is_change(&self) -> bool {
         matches!(self, Self::Read(ReadDatabaseError::Changed))
     }
 }
 
-/// An image or a long tool result has a few megabytes.
+/// An image or a long tool result takes up a few megabytes.
 pub(crate) const MAX_BLOB_BYTES: i64 = 64 * 1024 * 1024;
 const MAX_META_BYTES: i64 = 16 * 1024 * 1024;
 /// A crafted file may have any number of rows.

@@ -17,7 +17,7 @@ const FILE_HEADER: usize = 100;
 const LEAF: u8 = 0x0d;
 const INTERIOR: u8 = 0x05;
 const UTF_8: u32 = 1;
-/// The most bytes to load of one blob.
+/// The most bytes to load from one blob.
 const MAX_ROW: usize = 64 * 1024 * 1024;
 
 /// Finds the page where a table begins, in the schema on the first page.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::test_store::TestStore;
 
-/// The blobs of a store, by its pages.
+/// The blobs of a store, read from its pages.
 fn blobs(file: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut blobs = Vec::new();
     visit_rows(file, table_page(file, "blobs")?, &mut |row| {

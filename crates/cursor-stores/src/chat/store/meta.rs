@@ -23,8 +23,8 @@ const ENCRYPTION_KEY: &str = "blobEncryptionKey";
 /// `Debug` and `Serialize` show the encryption key as `"present"`; only [`ChatMeta::to_hex_row`] contains it.
 #[derive(Clone, PartialEq)]
 pub struct ChatMeta {
-    /// A marker takes the place of the encryption key. So the order survives, and printing the map does not show the
-    /// key.
+    /// A marker takes the place of the encryption key, so that the order survives and printing the map does not show
+    /// the secret.
     fields: Map<String, Json>,
     encryption_key: Option<BlobEncryptionKey>,
 }
@@ -255,7 +255,7 @@ impl ChatMeta {
         self.set(SUBAGENT, object.into());
     }
 
-    /// Sets any key. Hides the encryption key, too.
+    /// Sets any key. Keeps the encryption key out of the map.
     pub fn set(&mut self, key: &str, value: Json) {
         if key == ENCRYPTION_KEY {
             self.set_encryption_key(BlobEncryptionKey(value));

@@ -108,7 +108,7 @@ pub(crate) fn reach(
     reach_with(state, &mut |id| blobs.get(id))
 }
 
-/// Like [`reach`], but `load` reads the blobs that lead on. The walk loads no leaf.
+/// Like [`reach`], but `load` reads the blobs that refer to others. The walk loads no leaves.
 pub(crate) fn reach_with(
     state: &ConversationStateStructure,
     load: &mut dyn FnMut(BlobId) -> rusqlite::Result<Fetched>,

@@ -84,7 +84,7 @@ impl SessionMetaFile {
     }
 }
 
-/// Takes a key out of the map if its value has the right type. Otherwise it stays there.
+/// Takes a key out of the map if its value has the right type. Otherwise leaves it there.
 fn take<T>(
     fields: &mut Map<String, Json>,
     key: &str,

@@ -69,7 +69,7 @@ impl StoreTransaction {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one place of this crate that opens a store for writing, on an explicit command"
+    reason = "the only place in this crate that opens a store for writing, on an explicit command"
 )]
 pub(crate) fn open(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE

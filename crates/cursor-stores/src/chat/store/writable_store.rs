@@ -17,7 +17,7 @@ pub struct WritableStore {
 
 impl WritableStore {
     /// Opens a store with Cursor's settings; creates the file and its tables if they are missing.
-    #[expect(clippy::disallowed_methods, reason = "plays Cursor, which writes")]
+    #[expect(clippy::disallowed_methods, reason = "acts as Cursor, which writes")]
     pub fn open(path: &Path) -> Result<Self> {
         let connection = Connection::open(path)?;
         connection.execute_batch(

@@ -19,7 +19,7 @@ pub struct StoreWriter {
 }
 
 /// Finds the processes that have a store or its log open for writing, except this process. A child that inherited the
-/// files does not count besides its parent: the user has to end the parent. A child that is about to start another
+/// files does not count if its parent does: the user has to end the parent. A child that is about to start another
 /// program closes the files a moment later.
 #[must_use]
 pub fn writers_of(store_db: &Path) -> Vec<StoreWriter> {

@@ -54,7 +54,7 @@ fn column(
     let head = RecordHead::read(row(pages, last, place, n_local)?)?;
     let (kind, mut range) = (*head.kinds.get(column)?, head.place_of(column)?);
     if column + 1 == head.kinds.len() && kind >= 12 {
-        // If the two lengths of a row differ, this one counts.
+        // If the two lengths of a row differ, use this one.
         range.end = place.n_bytes;
     }
     if range.start >= n_there && !range.is_empty() {

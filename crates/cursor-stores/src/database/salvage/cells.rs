@@ -1,7 +1,7 @@
 //! Finds the rows on a page, whether or not the page's header points to them.
 //!
 //! A row states its length twice: as a whole, and by the types of its columns. If both agree, and the row looks like
-//! one from Cursor's tables, it counts.
+//! one from Cursor's tables, it is accepted.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(super) struct Cell {
     pub(super) rowid: i64,
     pub(super) place: Place,
     pub(super) n_columns: usize,
-    /// The page where the row continues, if it does not fit on its own.
+    /// The page where the row continues, if it does not fit on its own page.
     pub(super) continued: Option<u32>,
     /// No pointer on the page led to the row.
     pub(super) is_carved: bool,
@@ -40,7 +40,7 @@ const INDEX_INTERIOR: u8 = 0x02;
 /// The first page begins with the file header.
 const FILE_HEADER: usize = 100;
 
-/// The rows of a page: start to end. No two overlap.
+/// The start of each row on a page, with its end. No two rows overlap.
 type Found = BTreeMap<usize, (usize, Cell)>;
 
 /// Reads the rows on a page, if it may be a leaf of a table. `n_pages` is the number of pages in the file.
@@ -120,7 +120,7 @@ fn is_accounted_for(page: &[u8], head: usize, found: &Found) -> bool {
     page.len().checked_sub(start) == Some(n_rows + n_free)
 }
 
-/// Looks for rows at every position that no other row takes, because the pointers to them may be damaged.
+/// Looks for rows at every position that no other row occupies, because the pointers to them may be damaged.
 fn carve(page: &[u8], number: u32, start: usize, found: &mut Found) {
     let mut at = start;
     while at < page.len() {
@@ -139,8 +139,8 @@ fn carve(page: &[u8], number: u32, start: usize, found: &mut Found) {
     }
 }
 
-/// Reads the row at a position, and returns where it ends on the page. If its two lengths differ, the row counts if one
-/// of them ends where `is_end` says that another row begins.
+/// Reads the row at a position, and returns where it ends on the page. If its two lengths differ, accepts the one that
+/// ends where `is_end` says that another row begins.
 fn cell(
     page: &[u8],
     number: u32,
@@ -173,7 +173,7 @@ fn cell(
     Some((end, Cell { table, rowid, place, n_columns, continued, is_carved: false }))
 }
 
-/// Calls `visit` with the rows of the schema. They are on the first page, unless there are a great many tables.
+/// Calls `visit` with the rows of the schema. They are on the first page, unless there are a lot of tables.
 pub(super) fn visit_schema(page: &[u8], visit: &mut dyn FnMut(&[Value<'_>])) {
     for at in FILE_HEADER + 8..page.len() {
         let mut rest = &page[at..];

@@ -164,7 +164,7 @@ fn note_row(connection: &Connection, cell: &Cell, n_there: usize) -> rusqlite::R
 }
 
 /// Gives a table the columns and indexes of Cursor's table. If a row appears twice, for example as a leftover, keeps
-/// one: complete rather than cut, with a pointer rather than without, later rather than earlier.
+/// only one: complete rather than cut, with a pointer rather than without, later rather than earlier.
 fn make_readable(connection: &Connection, table: Table, columns: &Columns) -> rusqlite::Result<()> {
     let name = table.name();
     let usual = || table.usual_columns(columns.n_most).into_iter().map(str::to_owned).collect();
@@ -182,7 +182,7 @@ fn make_readable(connection: &Connection, table: Table, columns: &Columns) -> ru
         }
     }
     let key = table.key().join(", ");
-    // Cursor only ever adds events. A row with a pointer has no leftover.
+    // Cursor only ever adds events, so a row with a pointer is never a leftover.
     let is_in_question = if table == Table::RunEvents { IS_DOUBTFUL } else { "true" };
     connection.execute_batch(&format!(
         "DELETE FROM \"{name}\" WHERE {is_in_question} AND rowid IN (

@@ -10,7 +10,7 @@ use super::{SalvageError, SalvagedDatabase};
 use crate::database::DatabaseFingerprint;
 use crate::parallel::lock;
 
-/// How many salvaged databases to keep in memory, because requests often repeat soon.
+/// How many salvaged databases to keep in memory for repeated requests.
 const MAX_KEPT: usize = 4;
 
 /// A file at a path, regardless of its content.

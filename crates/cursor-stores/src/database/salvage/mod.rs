@@ -37,7 +37,7 @@ pub(crate) use tables::Table;
 
 use crate::plain_file::PlainFileError;
 
-/// How many pages to check before a file with a bad header counts as a database.
+/// About how many pages of a file with a bad header to check for Cursor's rows.
 const SAMPLE: u32 = 64;
 
 /// Our own database, which says where another database's rows are. It is in memory until its last user drops it.
@@ -144,7 +144,7 @@ fn connect(uri: &str, pages: &Arc<PageFile>, mode: OpenFlags) -> rusqlite::Resul
     Ok(connection)
 }
 
-/// A page of any kind.
+/// Reads arbitrary bytes as a page.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz_page(bytes: &[u8]) {
     // No database has smaller pages.

@@ -145,7 +145,7 @@ impl PageFile {
             }
             // The rest of the file is a hole.
             Err(rustix::io::Errno::NXIO) => u32::MAX,
-            // The file system cannot tell.
+            // The file system cannot tell where the holes are.
             Err(_) => number + 1,
         };
         let in_log = self.in_log.range(number + 1..).next();

@@ -15,7 +15,7 @@ pub(crate) enum Table {
     RunEvents,
 }
 
-/// The facts about a row before it is read: its column types, and the text of the first column.
+/// The facts about a row that are known before it is read: its column types, and the text of its first column.
 pub(super) struct Shape<'a> {
     pub(super) kinds: &'a [u64],
     pub(super) first: &'a [u8],
@@ -205,7 +205,7 @@ impl Table {
     fn of_key(key: &[u8]) -> Option<Self> {
         let is_hex = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
         if key.len() == 64 && key.iter().filter(|byte| is_hex(byte)).count() > 60 {
-            // A damaged id still looks like nothing else.
+            // Even a damaged id looks like nothing else.
             Some(Self::Blobs)
         } else if (1..=2).contains(&key.len()) && key.iter().all(u8::is_ascii_digit) {
             Some(Self::Meta)

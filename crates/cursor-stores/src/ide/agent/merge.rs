@@ -354,7 +354,7 @@ mod tests {
     }
 
     fn words(turn: usize, piece: usize, is_long: bool) -> String {
-        let more = if is_long { " and there is a good deal more to say of it" } else { "" };
+        let more = if is_long { " and there is a good deal more to say about it" } else { "" };
         format!("t{turn} p{piece}{more}")
     }
 

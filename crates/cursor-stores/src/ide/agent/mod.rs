@@ -1,4 +1,4 @@
-//! An agent's state in the IDE: the same blobs as in a `store.db`, under other keys.
+//! An agent's state in the IDE: the same blobs as in a `store.db`, under different keys.
 
 pub(crate) mod merge;
 pub(crate) mod message;

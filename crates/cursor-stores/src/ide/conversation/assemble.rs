@@ -120,7 +120,7 @@ impl Sources<'_> {
                 if let (Some(left), None) = (left, inline) {
                     return (Some(damaged_bubble(header, left)), damage);
                 }
-                // The header may still have a few words of it.
+                // The header may still have a few words of the message.
                 match (inline, text(&header["grouping"]["textPreview"])) {
                     (Some(_), _) => (json!({}), damage),
                     (None, Some(preview)) => (json!({"text": preview}), damage),

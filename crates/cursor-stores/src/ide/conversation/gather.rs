@@ -26,7 +26,7 @@ pub(crate) struct Gathered {
     pub(crate) row: Option<Composer>,
     /// The content of that row, or null.
     pub(crate) composer: Json,
-    /// By their ids.
+    /// By id.
     pub(crate) bubbles: HashMap<String, BubbleRow>,
     pub(crate) damage: Vec<Damage>,
 }

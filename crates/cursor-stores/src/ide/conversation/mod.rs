@@ -138,7 +138,7 @@ pub(crate) fn models(opened: &Opened, id: &str) -> Vec<String> {
     models
 }
 
-/// True if the message counts.
+/// True if the message count includes this message.
 fn is_said(message: &Message) -> bool {
     matches!(message.role, Role::User | Role::Assistant)
         && matches!(message.kind, MessageKind::Said | MessageKind::Pending | MessageKind::Simulated)
@@ -158,7 +158,7 @@ fn damage_of_composer(id: &str, row: Option<&Composer>) -> Option<Damage> {
     Some(Damage::new(keys::composer(id), what))
 }
 
-/// Returns the agent's state. Without one, what the blobs say about the turns.
+/// Returns the agent's state. If there is none, finds the turns' messages in the blobs.
 fn agent_state(
     store: &IdeStore,
     opened: &Opened,

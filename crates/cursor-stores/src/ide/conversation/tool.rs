@@ -19,7 +19,7 @@ pub(crate) fn tool_call(data: &Json) -> Option<ToolCall> {
     Some(call)
 }
 
-/// Other data of a call, with unknown meaning.
+/// Other data of a call, whose meaning is unknown.
 pub(crate) fn rest_of_call(data: &Json) -> Option<Part> {
     let fields = data["additionalData"].as_object()?;
     let says_more = fields.iter().any(|(name, value)| name != "status" && !is_blank(value));

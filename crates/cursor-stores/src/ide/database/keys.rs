@@ -1,4 +1,5 @@
-//! The keys of the key-value tables: their families, and key ranges. Never uses a pattern, which would scan the table.
+//! The keys of the key-value tables: their families, and key ranges. Never uses a pattern, because that would scan the
+//! table.
 
 use std::ops::Range;
 
@@ -51,7 +52,7 @@ pub(crate) fn after(prefix: &str) -> String {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {
         let next = u32::from(last) + 1;
-        // The code points between are not characters.
+        // The code points in between are not characters.
         let next = if next == 0xD800 { 0xE000 } else { next };
         if let Some(next) = char::from_u32(next) {
             text.push(next);
@@ -73,7 +74,7 @@ pub(crate) fn slices(prefix: &str, n_digits: usize) -> Vec<KeyRange> {
     let n_slices = 16_usize.pow(u32::try_from(n_digits).unwrap_or(1));
     let mut bounds = vec![prefix.to_owned()];
     bounds.extend((1..n_slices).map(|number| format!("{prefix}{number:0n_digits$x}")));
-    // Ids of tasks sort after all digits.
+    // Task ids sort after all digits.
     bounds.extend(
         ["g", "task-d", "task-toolu_01", "task-toolu_c", "u"].map(|mark| format!("{prefix}{mark}")),
     );

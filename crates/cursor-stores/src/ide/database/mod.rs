@@ -25,7 +25,7 @@ pub(crate) struct Vscdb {
     tables: Vec<Table>,
 }
 
-/// How much of a small database to check before anything is read.
+/// How much of a small database to check before reading anything.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Check {
     Whole,
@@ -38,7 +38,7 @@ pub(crate) enum Check {
 pub(crate) enum Table {
     /// `cursorDiskKV`.
     DiskKv,
-    /// `ItemTable`. It contains credentials, too.
+    /// `ItemTable`. It also contains credentials.
     Items,
 }
 
@@ -164,7 +164,7 @@ impl Vscdb {
     }
 
     /// Calls `visit` for every row of a range, sorted by key, without copying values. Begins after the key `after` if
-    /// there is one, and moves it with every row.
+    /// there is one, and updates `after` with every row.
     pub(crate) fn visit_from(
         &self,
         table: Table,

@@ -56,7 +56,7 @@ impl Pool {
         Ok(database)
     }
 
-    /// Says what is missing from everything read here. Reading may be what reveals it.
+    /// Says why reads may be incomplete. Sometimes only a read reveals that.
     pub(crate) fn shortcoming(&self) -> Option<&'static str> {
         *lock(&self.shortcoming)
     }
@@ -148,7 +148,7 @@ impl Pool {
         damage
     }
 
-    /// Returns the lost or cut rows of a range. Known only after the range was read.
+    /// Returns the lost or cut rows of a range. Known only after the range has been read.
     pub(crate) fn lost(&self, range: &KeyRange) -> Vec<Damage> {
         self.damage_of(range, Ok(()))
     }

@@ -1,11 +1,11 @@
-//! Makes a conversation's head from everything known about it.
+//! Builds a conversation's head from everything known about it.
 
 use super::headers::{Header, Headers};
 use super::summary::Summary;
 use crate::ide::database::keys;
 use crate::model::{Activity, Head, Moment, Origin, Parent, Shelf, Workspace};
 
-/// Makes a head. `has_writer` says whether a process has the database open. `workspace` finds the workspace if the
+/// Builds a head. `has_writer` says whether a process has the database open. `workspace` finds the workspace if the
 /// conversation does not name it.
 pub(crate) fn make_head(
     id: &str,

@@ -32,7 +32,7 @@ const ITEM_PREFIXES: [&str; 2] = ["composer.", "glass.localAgentProject"];
 #[derive(Debug, Clone)]
 pub(crate) enum Task {
     Composers(KeyRange),
-    /// Rows of a family that each belong to a conversation.
+    /// A family of rows, each of which belongs to a conversation.
     Rows(&'static str, KeyRange),
     Blobs(KeyRange),
 }
@@ -83,10 +83,10 @@ pub(crate) fn search(
         parallel::map(tasks, |task| search.perform(task)).into_iter().flatten().collect();
     search.report_blobs();
     damage.extend(search.catalogues());
-    // Only workspaces have some of the titles.
+    // Some titles are only in the workspaces.
     let directories = workspace_directories(&store.workspace_storage);
     parallel::map(&directories, |directory| search.workspace(directory));
-    // Only now may the pool know that the database is damaged.
+    // Only after these reads can the pool know that the database is damaged.
     damage.splice(0..0, opened.damage());
     damage
 }
@@ -320,7 +320,7 @@ impl Positions {
     }
 }
 
-/// Positions are known only if the headers alone decide: the state of an agent may add messages between.
+/// Positions are known only if they depend on the headers alone: an agent's state may add messages in between.
 fn places(pool: &Pool, composer: &str) -> Option<HashMap<String, usize>> {
     let json: Json = parse(&pool.bytes(Table::DiskKv, &keys::composer(composer))?)?;
     let checkpoint = format!("{}{composer}", keys::CHECKPOINT);

@@ -145,7 +145,7 @@ fn missing_messages_are_added_to_the_bubbles_and_none_appears_twice() {
                 &json!([{"type": "reasoning", "text": "thinking"}, {"type": "text", "text": "Also done."}]),
                 None,
             ),
-            user("third, of which the IDE knows nothing", "r3"),
+            user("third, which is unknown to the IDE", "r3"),
         ],
     );
     checkpoint(&stage.home, ID, &root);
@@ -159,7 +159,7 @@ fn missing_messages_are_added_to_the_bubbles_and_none_appears_twice() {
             "Done  with\nthe first.",
             "second",
             "Also done.",
-            "third, of which the IDE knows nothing"
+            "third, which is unknown to the IDE"
         ]
     );
     let shell = read.messages[2].tool_calls().next().unwrap();
@@ -223,7 +223,7 @@ fn without_a_checkpoint_what_an_answered_turn_lacks_is_found_by_its_request() {
     blob(&stage.home, &agent_message("assistant", &called, None));
     blob(&stage.home, &result("c2", "a b"));
     blob(&stage.home, &user("third", "r3"));
-    // Looks like a message of another conversation that was written at the same time.
+    // Looks like a message from another conversation that was written at the same time.
     blob(&stage.home, &agent_message("assistant", &json!("Somebody else's."), None));
     let home = stage.close();
     // The answer is the same each time.

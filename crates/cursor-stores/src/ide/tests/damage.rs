@@ -1,5 +1,5 @@
-//! Stores that are broken, special, locked or being written: no hang, no crash, no change, and everything intact is
-//! read.
+//! Stores that are broken, special, locked or being written: no hang, no crash, no change, and the reader reads
+//! everything that is intact.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -163,7 +163,7 @@ fn the_backup_is_read_when_the_database_cannot_be() {
         assert!(listing.damage[0].what.contains("state.vscdb.backup"), "{:?}", listing.damage);
         let read = store.read(ID, Extent::default()).unwrap();
         assert_eq!(texts(&read), ["needle"]);
-        assert!(read.damage[0].what.contains("as old as the end of the last session"));
+        assert!(read.damage[0].what.contains("dates from the end of the last session"));
         if ruin.is_none() {
             fs::write(&path, "").unwrap();
         }
@@ -235,7 +235,7 @@ fn n_messages(home: &Home) -> usize {
 fn a_ruined_index_costs_time_and_no_conversation() {
     let bytes = some_database();
     let pages = pages_of_kind(&bytes, 0x0a);
-    assert!(pages.len() > 3, "there are pages of indexes");
+    assert!(pages.len() > 3, "there are index pages");
     for page in pages {
         let home = with_ruined_page(&bytes, page);
         assert_eq!(home.heads().len(), N_CONVERSATIONS, "page {page}");
@@ -271,7 +271,7 @@ fn messages_keep_their_owner_though_their_index_and_their_composer_are_lost() {
 fn a_ruined_page_costs_its_rows_and_they_are_reported() {
     let bytes = some_database();
     let pages = pages_of_kind(&bytes, 0x0d);
-    assert!(pages.len() > 3, "there are pages of tables");
+    assert!(pages.len() > 3, "there are table pages");
     for page in pages {
         let home = with_ruined_page(&bytes, page);
         let listing = home.store.list();
@@ -416,7 +416,7 @@ fn a_locked_database_is_not_waited_for_for_ever() {
     stage.say(ID, &[user_bubble("b0", "x")]);
     let home: Home = stage.close();
     let path = global(home.directory.path());
-    #[expect(clippy::disallowed_methods, reason = "plays Cursor, which locks")]
+    #[expect(clippy::disallowed_methods, reason = "acts as Cursor, which locks the database")]
     let writer = rusqlite::Connection::open(&path).unwrap();
     writer.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; CREATE TABLE t (x);").unwrap();
     let listing = home.store.list();

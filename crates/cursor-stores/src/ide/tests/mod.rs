@@ -1,4 +1,5 @@
-//! Tests the reader with homes that a builder writes: every shape that Cursor ever wrote, and every kind of damage.
+//! Tests the reader with homes that a builder writes: every shape that Cursor has ever written, and every kind of
+//! damage.
 
 mod agent;
 mod bubbles;
@@ -78,7 +79,7 @@ pub(super) fn open(user_dir: &Path) -> Option<Box<dyn ConversationStore>> {
     })
 }
 
-/// Sets fields of JSON.
+/// Sets fields in JSON.
 pub(super) fn with(mut json: Json, fields: Json) -> Json {
     for (name, value) in fields.as_object().unwrap() {
         json[name] = value.clone();
@@ -86,7 +87,7 @@ pub(super) fn with(mut json: Json, fields: Json) -> Json {
     json
 }
 
-/// The texts of messages that have one text.
+/// The texts of messages that have exactly one.
 pub(super) fn texts(conversation: &Conversation) -> Vec<String> {
     conversation.messages.iter().map(Message::text).collect()
 }

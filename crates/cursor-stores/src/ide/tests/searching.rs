@@ -1,4 +1,4 @@
-//! A word in any field is found, with its owner.
+//! A search finds a word in any field, and its owner.
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! Every way in which Cursor ever stored a composer's messages.
+//! Every way in which Cursor has ever stored a composer's messages.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value as Json, json};

@@ -29,8 +29,8 @@ pub(crate) fn chat_path(directory: &Path, agent_id: &str) -> PathBuf {
     directory.join("agents").join(name).join("store.db")
 }
 
-/// Returns the agents with a database next to the index, for an index that lost them. Knows only what their databases
-/// say.
+/// Returns the agents with a database next to the index, for an index that lost them. Their databases are the only
+/// source.
 pub(crate) fn agents_with_chats(directory: &Path) -> Vec<Agent> {
     let Ok(entries) = std::fs::read_dir(directory.join("agents")) else { return Vec::new() };
     let mut agents: Vec<Agent> = entries
@@ -69,7 +69,7 @@ pub(crate) struct OwnMeta {
     pub(crate) parent: Option<SubagentOrigin>,
 }
 
-/// An agent's database. Opened for the first blob.
+/// An agent's database. Opened when the first blob is read.
 pub(crate) struct ChatBlobs {
     path: PathBuf,
     store: RefCell<Option<ChatStore>>,
@@ -77,7 +77,7 @@ pub(crate) struct ChatBlobs {
     unreadable: RefCell<BTreeSet<BlobId>>,
     /// Blobs that a checkpoint names and that do not exist.
     missing: RefCell<BTreeSet<BlobId>>,
-    /// Why the file cannot be opened, or what is missing from all of it.
+    /// Why the file cannot be opened, or why data may be missing from all of it.
     loss: RefCell<Option<String>>,
     /// Opening failed, and will not be tried again.
     is_unopenable: Cell<bool>,

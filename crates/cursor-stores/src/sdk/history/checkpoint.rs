@@ -78,7 +78,7 @@ pub(crate) fn all_exchanges(blobs: &dyn Blobs, root: BlobId) -> Option<Vec<Excha
     Some(split(read_messages(blobs, &message_ids(blobs, root)?)))
 }
 
-/// Cuts messages before each prompt.
+/// Splits messages before each prompt.
 pub(crate) fn split(messages: impl IntoIterator<Item = Json>) -> Vec<Exchange> {
     let mut exchanges: Vec<Exchange> = Vec::new();
     for message in messages {

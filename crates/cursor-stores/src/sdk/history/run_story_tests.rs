@@ -191,7 +191,7 @@ fn unknown_content_is_kept() {
         ],
         vec![Part::text("bare"), unknown("audio", json!({"type": "audio", "n": 2}))],
         vec![Part::text("plain")],
-        // If the payload has no type, the store's name counts.
+        // If the payload has no type, the store's name is used.
         vec![unknown("run_stream_event", json!(17)), unknown("run_stream_event", json!([]))],
     ];
     assert_eq!(parts(&story), expected);

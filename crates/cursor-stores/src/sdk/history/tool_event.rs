@@ -124,8 +124,8 @@ pub(crate) fn complete_call(call: &mut ToolCall, known: &ToolCall, is_input_cut:
     }
 }
 
-/// Unwraps a result: `{status: success, value}` or `{status: error, error}`. Older and newer tools have other wrappers,
-/// or none.
+/// Unwraps a result: `{status: success, value}` or `{status: error, error}`. Older and newer tools have different
+/// wrappers, or none.
 fn open_envelope(mut result: Json, is_truncated: bool) -> (ToolResult, ToolState) {
     let status = words(result.get("status")).unwrap_or_default().to_ascii_lowercase();
     let (inner, state) = match status.as_str() {

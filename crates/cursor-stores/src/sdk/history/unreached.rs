@@ -4,7 +4,7 @@ use super::checkpoint::{Blobs, split};
 use crate::catalogue::said_already::SaidAlready;
 use crate::model::{Conversation, Message, MessageKind};
 
-/// Adds these messages at the end, in the order of writing, unless they are already shown.
+/// Adds these messages at the end, in the order they were written, unless they are already shown.
 pub(crate) fn add_unreached(conversation: &mut Conversation, blobs: &dyn Blobs) {
     let mut said = SaidAlready::by(&conversation.messages);
     let messages = blobs.messages().into_iter().map(|(_, message)| message);

@@ -128,7 +128,7 @@ impl IndexDb {
         &self.columns[table as usize]
     }
 
-    /// Says what is missing from everything read here, and names lost rows.
+    /// Says why reads may be incomplete, and names lost rows.
     pub(crate) fn shortcoming(&self) -> Vec<Damage> {
         let whole = self.database.shortcoming().map(|what| Damage::new("index.db", what));
         let lost = self.database.lost(""..LAST).take(MAX_NAMED);
@@ -277,8 +277,7 @@ impl IndexDb {
         Ok(())
     }
 
-    /// Returns the runs whose rows are lost but whose events exist, without the known ones. The events name their
-    /// agent.
+    /// Returns the runs whose rows are lost but whose events exist, except the known ones. The events name their agent.
     pub(crate) fn lost_runs(&self, known: &HashSet<&str>) -> Result<Vec<Run>, ReadDatabaseError> {
         let mut lost = Vec::new();
         for id in self.runs_of_events()? {

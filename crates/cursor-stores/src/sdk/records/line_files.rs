@@ -1,4 +1,4 @@
-//! The store's other form: four files of lines. The SDK rewrites a whole file for every change.
+//! The store's other form: four NDJSON files. The SDK rewrites a whole file for every change.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -65,7 +65,7 @@ impl LineFiles {
         })
     }
 
-    /// Reads the lines that mention an agent, by id. If an id occurs twice, the last line counts.
+    /// Reads the lines that mention an agent, by id. If an id occurs twice, the last line wins.
     fn latest<T>(
         &self,
         name: &str,
@@ -166,8 +166,8 @@ pub(crate) fn blob(document: &Map<String, Json>, agent_id: &str) -> Option<(Blob
     Some((id, STANDARD.decode(document.get("dataBase64")?.as_str()?).ok()?))
 }
 
-/// Calls `visit` with every non-empty line and its number from 1, until it returns `Break`. A missing file has no
-/// lines. Reports lines that are too long.
+/// Calls `visit` with every non-empty line and its number, counting from 1, until it returns `Break`. A missing file
+/// has no lines. Reports lines that are too long.
 pub(crate) fn visit_lines(
     path: &Path,
     damage: &mut Vec<Damage>,

@@ -228,7 +228,7 @@ impl Run {
     }
 }
 
-/// The columns that have other names in a line.
+/// The columns that have different names in a line.
 const COLUMNS_OF_LINES: [(&str, &str); 17] = [
     ("agentId", "agent_id"),
     ("cwd", "workspace_ref"),

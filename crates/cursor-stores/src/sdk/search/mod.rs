@@ -108,7 +108,7 @@ fn search_share(
             break;
         }
     }
-    // Without the index, the agents' own databases are left.
+    // Without the index, only the agents' own databases are left.
     for (agent_id, _) in rest {
         let mut finds = Finds::new(search.matcher, agent_id);
         search_chat(store, agent_id, &mut finds, &mut damage);
@@ -240,7 +240,7 @@ fn search_tables(
     Ok(n_too_large)
 }
 
-/// Searches the files of lines one after the other: every line has to be parsed anyway.
+/// Searches the NDJSON files one after the other: every line has to be parsed anyway.
 pub(crate) fn search_lines(files: &LineFiles, search: &Search<'_>) -> Vec<Damage> {
     let mut damage = Vec::new();
     let agent_of: HashMap<String, String> = match files.runs(None, &mut damage) {

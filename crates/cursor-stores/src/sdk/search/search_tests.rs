@@ -1,4 +1,4 @@
-//! A word in any field of any row is found, no matter how it is split.
+//! A search finds a word in any field of any row, no matter how it is split.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -47,7 +47,7 @@ fn a_word_in_any_field_is_found() {
     let writer = open_writer(&in_database.root.join("index.db"));
     writer.execute_batch("UPDATE agents SET mood_json = '{\"a\":\"plantedmood\"}'").unwrap();
     writer.close().unwrap();
-    words.insert("plantedmood".to_owned(), "a column to come".to_owned());
+    words.insert("plantedmood".to_owned(), "a future column".to_owned());
     let in_lines = Home::new();
     write_lines(&in_lines.root, &[agent]);
     assert!(words.len() > 35);

@@ -1,16 +1,17 @@
 //! The format of a bundle.
 //!
 //! ```text
-//! {"format":"caretaker-session","version":2,…}\n    one line of JSON: what is in here
+//! {"format":"caretaker-session","version":2,…}\n    one line of JSON that describes the bundle
 //! length (8 bytes, little endian)  data            once for each blob; its name is its SHA-256
 //! …
-//! SHA-256 of all bytes before (32 bytes)           and nothing after it
+//! SHA-256 of all bytes before it (32 bytes)        and nothing after it
 //! ```
 //!
-//! Blobs are in the order of writing. They are not compressed, so nothing in a bundle can expand beyond its size.
+//! Blobs are in the order they were written. They are not compressed, so nothing in a bundle can expand beyond its
+//! size.
 //!
-//! Paths outside messages begin with `${workspace}` in a bundle, or are relative. In bundles of version 1 they are
-//! paths on the source machine, and stay unchanged.
+//! Paths outside messages begin with `${workspace}` in a bundle, or are relative. In version 1 bundles they are paths
+//! on the source machine, and stay unchanged.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,7 @@ pub const BUNDLE_VERSION: u32 = 2;
 /// The first version whose paths begin with a placeholder.
 pub(crate) const WITHOUT_PATHS: u32 = 2;
 pub(crate) const FORMAT: &str = "caretaker-session";
-/// A real header has a few hundred bytes.
+/// A real header is a few hundred bytes long.
 pub(crate) const MAX_HEADER_BYTES: usize = 64 * 1024;
 
 /// The description of a bundle. It contains no secret, and no path on the source machine.
@@ -55,7 +56,7 @@ pub struct BundleHeader {
 pub struct BundleOrigin {
     /// The program and its version.
     pub program: String,
-    /// The kind of the store, such as `cli`.
+    /// The kind of store, such as `cli`.
     pub store: String,
     pub bundled_at_ms: i64,
 }

@@ -50,7 +50,7 @@ pub enum ImportError {
     Incomparable(#[source] CopyError),
     #[error("another process has the session open for writing")]
     InUse,
-    #[error("the session here changed while it was compared")]
+    #[error("the session here changed while it was being compared")]
     ChangedMeanwhile,
     #[error("the session here cannot be read")]
     Source(#[source] CopyError),
@@ -97,7 +97,7 @@ fn unpack(
     staging: &Staging,
 ) -> Result<(Source, u64), ImportError> {
     let has_paths_to_fill_in = bundle.header().version >= WITHOUT_PATHS;
-    // The bundle is trusted only after all of it was checked. Until then it is in a scratch store.
+    // The bundle is trusted only after all of it has been checked. Until then its blobs stay in the staging directory.
     let packed = if has_paths_to_fill_in { staging.scratch() } else { staging.database() };
     let mut writer = StoreWriter::create(&packed)?;
     bundle.visit_all(|id, data| writer.put(id, data).map_err(ImportError::from))?;

@@ -104,7 +104,7 @@ fn below<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
     ((rest.is_empty() || rest.starts_with('/')) && !leads_up(rest)).then_some(rest)
 }
 
-/// Like the function above, but for the path of a `file:` address. The rest stays encoded.
+/// Like [`below`], but for the path of a `file:` address. The rest stays encoded.
 fn uri_below<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
     let directory: Vec<&str> = directory.trim_end_matches('/').split('/').collect();
     let mut steps = path.splitn(directory.len() + 1, '/');

@@ -15,8 +15,8 @@ use crate::chat::{BlobId, Fetched};
 use crate::session_copy::error::CopyError;
 use crate::session_copy::source::Source;
 
-/// The plan for a move, made before anything is written. The writer reads the blobs again, because memory may not hold
-/// them all.
+/// The plan for a move, made before anything is written. The writer reads the blobs again, because they may not all fit
+/// in memory.
 #[derive(Debug)]
 pub(crate) struct Moved<'a> {
     change: PathChange<'a>,

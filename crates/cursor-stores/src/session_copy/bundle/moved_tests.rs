@@ -265,7 +265,7 @@ fn an_unknown_field_stays_and_is_counted_if_it_names_a_path() {
     let chats = Chats::new();
     let directory = chats.write(&rich_chat(Generation::Sep2026));
     let file = chats.path().with_file_name("bundle");
-    let harmless = field(901, b"of a newer build");
+    let harmless = field(901, b"from a newer build");
     append_to_root(&directory, &harmless);
     let bundled = bundle(&directory, &file);
     assert_eq!(bundled.naming.n_unknown, 0);

@@ -76,7 +76,7 @@ fn rule(shape: Shape, number: u64) -> Rule {
         (Shape::Root, 21) => Inner(Shape::Repository, TheField),
         (Shape::Root, 30) => Inner(Shape::RunEntry, TheField),
         (Shape::Root, 31) => Inner(Shape::SubagentReference, TheField),
-        // `prompt_context_usage_tree` and its snapshot: which rules and files took how many tokens.
+        // `prompt_context_usage_tree` and its snapshot: how many tokens each rule and file took.
         (Shape::Tokens, 4) => Figures,
         (Shape::Tokens, 5) => Contents(TheField),
         (Shape::FileEntry | Shape::NewFileEntry, 1) => Path(TheMessage),
@@ -125,7 +125,8 @@ fn checked_shape(kind: BlobKind, data: &[u8]) -> Option<Shape> {
     shape_of(kind).filter(|_| visit_references(kind, data, &mut |_| {}).is_ok())
 }
 
-/// Finds the blobs that must be decided before this blob can be rewritten. None if it does not decode.
+/// Finds the blobs whose new form must be known before this blob can be rewritten. Finds none if this blob does not
+/// decode.
 pub(crate) fn leads(kind: BlobKind, data: &[u8]) -> Leads {
     let mut leads = Leads::default();
     let Some(shape) = checked_shape(kind, data) else { return leads };
@@ -139,7 +140,7 @@ pub(crate) fn leads(kind: BlobKind, data: &[u8]) -> Leads {
     leads
 }
 
-/// Tells whether `is_in` finds something in the blob outside the conversation.
+/// Tells whether `is_in` finds anything in the blob outside the conversation.
 pub(crate) fn has_beside_messages(
     kind: BlobKind,
     data: &[u8],

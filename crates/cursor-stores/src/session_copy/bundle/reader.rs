@@ -163,7 +163,7 @@ fn parse_header(line: &[u8]) -> Result<(BundleHeader, BlobId), ReadBundleError> 
     }
     let refused = |what| ReadBundleError::Header { what };
     let header: BundleHeader = serde_json::from_value(json)
-        .map_err(|_| refused("a field is missing or of another type"))?;
+        .map_err(|_| refused("a field is missing or has the wrong type"))?;
     if !is_session_id(&header.session) {
         return Err(refused("its session is not a UUID"));
     }

@@ -26,8 +26,8 @@ pub struct Bundled {
 }
 
 /// Writes everything that the latest checkpoint leads to, with paths relative to the workspace. Calls `begin` for an
-/// empty file, and again if the store changes meanwhile. Leaves out blobs whose hash is not their id, because no reader
-/// could check them.
+/// empty file, and again if the store changes during the read. Leaves out blobs whose hash is not their id, because no
+/// reader could check them.
 pub fn write_bundle<W: Write>(
     database: &Path,
     session: &str,

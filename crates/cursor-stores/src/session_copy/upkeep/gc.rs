@@ -1,4 +1,5 @@
-//! Finds and removes what a session does not need: blobs that nothing names, and directories without a conversation.
+//! Finds and removes everything that a session does not need: blobs that nothing names, and directories without a
+//! conversation.
 
 use std::fs;
 use std::path::Path;

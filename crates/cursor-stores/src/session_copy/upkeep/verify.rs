@@ -17,7 +17,7 @@ use crate::session_copy::source::{Source, again_if_changed, with_source};
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct StoreVerdict {
     pub findings: Vec<StoreFinding>,
-    /// The number of all findings. Only the first thousand are listed.
+    /// The total number of findings. Only the first thousand are listed.
     pub n_findings: usize,
     pub n_blobs: u64,
     pub n_bytes: u64,
@@ -54,7 +54,7 @@ impl StoreVerdict {
     }
 }
 
-/// Checks a session's store. Fails only if it can say nothing, for example because the store keeps changing.
+/// Checks a session's store. Fails only if nothing can be checked, for example because the store keeps changing.
 ///
 /// `kept` lists other checkpoints that callers need: blobs that they lead to are not orphans.
 pub fn verify_store(database: &Path, kept: &[BlobId]) -> Result<StoreVerdict, CopyError> {
@@ -157,8 +157,8 @@ fn refused_for_its_content(verdict: &StoreVerdict, database: &Path) -> Option<No
     reason.is_of_content().then_some(reason)
 }
 
-/// Checks a store without reading much of it: its log, its id, and the history missing from its index. For a session
-/// that can be resumed. [`verify_store`] checks more.
+/// Checks a store without reading much of it: its log, its id, and the history missing from its index. Meant for
+/// sessions that can be resumed. [`verify_store`] checks more.
 pub fn verify_at_a_glance(database: &Path) -> Result<Vec<StoreFinding>, CopyError> {
     again_if_changed(|| {
         let store = ChatStore::open_read_only(database).map_err(CopyError::Open)?;
@@ -176,7 +176,7 @@ fn log_unreadable(store: &ChatStore) -> Option<StoreFinding> {
     store.shortcoming().map(|_| StoreFinding::LogUnreadable)
 }
 
-/// Reports that the row names another session than the directory.
+/// Returns a finding if the row and the directory name different sessions.
 fn other_session(meta: &ChatMeta, database: &Path) -> Option<StoreFinding> {
     let session = database.parent()?.file_name()?.to_str()?;
     let agent_id = meta.agent_id().filter(|agent_id| *agent_id != session)?.to_owned();

@@ -55,8 +55,8 @@ impl ChildMaker {
             let Accepted { run } = serde_json::from_slice(&answer)
                 .map_err(|error| unreachable_daemon(error.into()))?;
             let name = request.name.clone();
-            let note = "It is queued, in its own worktree. A report comes to your inbox when it ends. Do not wait in a loop: \
-                        end your turn when there is nothing else to do, and the report comes as your next one.";
+            let note = "It is queued, in its own worktree. A report arrives in your inbox when it ends. Do not wait in a loop: \
+                        end your turn when there is nothing else to do, and the report will start your next turn.";
             let reply = json!({"run": run, "name": name, "note": note});
             return Ok(Served { event: Some(RunEvent::ChildQueued { run, name }), reply });
         }
@@ -81,7 +81,7 @@ impl ChildMaker {
 fn unreachable_daemon(error: io::Error) -> NotServed {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            NotServed::failed("Making the child takes long; look later with list_runs.")
+            NotServed::failed("Making the child is taking a long time; check later with list_runs.")
         }
         _ => NotServed::failed(format!("The caretaker daemon does not answer: {error}.")),
     }

@@ -85,12 +85,12 @@ fn family_of(runs: Vec<RunOverview>, session: Uuid, lineage: Option<&Lineage>) -
 /// Stops a run in any state, without waiting for its end.
 pub(super) fn stop(state: &StateRoot, run: RunId) -> Result<(), NotServed> {
     let cannot = |error: &dyn std::error::Error| {
-        NotServed::failed(format!("It could not be stopped: {}.", ground::with_causes(error)))
+        NotServed::failed(format!("Could not stop it: {}.", ground::with_causes(error)))
     };
     let Ok(directory) = RunDirectory::open(state, run) else { return Ok(()) };
     let spec = directory.spec().map_err(|error| cannot(&error))?;
     let socket = SocketPaths::new(&spec.socket_dir.0, run).control();
-    // A stopped shim cannot stop its agent step by step, so the parent asks for a kill at once.
+    // A stopped shim cannot stop its agent step by step, so the parent asks for an immediate kill.
     let shim = match directory.writer() {
         Ok(WriterPresence::Live(shim)) => shim,
         _ => None,

@@ -14,8 +14,8 @@ use run_protocol::{HandOver, Message, RunEvent, RunId, RunSpec};
 /// The tool's name in the agent's output.
 const TOOL: &[u8] = b"check_inbox";
 
-/// Keeps at most this many calls whose end is not visible. If a program of the agent calls the tool directly, the
-/// agent's output never shows the call.
+/// Keeps at most this many calls whose end is not visible. If a program that the agent started calls the tool directly,
+/// the agent's output never shows the call.
 const MOST_CALLS: usize = 256;
 
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Handover {
         Ok(is_taken)
     }
 
-    /// Examines a line of the agent's output, and returns the messages that this line proves to be delivered.
+    /// Examines a line of the agent's output, and returns the messages that this line proves were delivered.
     pub(crate) fn see(&self, line: &StreamLine<'_>) -> Vec<Arrived> {
         let mut underway = self.underway();
         if underway.turn.is_empty() && underway.calls.is_empty() {

@@ -7,8 +7,8 @@
 //!                            └─► the daemon               to queue a child
 //! ```
 //!
-//! **Invariant:** the caller is always this desk's own run. A call can name only the run's parent, children and siblings. Any
-//! other run looks like one that does not exist.
+//! **Invariant:** the caller is always this desk's own run. A call can name only the run's parent, children and
+//! siblings. Any other run looks like one that does not exist.
 //!
 //! **Invariant:** a call may take a moment, but it never waits for a person or for another run.
 
@@ -38,7 +38,7 @@ pub(crate) use handover::{Arrived, Handover};
 
 /// A session may have at most this many open questions.
 const MOST_QUESTIONS: usize = 3;
-/// One answer of `check_inbox` has at most this many messages.
+/// One answer from `check_inbox` has at most this many messages.
 const MOST_MESSAGES: usize = 20;
 const MOST_MESSAGE_BYTES: usize = 64 * 1024;
 /// The journal keeps this many characters of a sent message.
@@ -87,7 +87,7 @@ impl From<InboxError> for NotServed {
         match error {
             InboxError::TooManyQuestions(n_open) => Self::refused(format!(
                 "{n_open} of your questions are already waiting for an answer. Go on without it, or end your turn: the \
-                 answers come as your next one."
+                 answers will start your next turn."
             )),
             InboxError::Full => Self::refused("That inbox is full. Nothing was sent."),
             error => Self::failed(format!("Caretaker could not do it: {}.", with_causes(&error))),
@@ -185,7 +185,7 @@ impl AgentDesk {
         Inbox::of(&self.state, self.session).ask(question.clone(), MOST_QUESTIONS)?;
         let Question { id, text, options, host, .. } = question;
         let note = "A person will see the question. Go on with work that does not depend on the answer and call check_inbox \
-                    now and then, or end your turn: the answer comes as your next one.";
+                    now and then, or end your turn: the answer will start your next turn.";
         let reply = json!({"question": id, "note": note});
         let event = RunEvent::NeedsHuman { question: id, about, text, options, host };
         Ok(Served { event: Some(event), reply })
@@ -260,7 +260,7 @@ impl AgentDesk {
 
     fn mark(&self, label: &str) -> Result<Served, NotServed> {
         let Some(marker) = &self.marker else {
-            return Err(NotServed::refused("The workspace of this run is not saved."));
+            return Err(NotServed::refused("This run does not save its workspace."));
         };
         let number = marker.begin(label).map_err(NotServed::refused)?;
         let note = "The workspace is being saved.";
@@ -269,7 +269,7 @@ impl AgentDesk {
 
     fn family(&self) -> Result<Vec<Relative>, NotServed> {
         relatives(&self.state, self.session, self.lineage.as_ref())
-            .map_err(|error| NotServed::failed(format!("The runs cannot be listed: {error}.")))
+            .map_err(|error| NotServed::failed(format!("Cannot list the runs: {error}.")))
     }
 
     fn relative(&self, named: &str) -> Result<Relative, NotServed> {

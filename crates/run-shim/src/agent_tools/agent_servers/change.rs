@@ -31,7 +31,7 @@ pub struct ServersNotChanged(#[from] Cause);
 enum Cause {
     #[error(transparent)]
     Refused(#[from] NotChanged),
-    #[error("the session's record cannot be written")]
+    #[error("cannot write the session's record")]
     Record(#[source] io::Error),
 }
 
@@ -142,7 +142,7 @@ mod tests {
                 let name = KNOWN[number];
                 let change = if is_on { change(&[name], &[]) } else { change(&[], &[name]) };
                 choice = changed_choice(&choice, &change, &known()).unwrap();
-                // The same request again changes nothing.
+                // Repeating the request changes nothing.
                 prop_assert_eq!(&changed_choice(&choice, &change, &known()).unwrap(), &choice);
                 if is_on { off.remove(name) } else { off.insert(name) };
             }

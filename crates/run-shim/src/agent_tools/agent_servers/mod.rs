@@ -41,7 +41,7 @@ use crate::session::session_record::read_session_record;
 /// The largest MCP file. Real ones are a few kilobytes.
 const LARGEST_FILE: u64 = 1024 * 1024;
 
-/// A larger number of generations than any configuration allows.
+/// More generations than any configuration allows.
 const MOST_GENERATIONS: usize = 64;
 
 /// The argument that makes Caretaker's program act as the relay for the agent's MCP server.
@@ -104,9 +104,9 @@ pub struct UserMcpReport {
     pub switched_off: Vec<String>,
     /// Left out because the user switched them off for this session.
     pub off_for_session: Vec<String>,
-    /// The agent gets these, but the run's network does not reach them.
+    /// The agent gets these, but the run's network cannot reach them.
     pub unreachable: Vec<Unreachable>,
-    /// The number of tools of all servers together, compared with Cursor's maximum.
+    /// The total number of tools from all servers, compared with Cursor's maximum.
     pub budget: ToolBudget,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct RunServers {
 }
 
 impl RunServers {
-    /// Reads and checks all servers of a run. `relay` is the program of the shim's own server.
+    /// Reads and checks all of a run's servers. `relay` is the program of the shim's own server.
     pub(crate) fn gather(
         relay: &Path,
         spec: &RunSpec,

@@ -10,7 +10,7 @@ use sandbox_plan::{Confinement, Profile};
 
 use super::{RunServers, UserMcpError};
 
-/// A server that the run's network does not reach.
+/// A server that the run's network cannot reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreachable {
     pub name: String,

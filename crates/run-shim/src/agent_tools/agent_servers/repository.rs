@@ -1,4 +1,4 @@
-//! The repository's own `.cursor/mcp.json`. Caretaker does not trust it; the user may allow single servers by name.
+//! The repository's own `.cursor/mcp.json`. Caretaker does not trust it; the user may allow individual servers by name.
 
 use std::fs::File;
 use std::io;

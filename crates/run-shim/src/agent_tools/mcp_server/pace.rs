@@ -36,7 +36,7 @@ impl Pace {
 
     /// Waits until there is room for one unit. Cancel safe.
     pub(super) async fn wait(&self) {
-        // A timer rounds up to a millisecond, so do not set one without need.
+        // A timer rounds up to a millisecond, so set one only if it is needed.
         if let Some(room_at) = self.wait_until(Instant::now()) {
             tokio::time::sleep_until(room_at.into()).await;
         }

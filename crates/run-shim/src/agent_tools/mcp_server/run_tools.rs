@@ -121,7 +121,7 @@ impl RunTools {
     fn answer(&self, tool: &str, arguments: Value, now: Instant) -> CallToolResult {
         let mut limits = self.limits();
         if !limits.calls.has_room(now) {
-            // The journal shows a flood of calls, but the flood does not fill it.
+            // The journal records that there was a flood of calls, but the flood does not fill it.
             let is_told = limits.overflow_events.has_room(now)
                 && self.record(tool, McpCallOutcome::RateLimited, None, None).is_ok();
             if is_told {
@@ -153,7 +153,8 @@ impl RunTools {
         }
     }
 
-    /// Serves a call that reaches beyond the run. It first reserves room for the events, so that no call goes unrecorded.
+    /// Serves a call that reaches beyond the run. It first reserves room for the events, so that no call goes
+    /// unrecorded.
     fn answer_at_desk(&self, tool: &str, call: DeskCall) -> CallToolResult {
         let room = match self.shared.events.try_reserve_many(2) {
             Ok(room) => room,

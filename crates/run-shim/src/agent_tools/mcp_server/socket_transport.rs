@@ -133,7 +133,7 @@ impl Transport<RoleServer> for SocketTransport {
                 Err(EndOfLines::TooLong) => {
                     permit.forget();
                     self.tools.note_refused(McpRefusal::Oversized, Instant::now());
-                    let reason = format!("a line may have {MOST_LINE_BYTES} bytes and no more");
+                    let reason = format!("a line may have at most {MOST_LINE_BYTES} bytes");
                     self.writer.answer_soon(error_line(-32600, &reason));
                     return None;
                 }
@@ -143,8 +143,8 @@ impl Transport<RoleServer> for SocketTransport {
                     permit.forget();
                     return Some(message);
                 }
-                // The shim answers every call at once, so there is nothing to cancel. The library would never answer a
-                // cancelled call.
+                // The shim answers every call immediately, so there is nothing to cancel. The library would never
+                // answer a cancelled call.
                 Some(Ok(JsonRpcMessage::Notification(notification)))
                     if matches!(
                         notification.notification,
@@ -155,7 +155,7 @@ impl Transport<RoleServer> for SocketTransport {
                 Some(Err(err)) if err.is_data() => {
                     permit.forget();
                     self.tools.note_refused(McpRefusal::Malformed, Instant::now());
-                    let line = error_line(-32600, "this is not a request of the protocol");
+                    let line = error_line(-32600, "this is not a valid MCP request");
                     self.writer.answer_soon(line);
                 }
                 Some(Err(_)) => self.tools.note_refused(McpRefusal::Malformed, Instant::now()),

@@ -1,7 +1,7 @@
 //! A run's control group: a directory in the kernel's file system. The shim removes it at the run's end.
 //!
-//! The shim that made it holds a lock on the directory while it lives. If another shim can lock it, its owner is dead,
-//! and that shim removes it.
+//! The shim that made it holds a lock on the directory for as long as the shim lives. If another shim can lock it, its
+//! owner is dead, and that shim removes it.
 
 use std::collections::HashSet;
 use std::fs::File;

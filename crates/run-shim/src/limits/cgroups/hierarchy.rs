@@ -102,7 +102,7 @@ impl Mount {
     }
 }
 
-/// Decodes `mountinfo`, which writes spaces, tabs, line feeds and backslashes like `\040`.
+/// Decodes the escapes of `mountinfo`, such as `\040`, for spaces, tabs, line feeds and backslashes.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

@@ -28,7 +28,7 @@ pub(in crate::limits) struct ScopeMaker {
     mount: PathBuf,
 }
 
-/// Returns whether systemd manages the tree of control groups.
+/// Returns whether systemd manages the control group tree.
 pub(in crate::limits) fn systemd_is_running() -> bool {
     Path::new(RUNNING).is_dir()
 }
@@ -94,7 +94,7 @@ impl ScopeMaker {
         Ok(directory)
     }
 
-    /// Returns the directory of the scope, once this process is in it.
+    /// Returns the scope's directory, once this process is in it.
     fn directory_of(&self, pid: u32) -> Option<PathBuf> {
         let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
         let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -105,7 +105,7 @@ impl ScopeMaker {
 /// The arguments for `busctl`: signature, name, mode, properties, no further units.
 fn call(unit: &str, pids: &[u32], limits: &ResourceLimits) -> Vec<String> {
     let mut properties = vec![
-        property("Description", "s", &["A run of caretaker".to_owned()]),
+        property("Description", "s", &["A Caretaker run".to_owned()]),
         // systemd removes the scope at its end, even if the kernel killed it.
         property("CollectMode", "s", &["inactive-or-failed".to_owned()]),
     ];
@@ -147,7 +147,7 @@ fn check(directory: &Path, limits: &ResourceLimits) -> io::Result<()> {
         // The kernel counts memory in pages.
         let is_held = set.trim().parse::<u64>().is_ok_and(|set| set <= wanted);
         if !is_held {
-            let what = format!("`{file}` of the scope is {}, not {wanted}", set.trim());
+            let what = format!("the scope's `{file}` is {}, not {wanted}", set.trim());
             return Err(io::Error::other(what));
         }
     }
@@ -169,7 +169,7 @@ mod tests {
         let words = call("caretaker-x.scope", &[7, 8], &limits).join(" ");
         assert_eq!(
             words,
-            "ssa(sv)a(sa(sv)) caretaker-x.scope fail 7 Description s A run of caretaker \
+            "ssa(sv)a(sa(sv)) caretaker-x.scope fail 7 Description s A Caretaker run \
              CollectMode s inactive-or-failed PIDs au 2 7 8 MemoryMax t 1073741824 \
              MemorySwapMax t 0 TasksMax t 64 CPUQuotaPerSecUSec t 1500000 0"
         );
@@ -184,7 +184,7 @@ mod tests {
         let complaint = || check(directory.path(), &limits).unwrap_err().to_string();
         assert!(complaint().contains("no `memory.max`"), "{}", complaint());
         put("memory.max", "max\n");
-        assert_eq!(complaint(), "`memory.max` of the scope is max, not 4096");
+        assert_eq!(complaint(), "the scope's `memory.max` is max, not 4096");
         put("memory.max", "4096\n");
         put("pids.max", "8\n");
         check(directory.path(), &limits).unwrap();

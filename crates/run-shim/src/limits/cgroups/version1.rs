@@ -1,4 +1,4 @@
-//! Groups in the trees of cgroup v1, one for each controller, below the shim's own groups. So limits on the shim also
+//! Groups in the cgroup v1 trees, one for each controller, below the shim's own groups. So limits on the shim also
 //! apply to its runs. Only root can make them.
 
 use std::fs::File;
@@ -59,7 +59,7 @@ impl LegacyGroups {
         Ok((groups, held))
     }
 
-    /// Returns the files with which a thread moves itself into all groups.
+    /// Returns the files that a thread uses to move itself into all groups.
     pub(in crate::limits) fn entrance(&self) -> Entrance {
         let tasks = self.directories.iter().map(|directory| directory.path().join("tasks"));
         Entrance::by(tasks.filter_map(|path| File::options().write(true).open(path).ok()).collect())
@@ -128,5 +128,5 @@ fn make_once(
 
 fn set(group: &Path, file: &str, value: &str) -> io::Result<()> {
     super::cgroup_directory::set(&group.join(file), value)
-        .map_err(|error| io::Error::other(format!("`{file}` of the group: {error}")))
+        .map_err(|error| io::Error::other(format!("the group's `{file}`: {error}")))
 }

@@ -1,7 +1,7 @@
 //! A group in the cgroup v2 tree, below a directory that is delegated to the shim.
 //!
-//! If systemd manages the tree, other programs may change only units with `Delegate=`, which systemd marks on the
-//! directory. For everything else, systemd makes a scope on request ([`super::scope`]).
+//! If systemd manages the tree, other programs may change only units with `Delegate=`, which systemd marks with an
+//! attribute of the directory. For everything else, systemd makes a scope on request ([`super::scope`]).
 //!
 //! The kernel allows controllers below a directory only while no process is in the directory itself. So the shim tries
 //! its own directory and then those above it, and takes the first that works.
@@ -20,7 +20,7 @@ const NEEDED: [&str; 2] = ["memory", "pids"];
 /// The period of the processor quota, in microseconds.
 pub(in crate::limits) const CPU_PERIOD_US: u64 = 100_000;
 
-/// Makes the group of a run and sets its limits. An error explains why this is impossible.
+/// Makes a run's group and sets its limits. An error explains why this is impossible.
 pub(in crate::limits) fn create(
     placement: &Placement,
     is_systemds: bool,

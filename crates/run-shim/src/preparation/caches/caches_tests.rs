@@ -73,7 +73,7 @@ fn a_changed_seed_is_linked_again_and_an_unchanged_one_is_left_alone() {
     fs::remove_file(scene.at("home/.cargo/registry/index/reg/.cache/a")).unwrap();
     scene.prepare();
     assert!(scene.link(CRATE).is_some() && scene.link("cache/reg/b-1.0.0.crate").is_some());
-    assert_eq!(scene.link("index/reg/.cache/a"), None, "a link to nothing is removed");
+    assert_eq!(scene.link("index/reg/.cache/a"), None, "a dangling link is removed");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The links from a private cache to its seed.
 //!
-//! An agent has written the private cache and may be writing it now. So the shim opens only directories in it, follows
-//! no link, and never leaves it. It makes directories and links, and removes only links. A link's text is a path that
-//! exists only inside a sandbox.
+//! An agent has written to the private cache and may be writing to it now. So the shim opens only directories in it,
+//! follows no link, and never leaves it. It makes directories and links, and removes only links. A link's text is a
+//! path that exists only inside a sandbox.
 
 use std::ffi::CStr;
 use std::io;
@@ -14,9 +14,9 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use sandbox_plan::{Links, SEEDS_INSIDE, Seed, ToolCache};
 
-/// The most entries of a seed, and of its private counterpart.
+/// The most entries in a seed, and in its private counterpart.
 const MOST_ENTRIES: usize = 200_000;
-/// The deepest directory. Maven's are about fifteen deep.
+/// The greatest depth. Maven's directories are about fifteen levels deep.
 const DEEPEST: usize = 32;
 
 const LIST: OFlags =
@@ -26,8 +26,8 @@ const INSIDE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// Removes links whose target is gone, and makes those that are missing. Skips what it cannot use: then the agent that
-/// put it there has spoilt only its own cache.
+/// Removes links whose target is gone, and makes those that are missing. Skips anything that it cannot use: the agent
+/// that put it there has spoilt only its own cache.
 pub(super) fn refresh(home: &Path, cache: &ToolCache) {
     for seed in &cache.seeds {
         let part = cache.private.iter().filter(|part| part.is_directory);
@@ -133,7 +133,7 @@ fn link_files(
 
 fn link_entries(host: BorrowedFd<'_>, private: BorrowedFd<'_>, inside: &Path) -> io::Result<()> {
     for (name, _) in entries(host, &mut { MOST_ENTRIES })? {
-        // Hidden ones are for the tool's temporary files.
+        // Hidden entries are the tool's temporary files.
         if !name.to_bytes().starts_with(b".") {
             link(private, &name, inside)?;
         }

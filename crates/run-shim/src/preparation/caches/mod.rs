@@ -1,13 +1,13 @@
 //! The private dependency caches of a repository, on disk.
 //!
 //! ```text
-//!   caches/<key>.lock        the repository's path; its time is the last use; live runs share it, a removal has it alone
+//!   caches/<key>.lock        the repository's path; its time: last use; live runs share it, a removal excludes them
 //!   caches/<key>/<tool>/     what the agent can write: nothing in it is trusted, nothing in it is ever opened or run
 //!   caches/<key>/<tool>.stamp   the state of the seed that the links were made for
 //!   caches/<key>/refresh.lock   one shim at a time makes links
 //! ```
 //!
-//! Runs of one repository share its caches, also at the same time. They rely on the tools' own locks.
+//! Runs of one repository share its caches, even at the same time. They rely on the tools' own locks.
 
 mod links;
 mod removal;
@@ -26,7 +26,7 @@ use run_protocol::{BytesPath, RunSpec};
 use sandbox_plan::ToolCache;
 use sha2::{Digest, Sha256};
 
-/// The caches of one repository, in use as long as this lives.
+/// The caches of one repository, in use until this is dropped.
 #[derive(Debug)]
 pub(crate) struct RepositoryCache {
     _in_use: KernelLock,
@@ -36,7 +36,9 @@ pub(crate) struct RepositoryCache {
 pub enum CacheError {
     #[error("the dependency cache `{}` cannot be prepared", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("another run of this repository uses the dependency cache, so it cannot be emptied")]
+    #[error(
+        "another run of this repository is using the dependency cache, so it cannot be emptied"
+    )]
     InUse,
 }
 
@@ -81,7 +83,7 @@ impl RepositoryCache {
     }
 }
 
-/// The repository that a run's caches belong to. All worktrees of a repository that Caretaker made share them.
+/// The repository that a run's caches belong to. All worktrees that Caretaker made for a repository share them.
 fn repository(spec: &RunSpec) -> &Path {
     spec.worktree.as_ref().map_or(Path::new(&spec.workspace), |origin| &origin.repository.0)
 }
@@ -90,7 +92,7 @@ fn lock_of(directory: &Path) -> PathBuf {
     directory.with_extension("lock")
 }
 
-/// Shares the lock. A removal deletes the lock's file too, so this checks that it is still there.
+/// Shares the lock. A removal deletes the lock's file too, so this checks that the file still exists.
 fn share(path: &Path) -> io::Result<KernelLock> {
     loop {
         let lock = KernelLock::share_waiting(path)?;
@@ -100,7 +102,7 @@ fn share(path: &Path) -> io::Result<KernelLock> {
     }
 }
 
-/// Removes the caches in a directory. `false`: a live run uses them.
+/// Removes the caches in a directory. Returns `false` if a live run uses them.
 fn empty(directory: &Path) -> io::Result<bool> {
     let path = lock_of(directory);
     let Some(lock) = KernelLock::try_take(&path)? else { return Ok(false) };
@@ -138,7 +140,7 @@ fn prepare_tool(directory: &Path, cache: &ToolCache) -> io::Result<()> {
     if fs::read_to_string(&stamp_path).is_ok_and(|stamp| seed_stamp::holds(&stamp, cache)) {
         return Ok(());
     }
-    // Before the links, so that a change in between counts as one.
+    // Take the stamp before making the links, so that a change in between makes the stamp outdated.
     let stamp = seed_stamp::stamp(cache);
     links::refresh(&home, cache);
     fs::write(stamp_path, stamp)
@@ -164,7 +166,7 @@ pub fn stored_caches(state: &StateRoot) -> Vec<StoredCache> {
 }
 
 impl StoredCache {
-    /// Removes the caches. `false`: a live run uses them.
+    /// Removes the caches. Returns `false` if a live run uses them.
     pub fn remove(&self) -> io::Result<bool> {
         empty(&self.directory)
     }

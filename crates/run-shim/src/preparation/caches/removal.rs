@@ -1,4 +1,4 @@
-//! Removes a directory tree that agents have written, with directories that nobody may write, as Go makes them.
+//! Removes a directory tree that agents have written, including the read-only directories that Go makes.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -7,10 +7,10 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// The deepest directory. Each level needs a few descriptors.
+/// The greatest depth. Each level needs a few descriptors.
 const DEEPEST: usize = 200;
 
-/// Removes a tree and follows no link. A missing one is fine.
+/// Removes a tree without following links. A missing tree is fine.
 pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
     match open(CWD, path) {
         Ok(_) => remove_in(CWD, path, 0),
@@ -22,7 +22,7 @@ pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
 fn remove_in(parent: BorrowedFd<'_>, name: &Path, depth: usize) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt;
     if depth > DEEPEST {
-        return Err(io::Error::other("its directories are too deep"));
+        return Err(io::Error::other("its directories are nested too deeply"));
     }
     let directory = open(parent, name)?;
     for entry in Dir::read_from(&directory)? {
@@ -39,7 +39,7 @@ fn remove_in(parent: BorrowedFd<'_>, name: &Path, depth: usize) -> io::Result<()
     Ok(rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?)
 }
 
-/// Opens a directory to empty it. Makes it writable, through a descriptor that cannot be a link's target.
+/// Opens a directory to empty it. Makes it writable through a descriptor, so that a link cannot redirect the change.
 fn open(parent: BorrowedFd<'_>, name: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let place = rustix::fs::openat(parent, name, flags | OFlags::PATH, Mode::empty())?;

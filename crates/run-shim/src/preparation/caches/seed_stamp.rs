@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 
 use sandbox_plan::ToolCache;
 
-/// The most directories to look at: a launch waits for this. In a larger seed, a change far below may stay unseen until
-/// a directory near the top changes; `--fresh-cache` sees it at once.
+/// The most directories to look at: a launch waits for this. In a larger seed, a change deep down may go unnoticed
+/// until a directory near the top changes; `--fresh-cache` notices it immediately.
 const MOST_DIRECTORIES: usize = 600;
 
-/// Returns the seed's directories with their times, nearest first, one in each line. A new or removed file changes the
-/// time of its directory. A changed file needs no new link.
+/// Returns the seed's directories with their times, nearest first, one per line. A new or removed file changes the time
+/// of its directory. A changed file needs no new link.
 pub(super) fn stamp(cache: &ToolCache) -> String {
     let mut stamp = seeds_of(cache);
     let mut pending = VecDeque::new();
     for seed in &cache.seeds {
-        // Some tools write beside the seed and then rename: a directory beside it changes at each write.
+        // Some tools write to a directory beside the seed and then rename, so that directory changes with each write.
         let beside = seed.source.parent().map(Path::to_owned);
         pending.extend(beside.iter().flat_map(|parent| directories_in(parent)));
         pending.extend(beside);

@@ -1,4 +1,4 @@
-//! Mounts a file read-only over itself inside a sandbox that runs, for a protection that was lost.
+//! Mounts a file read-only over itself inside a running sandbox, to restore a lost protection.
 //!
 //! The shim starts its own program for this, because a process with several threads cannot enter a user namespace.
 
@@ -33,7 +33,7 @@ pub(crate) fn bind_again(init: u32, path: &Path, within: Duration) -> Result<(),
     }
 }
 
-/// The life of the process that mounts.
+/// The main function of the process that makes the mount.
 pub fn bind_main(init: &str, path: &Path) -> ExitCode {
     match bind(init, path) {
         Ok(()) => ExitCode::SUCCESS,

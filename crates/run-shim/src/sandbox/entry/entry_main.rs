@@ -79,7 +79,7 @@ fn work(ipc: Option<&OwnedFd>, network: Option<&OwnedFd>) -> Result<Made, Compla
     Ok(Made { segments, doors })
 }
 
-/// Enters the user namespace that owns another namespace. Returns whether it is not the helper's own.
+/// Enters the user namespace that owns another namespace, unless it is the helper's own. Returns whether it entered.
 pub(super) fn enter_owner(namespace: BorrowedFd<'_>) -> Result<bool, Complaint> {
     let owner = owning_user_namespace(namespace)
         .map_err(failed("the owner of the sandbox's namespaces cannot be found"))?;

@@ -11,7 +11,7 @@ use rustix::net::{
 
 /// The first byte of a message with descriptors. Any other message is an error.
 pub(super) const HERE: u8 = 0x06;
-/// The kinds of descriptors, one letter for each, in their order.
+/// The kinds of descriptors, one letter for each, in order.
 pub(super) const IPC: u8 = b'i';
 pub(super) const NETWORK: u8 = b'n';
 pub(super) const SEGMENTS: u8 = b's';

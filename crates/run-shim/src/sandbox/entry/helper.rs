@@ -34,7 +34,7 @@ pub(crate) enum EntryError {
     TakeOver(#[source] io::Error),
 }
 
-/// A helper that waits for its namespaces. Dropping this ends it.
+/// A helper that is waiting for its namespaces. Dropping this ends it.
 #[derive(Debug)]
 pub(crate) struct EntryHelper {
     process: Forked,

@@ -1,7 +1,7 @@
 //! Makes a mount read-only before any process can reach it.
 //!
-//! This needs `unsafe` for a system call that no safe crate offers. A remount would come too late: for a moment, the agent
-//! could open the file for writing.
+//! This needs `unsafe` for a system call that no safe crate offers. A remount would come too late: for a moment, the
+//! agent could open the file for writing.
 
 #![expect(unsafe_code, reason = "a system call that no safe crate offers")]
 

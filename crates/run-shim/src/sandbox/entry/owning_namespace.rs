@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl, opcode};
 
-/// `NS_GET_USERNS` of linux/nsfs.h.
+/// `NS_GET_USERNS` from linux/nsfs.h.
 const NS_GET_USERNS: Opcode = opcode::none(0xb7, 0x1);
 
 struct GetOwner;
@@ -39,6 +39,7 @@ unsafe impl Ioctl for GetOwner {
 
 /// Opens the user namespace that owns this one.
 pub(super) fn owning_user_namespace(namespace: impl AsFd) -> io::Result<OwnedFd> {
-    // SAFETY: `GetOwner` has the right shape for its opcode. Descriptors of another kind refuse the call.
+    // SAFETY: `GetOwner` has the right shape for its opcode. The kernel refuses the call for any other kind of
+    // descriptor.
     Ok(unsafe { ioctl(namespace, GetOwner) }?)
 }

@@ -7,7 +7,7 @@
 //!            no: rename it to `config`                                              yes: drop it, and settle again
 //! ```
 //!
-//! The new file is necessary. An agent may have kept a descriptor of the one that git wrote, or a second name for it.
+//! The new file is necessary. An agent may still have a descriptor or a second name for the file that git wrote.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -26,11 +26,11 @@ use rustix::io::Errno;
 use sandbox_plan::FileIdentity;
 use uuid::Uuid;
 
-/// The longest configuration, as for the plan.
+/// The longest configuration. The planner has the same limit.
 const MOST_BYTES: u64 = 1 << 20;
 /// The file must stay the same for this long. A git command that changes several settings renames it several times.
 const CALM: Duration = Duration::from_millis(15);
-/// The longest wait for that, because the agent stands still meanwhile.
+/// The longest wait for that, because the agent is stopped meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
@@ -42,7 +42,7 @@ pub(super) struct ConfigFile {
     lock: OsString,
 }
 
-/// The mode and owner of a file, for those that replace it.
+/// The mode and owner of a file, for the file that replaces it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner {
     mode: Mode,
@@ -97,7 +97,7 @@ impl ConfigFile {
         stamp
     }
 
-    /// Replaces the file with a new one under git's lock. Returns `None` if it was no longer the one of the stamp, or if
+    /// Replaces the file with a new one under git's lock. Returns `None` if the file no longer matched the stamp, or if
     /// another process had the lock.
     pub(super) fn replace(
         &self,
@@ -123,14 +123,14 @@ impl ConfigFile {
         Ok(Some(identity))
     }
 
-    /// Puts a text in place of whatever is there, even a directory. For the time when no agent is left.
+    /// Replaces anything at the file's path with a text, even a directory. Call it only when no agent is left.
     pub(super) fn restore(&self, text: &[u8], owner: Owner) -> io::Result<()> {
         let (draft, _) = self.write_new(text, owner)?;
         let dir = &self.directory;
         match renameat(dir, &draft, dir, &self.name) {
             Err(Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY) => {
                 renameat_with(dir, &draft, dir, &self.name, RenameFlags::EXCHANGE)?;
-                // Only an empty directory can go. Another stays under the draft's name.
+                // Only an empty directory can be removed. Any other stays under the draft's name.
                 unlinkat(dir, &draft, AtFlags::REMOVEDIR).ok();
                 Ok(())
             }
@@ -138,7 +138,7 @@ impl ConfigFile {
         }
     }
 
-    /// Writes a new file, under a name that no agent can foresee.
+    /// Writes a new file, under a name that no agent can predict.
     fn write_new(&self, text: &[u8], owner: Owner) -> io::Result<(OsString, FileIdentity)> {
         let mut draft = self.name.clone();
         draft.push(format!(".caretaker-{}", Uuid::new_v4().simple()));
@@ -147,7 +147,8 @@ impl ConfigFile {
         let mut file = File::from(openat(&self.directory, &draft, flags, mode)?);
         let mut fill = || {
             file.write_all(text)?;
-            // Only root can give a file away. Then the repository's owner must still be able to read it.
+            // Only root can change a file's owner. If root runs the shim, the repository's owner must still be able to
+            // read it.
             fchown(&file, Some(owner.uid), Some(owner.gid)).ok();
             fchmod(&file, owner.mode)?;
             Ok(identity(&fstat(&file)?))

@@ -1,7 +1,7 @@
-//! Reads git's configuration exactly as git does, and refuses the rest.
+//! Reads git's configuration exactly as git does, and refuses any text that it cannot read that way.
 //!
 //! The planner has a reader of its own, which skips invalid text. This one decides about text that an agent may have
-//! written, so it must never see other settings than git does.
+//! written, so it must never see settings that differ from those that git sees.
 
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(super) struct Setting {
     pub(super) value: Option<Vec<u8>>,
 }
 
-/// The text is not a configuration, or git's versions read it differently.
+/// The text is not a configuration, or different versions of git read it differently.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} is not plain git configuration")]
 pub(super) struct Unreadable {
@@ -50,7 +50,7 @@ impl Reader<'_> {
         let (mut settings, mut section, mut is_comment) = (Vec::new(), Vec::new(), false);
         loop {
             match self.next() {
-                // Git itself cannot show such text.
+                // Git itself cannot show text with a NUL byte.
                 0 => return None,
                 b'\n' if self.has_ended => return Some(settings),
                 b'\n' => is_comment = false,

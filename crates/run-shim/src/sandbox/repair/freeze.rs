@@ -1,7 +1,7 @@
-//! Stops every process of a sandbox for a moment, and lets it continue.
+//! Stops every process of a sandbox for a moment, and lets them continue.
 //!
-//! The kernel's freezer of cgroup v2 does this at once. Without one, the shim stops each process with a signal. The
-//! freezer of cgroup v1 is no choice: a process in it cannot be killed, so a sandbox would survive the shim's death.
+//! The cgroup v2 freezer does this in one step. Without it, the shim stops each process with a signal. The cgroup v1
+//! freezer is not an option: a process in it cannot be killed, so a sandbox would survive the shim's death.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,8 @@ use nix::libc;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
-/// In this many rounds in a row, every process must be stopped. A process that starts others may hide from one.
+/// Every process must be stopped in this many rounds in a row, because a process that starts others may hide from a
+/// single round.
 const CALM_ROUNDS: u32 = 2;
 /// The calls in which a thread waits for a child that shares its memory. The kernel does not stop a thread there, but
 /// it cannot continue before the child does.
@@ -23,7 +24,7 @@ const WAITS_FOR_CHILD: [libc::c_long; 3] = [libc::SYS_vfork, libc::SYS_clone, li
 #[cfg(not(target_arch = "x86_64"))]
 const WAITS_FOR_CHILD: [libc::c_long; 2] = [libc::SYS_clone, libc::SYS_clone3];
 
-/// A sandbox that does not run. It stays so until [`Frozen::thaw`], or until it is killed.
+/// A sandbox that is not running. It stays that way until [`Frozen::thaw`], or until it is killed.
 #[derive(Debug)]
 pub(super) struct Frozen {
     init: u32,
@@ -37,7 +38,7 @@ enum Means {
     Signals(BTreeSet<Process>),
 }
 
-/// A process, with the time of its start, because another one may get its number later.
+/// A process, with its start time, because another process may get the same id later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Process {
     pid: i32,
@@ -57,7 +58,8 @@ pub(super) fn freeze(init: u32, group: Option<&Path>, until: Instant) -> io::Res
     wait(until, || {
         let members = members(init);
         n_calm = if stand_still(&members, &stopped) { n_calm + 1 } else { 0 };
-        // A process that waits for its child stops as soon as the child lets it continue, but only if it has the signal.
+        // A process that waits for its child stops as soon as the child lets it continue, but only if it has the
+        // signal.
         for process in members.into_iter().filter(|process| process.state() != State::Stopped) {
             if process.signal(Signal::STOP).is_ok() {
                 stopped.insert(process);
@@ -69,7 +71,7 @@ pub(super) fn freeze(init: u32, group: Option<&Path>, until: Instant) -> io::Res
 }
 
 impl Frozen {
-    /// Returns whether still no process runs.
+    /// Returns whether all processes are still stopped.
     pub(super) fn holds(&self) -> bool {
         match &self.means {
             Means::Group(group) => {
@@ -80,7 +82,7 @@ impl Frozen {
         }
     }
 
-    /// Lets the processes continue that the shim stopped.
+    /// Lets the processes that the shim stopped continue.
     pub(super) fn thaw(self) -> io::Result<()> {
         match self.means {
             Means::Group(group) => fs::write(group.join("cgroup.freeze"), "0"),
@@ -105,7 +107,7 @@ fn wait(until: Instant, mut is_done: impl FnMut() -> bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether none of these processes can run. `stopped` have got the signal to stop.
+/// Returns whether none of these processes can run. The processes in `stopped` have received the signal to stop.
 fn stand_still(members: &[Process], stopped: &BTreeSet<Process>) -> bool {
     members.iter().all(|process| match process.state() {
         State::Stopped => true,
@@ -114,7 +116,7 @@ fn stand_still(members: &[Process], stopped: &BTreeSet<Process>) -> bool {
     })
 }
 
-/// The state of a process. A later one is of a thread that is more alive.
+/// The state of a process or a thread. The states are ordered by liveliness, least lively first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     /// It is stopped, or gone.
@@ -124,7 +126,7 @@ enum State {
 }
 
 impl Process {
-    /// Signals the process, and no other that got its number.
+    /// Signals the process, but never a later one with the same id.
     fn signal(&self, signal: Signal) -> io::Result<()> {
         let pid = Pid::from_raw(self.pid).ok_or(io::ErrorKind::NotFound)?;
         let process = pidfd_open(pid, PidfdFlags::empty())?;
@@ -187,7 +189,7 @@ struct Stat {
 /// Reads the kernel's line about a process or thread: `pid (name) state parent … started …`.
 fn stat(path: &Path) -> Option<Stat> {
     let text = fs::read(path).ok()?;
-    // The name may contain anything, also a parenthesis.
+    // The name may contain anything, even a parenthesis.
     let after_name = text.iter().rposition(|byte| *byte == b')')? + 2;
     let fields = std::str::from_utf8(text.get(after_name..)?).ok()?;
     let mut fields = fields.split(' ');

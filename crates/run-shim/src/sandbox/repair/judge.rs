@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::config_text::{Setting, settings};
 
-/// What the shim does with a new configuration.
+/// The decision about a new configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Judgement {
     /// The text may stay.
@@ -54,7 +54,7 @@ fn difference(old: &[u8], new: &[u8]) -> Option<String> {
     })
 }
 
-/// The closed list of settings that may differ, by the values that each may have.
+/// The values that a setting may have. Only settings with a rule may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
     /// `.` or a remote that had an address before. Git would also take a path or an address here.
@@ -113,7 +113,7 @@ fn remotes<'a>(settings: &'a [Setting]) -> BTreeSet<&'a [u8]> {
     settings.iter().filter_map(name).collect()
 }
 
-/// Returns whether git accepts this as a part of a reference's name, and it looks like no option and no address.
+/// Returns whether git accepts this as part of a reference's name, and it looks like neither an option nor an address.
 fn is_reference(name: &[u8]) -> bool {
     let has = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
     let is_plain = |byte: &u8| *byte > b' ' && *byte != 0x7f && !b"~^:?*[\\".contains(byte);

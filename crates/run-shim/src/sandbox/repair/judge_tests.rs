@@ -81,7 +81,7 @@ fn text_that_git_reads_in_two_ways_or_not_at_all_is_refused() {
     assert!(matches!(judge(OLD.as_bytes(), &marked), Judgement::Refused(_)));
 }
 
-/// What git itself reads, or `None` if it refuses the text.
+/// The settings that git itself reads, or `None` if it refuses the text.
 fn as_git_reads(text: &[u8]) -> Option<Vec<Setting>> {
     let mut git = Command::new("git")
         .args(["config", "--no-includes", "-f", "-", "--list", "-z"])

@@ -1,7 +1,8 @@
-//! Puts a protection back that a process on the host took away.
+//! Restores a protection that a process on the host removed.
 //!
 //! `git config`, `git push -u` and `git branch -D` on the host replace the repository's configuration with a new file.
-//! Then the kernel removes the mount over it, and the agent can write the new file until the shim has stopped it:
+//! Then the kernel removes the mount over it, and the agent can write to the new file until the shim has stopped the
+//! agent:
 //!
 //! ```text
 //!   lost ──► freeze every process of the sandbox
@@ -34,7 +35,7 @@ use self::freeze::freeze;
 use self::judge::{Judgement, judge};
 use crate::sandbox::entry::bind_again;
 
-/// The longest time for a repair. The agent stands still meanwhile.
+/// The longest time for a repair. The agent is stopped meanwhile.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Repairs the protections of one sandbox. It keeps the mounts alive, so it must be dropped before the clean-up.
@@ -79,8 +80,8 @@ impl Repair {
                 Ok((text, identity, owner)) if identity == planned => {
                     accepted.insert(path.to_owned(), Accepted { text, owner });
                 }
-                // Without this text, the shim cannot judge another. Then a change suspends the run.
-                read => tracing::warn!(?path, error = ?read.err(), "cannot keep a configuration"),
+                // Without this text, the shim cannot judge a new one, so any change suspends the run.
+                read => tracing::warn!(?path, error = ?read.err(), "cannot read a configuration"),
             }
         }
         let mountinfo = File::open(format!("/proc/{init}/mountinfo"))?;
@@ -118,7 +119,8 @@ impl Repair {
         if !frozen.holds() {
             return Err(self.first_lost("the agent ran during the repair".to_owned()));
         }
-        frozen.thaw().map_err(|error| self.first_lost(not_stopped(error)))
+        let not_continued = |error| format!("the agent could not be continued: {error}");
+        frozen.thaw().map_err(|error| self.first_lost(not_continued(error)))
     }
 
     fn first_lost(&self, why: String) -> NotRepaired {
@@ -134,7 +136,7 @@ impl Repair {
     /// Judges a configuration, and mounts a new file with its text.
     fn repair(&mut self, path: &Path, until: Instant) -> Result<(), String> {
         let Some(accepted) = self.accepted.get_mut(path) else {
-            return Err("Caretaker can put only git's configuration back".to_owned());
+            return Err("Caretaker can restore only git's configuration".to_owned());
         };
         let words = |error: io::Error| with_causes(&error);
         let file = ConfigFile::at(path).map_err(words)?;
@@ -163,8 +165,8 @@ impl Repair {
         }
     }
 
-    /// Puts the last accepted texts back, and keeps the refused ones in the run's directory. Returns the kept ones. The
-    /// agent must be dead.
+    /// Puts the last accepted texts back, and keeps the refused ones in the run's directory. Returns the paths of the
+    /// kept texts. The agent must be dead.
     pub(crate) fn restore(&self, run_dir: &Path) -> Vec<PathBuf> {
         let mut kept = Vec::new();
         for (path, accepted) in &self.accepted {
@@ -175,7 +177,7 @@ impl Repair {
             match restore(path, accepted, &to) {
                 Ok(true) => kept.push(to),
                 Ok(false) => {}
-                Err(error) => tracing::error!(?path, %error, "cannot put a configuration back"),
+                Err(error) => tracing::error!(?path, %error, "cannot restore a configuration"),
             }
         }
         kept
@@ -189,7 +191,7 @@ pub(crate) async fn repair(
 ) -> Result<BTreeSet<PathBuf>, NotRepaired> {
     let failed = |why: &str| NotRepaired { why: explained(&path, why), path: path.clone() };
     let Some(mut taken) = repair.take() else {
-        return Err(failed("there is nothing to repair it"));
+        return Err(failed("nothing can repair it"));
     };
     let repairing = tokio::task::spawn_blocking(move || (taken.run(), taken));
     let (repaired, taken) = repairing.await.map_err(|error| failed(&error.to_string()))?;
@@ -197,7 +199,7 @@ pub(crate) async fn repair(
     repaired
 }
 
-/// Restores the files of a run that ended because of `why`, and returns the reason with what the user can do.
+/// Restores the files of a run that ended because of `why`, and returns the reason with advice for the user.
 pub(crate) fn restored(repair: Option<Repair>, run_dir: &Path, why: String) -> String {
     let kept = repair.map(|repair| repair.restore(run_dir)).unwrap_or_default();
     let kept: Vec<String> = kept.iter().map(|path| format!("`{}`", path.display())).collect();
@@ -218,7 +220,7 @@ fn lost(plan: &SandboxPlan, mut mountinfo: &File) -> io::Result<Vec<PathBuf>> {
     Ok(plan.lost(&text).into_iter().map(ToOwned::to_owned).collect())
 }
 
-/// Puts one text back. Returns whether it kept another.
+/// Puts one text back. Returns whether it kept a refused text.
 fn restore(path: &Path, accepted: &Accepted, to: &Path) -> io::Result<bool> {
     let file = ConfigFile::at(path)?;
     file.settle();

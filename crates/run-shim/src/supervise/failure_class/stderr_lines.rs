@@ -18,7 +18,7 @@ pub(super) fn telling_lines(stderr: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Returns the part of a line before any JSON in it. Builds of early 2026 also printed every event on stderr, and the
+/// Returns the part of a line before any JSON in it. Builds from early 2026 also printed every event on stderr, and the
 /// agent's text in them may have words such as "rate limit". A line that lost its beginning or end may be the middle of
 /// such an event. The punctuation of compact JSON shows that.
 fn before_json(line: &str) -> Option<&str> {

@@ -42,7 +42,7 @@ pub(crate) enum Input {
     Stop(StopManner),
     /// Stop so that the session can be resumed.
     Suspend,
-    /// Stop because the shim must end. The second time, kill at once.
+    /// Stop because the shim must end. The second time, kill immediately.
     Interrupt,
     /// The store shows that the agent does not continue the conversation.
     Forgotten,
@@ -80,7 +80,7 @@ pub(crate) enum Effect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ending {
     Decided(RunOutcome),
-    /// The process ended by itself without a result. Its exit code and stderr say why.
+    /// The process ended on its own without a result. Its exit code and stderr say why.
     ByItself {
         exit_code: Option<i32>,
         was_released: bool,

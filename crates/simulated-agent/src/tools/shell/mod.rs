@@ -28,8 +28,8 @@ use output::{Output, Stream};
 pub(super) use output::{SPILL_THRESHOLD, spill_text};
 pub(crate) use syntax::{ParsedCommand, SimpleCommand};
 
-/// The agent reads output for this long after the command ended. Only a process that left the group can hold the pipe
-/// open that long.
+/// The agent reads output for this long after the command has ended. Only a process that left the group can hold the
+/// pipe open that long.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A command, as a script asks for it.
@@ -202,7 +202,7 @@ impl Running {
         let (exit, exited) = mpsc::channel();
         thread::spawn(move || {
             let last_words = || all_read.recv_timeout(LAST_WORDS).unwrap_or_default();
-            // Reap the child even if nothing waits for the message any more.
+            // Reap the child even if nothing is waiting for the message any more.
             exit.send(group.wait(last_words)).ok();
         });
         Ok(Self { leader, output, exited })

@@ -14,7 +14,7 @@ pub(crate) enum RunEnd {
     Saved(Snapshot),
     /// There is no such snapshot. This one is from the start of the next run.
     NextRun(RunId, Snapshot),
-    /// There is no such snapshot and no later run. Use the present workspace.
+    /// There is no such snapshot and no later run. Use the current workspace.
     Now,
 }
 
@@ -35,7 +35,7 @@ impl RunEnd {
         Ok(Self::Now)
     }
 
-    /// `None`: the present workspace.
+    /// `None`: the current workspace.
     pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
         match self {
             Self::Saved(snapshot) | Self::NextRun(_, snapshot) => Some(snapshot),
@@ -62,7 +62,7 @@ impl RunEnd {
     }
 }
 
-/// Later runs in the same workspace, the oldest first.
+/// Later runs in the same workspace, oldest first.
 fn later_runs(host: &Host, run: RunId, workspace: &Path) -> Vec<RunId> {
     let Ok(entries) = std::fs::read_dir(host.state.runs()) else { return Vec::new() };
     let mut later: Vec<RunId> = entries

@@ -1,4 +1,4 @@
-//! `caretaker undo`: takes back a run's changes, or those after a checkpoint.
+//! `caretaker undo`: undoes a run's changes, or those after a checkpoint.
 
 mod end_of_run;
 mod refs;
@@ -28,7 +28,7 @@ use report::Report;
 use task::Task;
 pub(crate) use task::saved_before;
 
-/// Take back a run's changes in its workspace, or only those after a checkpoint that its agent made.
+/// Undo a run's changes in its workspace, or only those after a checkpoint that its agent made.
 ///
 /// Contents, modes, links, deleted and new files go back to their state before the run. Later changes, yours or those
 /// of other runs, stay: if both touched a file, their lines are merged. If a file cannot be merged, it is a conflict:
@@ -36,15 +36,15 @@ pub(crate) use task::saved_before;
 /// alone.
 ///
 /// Files that git ignored before the run stay untouched. Branches that the run moved or deleted go back, unless they
-/// moved again since. Commits and branches that the run made stay. A repository that the run made goes, unless it
-/// changed after the run. The present state is saved first, and `--redo` brings back what the undo took. No run may be
-/// live in the workspace.
+/// have moved again since. Commits and branches that the run made stay. A repository that the run made is removed,
+/// unless it changed after the run. The current state is saved first, and `--redo` brings it back. No run may be live
+/// in the workspace.
 ///
-/// If the workspace was not saved when the run ended (for instance because its supervisor was killed), Caretaker
-/// cannot tell the run's changes from later ones. Then `undo` needs `--yes`, and takes back everything that changed
-/// until the next run began, or until now.
+/// If the workspace was not saved when the run ended (for instance because its supervisor was killed), Caretaker cannot
+/// tell the run's changes from later ones. Then `undo` needs `--yes`, and undoes everything that changed until the next
+/// run began, or until now.
 ///
-/// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
+/// RUN is a run's id, a unique prefix or suffix of it, its name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// Go back only to a checkpoint that the agent made with its tool `checkpoint`: its label or its number.
     #[arg(long, value_name = "LABEL", conflicts_with = "redo")]
     to: Option<String>,
-    /// Bring back what the last undo of this run took; a second `--redo` undoes it again. Later changes stay.
+    /// Reverse the last undo of this run; a second `--redo` undoes it again. Later changes stay.
     #[arg(long)]
     redo: bool,
     /// Show what would change, and change nothing.
@@ -120,9 +120,9 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Saves the present workspace.
+    /// Saves the current workspace.
     fn save(&self, task: &Task, is_only_a_look: bool) -> Result<Snapshot, CommandError> {
-        // Use the ignore rules of the goal, so that files that it ignores do not look new.
+        // Use the ignore rules of the state to restore, so that files that it ignores do not look new.
         let earlier = task.cover();
         let repositories = task.repositories();
         let scope = Scope::With { earlier: &earlier, repositories: &repositories, is_only_a_look };
@@ -130,7 +130,7 @@ impl Place<'_> {
         let saved = self
             .history
             .save(&name, scope, &[], GENEROUS)
-            .or_fail(|| "cannot save the present workspace, so nothing changed")?;
+            .or_fail(|| "cannot save the current workspace, so nothing changed")?;
         Ok(saved.snapshot)
     }
 

@@ -106,7 +106,7 @@ impl RefUndo {
         });
         let conflicts = self.plan.conflicts.iter();
         let conflicts =
-            conflicts.map(|change| of(change, Some("it was moved again since".to_owned())));
+            conflicts.map(|change| of(change, Some("it has moved again since".to_owned())));
         changes.chain(conflicts).collect()
     }
 }

@@ -35,14 +35,14 @@ struct UndoReport<'a> {
     paths: Vec<ChangedPath>,
     /// Files that both sides changed, and whose lines were merged.
     merged: Vec<BytesPath>,
-    /// Files that stay in any case.
+    /// Files that stay as they are, even with `--yes`.
     conflicts: Vec<PathAndReason<'a>>,
     /// Directories that stay, because they contain files that undo does not cover.
     left: Vec<BytesPath>,
     failed: Vec<PathAndReason<'a>>,
     /// Branches and other refs that the run moved or deleted.
     refs: Vec<RefReport>,
-    /// The snapshot that replaces the one from the end of the run, if that does not exist.
+    /// The snapshot used in place of the one from the end of the run, if that one does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<&'static str>,
     /// HEAD in the restored state and now, if the run moved it; undo does not remove commits.
@@ -157,7 +157,7 @@ impl<'a> Report<'a> {
             let run = short_id(self.place.run);
             let until = end.until();
             note(&format!(
-                "the workspace was not saved when run {run} ended; taking everything that changed until {until} as its work"
+                "the workspace was not saved when run {run} ended; treating everything that changed until {until} as its work"
             ));
         }
         if let Some(outcome) = &self.outcome {

@@ -1,4 +1,4 @@
-//! The task of one undo: take back a run, reverse the last undo, or finish an interrupted one.
+//! The task of one undo: undo a run, reverse the last undo, or finish an interrupted one.
 
 use std::borrow::Cow;
 
@@ -128,7 +128,7 @@ impl Task {
         }
     }
 
-    /// The snapshot that replaces the one from the end of the run, if that does not exist.
+    /// The snapshot used in place of the one from the end of the run, if that one does not exist.
     pub(super) fn assumed_end(&self) -> Option<&RunEnd> {
         match self {
             Self::Undo(task) => task.assumed_end.as_ref(),
@@ -290,7 +290,7 @@ impl Place<'_> {
         };
         let name = SnapshotName::marked(self.run, *number);
         let goal = self.kept(&name)?.ok_or_else(|| {
-            let what = format!("checkpoint `{label}` of run {} is no longer kept", self.run);
+            let what = format!("checkpoint `{label}` of run {} no longer exists", self.run);
             CommandError::new(ExitCode::NotFound, what)
         })?;
         Ok((name, goal))
@@ -328,7 +328,7 @@ pub(crate) fn saved_before(history: &History, run: RunId) -> Result<Snapshot, Co
 }
 
 fn no_longer_kept(name: &SnapshotName) -> CommandError {
-    CommandError::new(ExitCode::NotFound, format!("the snapshot `{name}` is no longer kept"))
+    CommandError::new(ExitCode::NotFound, format!("the snapshot `{name}` no longer exists"))
 }
 
 /// A checkpoint that an agent made.

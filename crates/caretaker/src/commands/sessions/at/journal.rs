@@ -80,7 +80,7 @@ impl JournalArgs {
 }
 
 impl Ground<'_> {
-    /// The commits, the oldest first. Reads each conversation once, and keeps only what the journal shows.
+    /// The commits, oldest first. Reads each conversation once, and keeps only what the journal shows.
     fn entries(&self, ranked: &[Ranked]) -> Vec<Entry<'_>> {
         let windows = self.windows();
         let mut told: Vec<Vec<(Match, Told)>> = self.commits.iter().map(|_| Vec::new()).collect();
@@ -128,7 +128,7 @@ impl Ground<'_> {
             }
             entries.push(entry);
         }
-        // Git lists the newest first; a stable sort keeps its order within one second.
+        // Git lists newest first; a stable sort keeps its order within one second.
         entries.reverse();
         entries.sort_by_key(|entry| entry.commit.author_ms);
         entries

@@ -38,7 +38,7 @@ struct Common {
     place: Where,
     #[command(flatten)]
     narrowing: Narrowing,
-    /// A directory of the repository. [default: the current directory]
+    /// A directory in the repository. [default: the current directory]
     #[arg(long, short = 'C', value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// Only conversations active at most this long before the commit; `none` for any time.
@@ -54,14 +54,13 @@ struct Common {
     journal: JournalArgs,
 }
 
-/// Find the conversations that led to a commit, or to the commits of a range.
+/// Find the conversations that led to a commit, or to the commits in a range.
 ///
-/// The rank of a conversation depends on the files of the commit that it changed, on how shortly before the commit it
-/// changed them, and on its workspace. Each comes with the reason for its rank. Sub-agents count as conversations of
-/// their own.
+/// The rank of a conversation depends on which of the commit's files it changed, how long before the commit it changed
+/// them, and its workspace. Each comes with the reason for its rank. Sub-agents count as conversations of their own.
 ///
 /// With `--journal` it writes Markdown: for each commit the prompts, the files discussed and changed, the commands, and
-/// the agent's conclusion, since the commit before.
+/// the agent's conclusion, since the previous commit.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -86,7 +85,7 @@ Examples:
   caretaker sessions between v1.1.0 v1.2.0
   caretaker sessions between main HEAD --window 1h --json")]
 pub(crate) struct BetweenArgs {
-    /// Where to begin, without this commit.
+    /// Where to begin; this commit is not included.
     #[arg(value_name = "A")]
     older: String,
     /// Where to end.
@@ -119,7 +118,7 @@ pub(crate) fn run_between(
     args.common.run_range(helper, &args.older, &args.newer)
 }
 
-/// A conversation and the commits that it may have led to, the likeliest first.
+/// A conversation and the commits that it may have led to, likeliest first.
 #[derive(Debug)]
 pub(crate) struct Ranked {
     pub(crate) head: Head,
@@ -339,7 +338,8 @@ fn answer(
             // The commit's files that the conversation changed before the commit.
             "files": found.files,
             "workspace": found.workspace,
-            // The time from the last change of the commit's files, or from any activity, to the commit; `null` if unknown.
+            // The time from the last change to the commit's files, or from any activity, to the commit; `null` if
+            // unknown.
             "before_ms": match found.timing {
                 Timing::ChangedBefore(ms) | Timing::ActiveBefore(ms) => Some(ms),
                 Timing::Open | Timing::Unknown => None,

@@ -159,7 +159,7 @@ impl Following<'_> {
         changed
     }
 
-    /// Lists the stores again that may have a new conversation.
+    /// Lists again the stores that may have a new conversation.
     fn look_for_new(
         &mut self,
         changes: &Changes,
@@ -223,7 +223,7 @@ impl Following<'_> {
         known.map_or_else(|| head.id.clone(), |known| known.head.id.clone())
     }
 
-    /// Lists stores, and begins to follow new conversations.
+    /// Lists stores, and starts following new conversations.
     fn take_in(
         &mut self,
         is_meant: impl Fn(&dyn ConversationStore) -> bool,

@@ -31,7 +31,7 @@ const WINDOW: usize = 200;
 /// The writer may be an IDE, an agent in another terminal, or an SDK. A new message appears as soon as its writer
 /// commits it.
 ///
-/// SESSION is a session's id, a unique beginning of it, or `-` for the session that changed last.
+/// SESSION is a session's id, a unique prefix of it, or `-` for the session that changed last.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// The conversation.
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     session: Option<String>,
-    /// Follow all conversations of this machine; needs `-f`.
+    /// Follow all conversations on this machine; needs `-f`.
     #[arg(long, requires = "follow")]
     all: bool,
     /// Print new messages, until interrupted.
@@ -141,7 +141,7 @@ impl Followed {
         }
     }
 
-    /// Marks all present messages as known.
+    /// Marks all current messages as known.
     pub(super) fn skip(&mut self, catalogue: &Catalogue) -> Result<Vec<Message>, CommandError> {
         let messages = self.read(catalogue)?;
         self.news.skip(&messages);
@@ -156,7 +156,7 @@ impl Followed {
         Ok(read(catalogue, &self.head, extent)?.messages)
     }
 
-    /// Prints the news. For a conversation that existed before and was not read, that is the present turn.
+    /// Prints the news. For a conversation that existed before and was not read, that is the current turn.
     pub(super) fn print_news(
         &mut self,
         catalogue: &Catalogue,

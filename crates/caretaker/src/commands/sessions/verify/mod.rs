@@ -32,7 +32,7 @@ use crate::running::progress::Progress;
 
 /// Check the store of a session, or of every session.
 ///
-/// Reads and decodes everything that the latest checkpoint leads to, and compares each hash. Changes nothing. The exit
+/// Reads and decodes everything that the latest checkpoint refers to, and compares each hash. Changes nothing. The exit
 /// code is 1 if something is wrong.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -43,7 +43,7 @@ pub(crate) struct VerifyArgs {
     /// The session.
     #[arg(required_unless_present = "all")]
     session: Option<String>,
-    /// Check every session of the command line and of ACP.
+    /// Check every command-line and ACP session.
     #[arg(long, conflicts_with = "session")]
     all: bool,
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub(crate) struct VerifyArgs {
 
 /// Repair a session with a damaged store.
 ///
-/// Shows the plan; with `--yes`, carries it out on a copy, checks the copy, and exchanges it with the original. The
+/// Shows the plan; with `--yes`, carries it out on a copy, checks the copy, and swaps it with the original. The
 /// original goes to `backups/`. Refuses a session that is in use.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -100,7 +100,8 @@ struct SessionReport {
     /// The last run that held the session, if it was lost. Its lock is free, and the next run takes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     stale_lock_of: Option<String>,
-    /// The checkpoint that the last run left, if the store lacks it: SQLite's log was lost, or this is another store.
+    /// The checkpoint that the last run left, if the store lacks it: SQLite's log was lost, or this is a different
+    /// store.
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint_lost: Option<BlobId>,
     /// The checkpoint that the last run left, if the store does not continue it.

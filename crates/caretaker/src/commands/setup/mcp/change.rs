@@ -27,7 +27,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A run of the session: its id, a unique beginning or end of it, its name, or `-` for the latest.
+    /// A run of the session: its id, a unique prefix or suffix of it, its name, or `-` for the latest.
     run: String,
     /// The servers, with the names from `caretaker mcp show`.
     #[arg(required = true, value_name = "SERVER")]
@@ -103,7 +103,7 @@ fn told_run(
     let deadline = Instant::now() + COMING_UP;
     let request = ControlRequest::RegenerateMcp(change.clone());
     loop {
-        // The session's present holder may not be the run that the user named.
+        // The session's current holder may not be the run that the user named.
         let holder = session_holder(&host.state, &spec.session).ok().flatten();
         let named = holder.map_or(spec.run, |holder| holder.run);
         let run = host.find_run(&named.to_string())?;

@@ -10,7 +10,7 @@ use run_protocol::{ExitCode, RunRequest};
 
 use crate::command_helper::CommandHelper;
 
-/// Show and change the MCP servers of an agent.
+/// Show and change an agent's MCP servers.
 ///
 /// Every run has its own `mcp.json`. Caretaker writes it, and the agent can only read it. Your workspace stays
 /// untouched.
@@ -27,9 +27,9 @@ struct ServerOptions {
     /// sandbox. If a server has a `url`, the run may reach its host.
     #[arg(long = "mcp", value_name = "NAME", conflicts_with = "user_mcp")]
     mcp: Vec<String>,
-    /// Give the agent this MCP server from the repository's .cursor/mcp.json. Can be given several times. First see what
-    /// it would run, with `caretaker mcp show --mcp-from-repo NAME`. You allow the present definition: if it changes, the
-    /// session's next run is refused until you allow it again.
+    /// Give the agent this MCP server from the repository's .cursor/mcp.json. Can be given several times. First see
+    /// what it would run, with `caretaker mcp show --mcp-from-repo NAME`. You allow the current definition: if it
+    /// changes, the session's next run is refused until you allow it again.
     #[arg(long = "mcp-from-repo", value_name = "NAME")]
     mcp_from_repo: Vec<String>,
 }
@@ -51,14 +51,14 @@ enum McpCommand {
     Show(show::Args),
     /// Switch on MCP servers for a session: servers that were off, or more of your own.
     ///
-    /// Caretaker takes your own servers from ~/.cursor/mcp.json. It changes a running agent's file at once, but the
+    /// Caretaker takes your own servers from ~/.cursor/mcp.json. It changes a running agent's file immediately, but the
     /// agent may read the file only at its next turn. The session's next run starts with the change.
     Enable(change::Args),
     /// Switch off MCP servers for a session.
     ///
     /// They stay off for every later run of the session, until `caretaker mcp enable`. Caretaker changes a running
-    /// agent's file at once, but the agent may read the file only at its next turn, and a server that it has started
-    /// may run until then.
+    /// agent's file immediately, but the agent may read the file only at its next turn, and a server that it has
+    /// started may run until then.
     Disable(change::Args),
     Tools(tools::Args),
 }

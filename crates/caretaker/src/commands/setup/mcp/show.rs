@@ -19,7 +19,7 @@ use crate::running::workspace_owner::become_owner;
 
 /// Print the mcp.json of a run's agent, or the one that a new run would get.
 ///
-/// Secrets and the values of variables are replaced. For a run that has ended, this is the file of the session's next
+/// Secrets and the values of variables are replaced. For a run that has ended, this is the file for the session's next
 /// run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -27,7 +27,7 @@ Examples:
   caretaker mcp show nightly                   the file of this run's agent
   caretaker mcp show -C ~/src/app --user-mcp   the file that a new run would get")]
 pub(crate) struct Args {
-    /// The run: its id, a unique beginning or end of it, its name, or `-` for the latest.
+    /// The run: its id, a unique prefix or suffix of it, its name, or `-` for the latest.
     #[arg(conflicts_with = "workspace")]
     run: Option<String>,
     /// The workspace of the new run. Default: the current directory.

@@ -50,8 +50,8 @@ const PROMPT: &str = "```agent\nservers\n```\n";
 ///
 /// Caretaker starts the servers inside a sandbox like the run's, never on the host, asks them for their tools, and
 /// stops them. It asks servers with a `url` from inside too, through the run's network; that needs `curl` in the
-/// sandbox. If a server does not answer, `enabledTools` of its definition counts. Cursor is said to use 40 tools and to
-/// ignore the rest, so Caretaker warns if there are more.
+/// sandbox. If a server does not answer, the `enabledTools` in its definition count instead. Cursor is said to use 40
+/// tools and to ignore the rest, so Caretaker warns if there are more.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -84,8 +84,8 @@ struct LimitOptions {
     /// The largest size of any one file: `1GiB`, `none`.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     max_file_size: Option<SizeLimit>,
-    /// The most disk space that the run may use, in the workspace, in other writable places of the host, and for its own
-    /// record: `10GiB`, `none`.
+    /// The most disk space that the run may use, in the workspace, in other writable places on the host, and for its
+    /// own record: `10GiB`, `none`.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     disk: Option<SizeLimit>,
 }
@@ -186,7 +186,7 @@ fn without_sandbox(spec: &RunSpec) -> ExplainedSandbox {
         parts: vec![
             part("the agent's processes end with the run, unless they detach on purpose"),
             part("the agent's own permissions decide which tools run, unless you give --force"),
-            part("no MCP tools of caretaker, because it writes nothing into the workspace"),
+            part("none of Caretaker's MCP tools, because it writes nothing into the workspace"),
         ],
     }
 }

@@ -17,9 +17,9 @@ use crate::view::width::Width;
 
 /// List a run's attempts to use the network: which hosts, how, allowed or denied.
 ///
-/// Equal attempts are one line, with their number.
+/// Identical attempts share one line, with a count.
 ///
-/// RUN is a run's id, a unique beginning or end of it, its name, or `-` for the latest run.
+/// RUN is a run's id, a unique prefix or suffix of it, its name, or `-` for the latest run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The run.

@@ -10,7 +10,7 @@ use crate::model::Part;
 /// The attachment kind for files at a checkpoint.
 const CHECKPOINT: &str = "checkpoint";
 
-/// A file, as far as the conversation knows it.
+/// A file, and what the conversation knows about it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KnownFile {
     pub(super) path: Option<String>,

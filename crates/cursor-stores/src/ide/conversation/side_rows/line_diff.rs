@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use crate::ide::lenient::items;
 
-/// Replaces the original lines from `start` up to, but not including, `end`. Lines count from one.
+/// Replaces the original lines from `start` up to, but not including, `end`. Line numbers start at one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) start: u64,
@@ -26,7 +26,7 @@ enum Line<'a> {
     },
 }
 
-/// Reads the changes of a state, in the order of the file.
+/// Reads the changes of a state, in file order.
 pub(super) fn changes(json: &Json) -> Vec<Change> {
     let mut changes: Vec<Change> = items(json)
         .iter()

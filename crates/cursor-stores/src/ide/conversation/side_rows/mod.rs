@@ -227,7 +227,7 @@ impl<'a> SideRows<'a> {
         }
     }
 
-    /// Returns a file by its URI, as far as the composer knows it.
+    /// Returns what the composer knows about the file with this URI.
     fn file(&mut self, uri: &str) -> KnownFile {
         let path = workspace_of_uri(uri).map(|place| place.path);
         let first = match self.first_texts.get(uri) {

@@ -83,7 +83,7 @@ struct Mark {
 struct Nothing {}
 
 impl Call {
-    /// Reads a call, or returns a sentence that tells the model its mistake.
+    /// Reads a call, or returns a sentence that tells the model what is wrong.
     pub(super) fn parse(tool: &str, arguments: Value) -> Result<Self, String> {
         match tool {
             WHOAMI => Ok(Self::WhoAmI),
@@ -143,7 +143,7 @@ impl Call {
                 Ok(DeskCall::Checkpoint { label })
             }
             _ => Err(format!(
-                "There is no tool of this name; there are {}.",
+                "There is no tool with this name; the tools are {}.",
                 definitions::NAMES.join(", ")
             )),
         }

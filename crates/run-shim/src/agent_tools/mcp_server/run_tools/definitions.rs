@@ -45,9 +45,9 @@ pub(super) fn is_for_the_desk(tool: &str) -> bool {
 
 /// Describes the whole server to the model.
 pub(super) const INSTRUCTIONS: &str = "Caretaker supervises this run, and the people who started it read your reports. \
-     In longer work call report_progress now and then. Call report_result once, just before your last message. \
-     Use ask_human for what only a person can decide. Answers and messages of other agents come with check_inbox, or as \
-     your next turn after you end this one. No tool waits: if only waiting is left, end your turn.";
+     During longer work, call report_progress now and then. Call report_result once, just before your last message. \
+     Use ask_human for decisions that only a person can make. check_inbox returns answers and other agents' messages; \
+     if you end your turn, they start the next one. No tool waits: if you can only wait, end your turn.";
 
 pub(super) fn tools() -> Vec<Tool> {
     let mut tools = vec![
@@ -72,7 +72,7 @@ pub(super) fn tools() -> Vec<Tool> {
         ),
         tool(
             REPORT_RESULT,
-            "Records the result of the work. Once, just before your last message.",
+            "Records the result of the work. Call it once, just before your last message.",
             json!({
                 "type": "object",
                 "properties": {
@@ -114,8 +114,8 @@ fn for_people() -> Vec<Tool> {
     vec![
         tool(
             ASK_HUMAN,
-            "Asks a person, and returns the question's id at once. The answer comes with check_inbox, or as your next \
-             turn. At most three questions may be open.",
+            "Asks a person, and returns the question's id immediately. check_inbox returns the answer later, or the answer \
+             starts your next turn. At most three questions may be open.",
             json!({
                 "type": "object",
                 "properties": {
@@ -132,7 +132,7 @@ fn for_people() -> Vec<Tool> {
         ),
         tool(
             REQUEST_ACCESS,
-            "Asks a person for access that the sandbox does not give. Asking alone grants nothing. The answer comes as \
+            "Asks a person for access that the sandbox does not give. Asking alone grants nothing. The answer arrives as \
              with ask_human.",
             json!({
                 "type": "object",
@@ -147,7 +147,7 @@ fn for_people() -> Vec<Tool> {
         ),
         tool(
             CHECK_INBOX,
-            "Returns new answers of people and new messages of other agents, each once.",
+            "Returns new answers from people and new messages from other agents, each only once.",
             nothing(),
             writes(),
         ),
@@ -193,7 +193,7 @@ fn for_the_family() -> Vec<Tool> {
         tool(
             SPAWN_RUN,
             "Starts another agent that works for you, in its own git worktree from the last commit. It has at most your \
-             own rights. A report comes to your inbox when it ends.",
+             own rights. A report arrives in your inbox when it ends.",
             json!({
                 "type": "object",
                 "properties": {
@@ -204,7 +204,7 @@ fn for_the_family() -> Vec<Tool> {
                     "network": {"type": "string", "enum": ["none", "allowlist", "host"], "description": "Not more than you have."},
                     "hosts": {
                         "type": "array", "items": {"type": "string"},
-                        "description": "The hosts that it needs, out of yours. Without this, all of yours.",
+                        "description": "The hosts that it needs, chosen from yours. If omitted, all of yours.",
                     },
                     "timeout_seconds": {"type": "integer", "minimum": 1, "description": "Not more than you have left."},
                     "memory_mb": {"type": "integer", "minimum": 1},
