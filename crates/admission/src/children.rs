@@ -1,8 +1,8 @@
 //! Child runs. A child may do at most what its parent may do. Caretaker refuses a request for more, and says what it
 //! asked for.
 //!
-//! A child's spec is its parent's spec, narrowed. So mounts, secrets, variables, the agent and everything else come from
-//! the parent, not from the present configuration.
+//! A child's spec is its parent's spec, narrowed. So mounts, secrets, variables, the agent and everything else come
+//! from the parent, not from the current configuration.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -44,7 +44,7 @@ impl From<CommandError> for NoChild {
     }
 }
 
-/// Creates the child's worktree and its directory, queued.
+/// Creates the child's worktree, and its run directory as a queued run.
 pub fn queue_child(
     host: &Host,
     config: &Config,
@@ -75,7 +75,7 @@ pub fn queue_child(
         .map_err(|error| error.hint("do the work yourself: a child needs a worktree of its own"))?;
     let make = || -> Result<RunDirectory, CommandError> {
         let workspace = fresh.path().to_str().ok_or_else(|| {
-            CommandError::new(ExitCode::Usage, "the path of the worktree is not UTF-8")
+            CommandError::new(ExitCode::Usage, "the worktree's path is not UTF-8")
         })?;
         let before = parent.queue.clone().unwrap_or_default();
         let spec = RunSpec {
@@ -107,7 +107,7 @@ pub fn queue_child(
             let what = "the path of the run's sockets would be too long for the kernel";
             return Err(CommandError::new(ExitCode::Usage, what));
         }
-        check_run(&host.state, &spec)?;
+        check_run(&host.state, &spec, parsed_profile(&spec)?)?;
         create_run_directory(host, &spec, request.prompt.as_bytes())
     };
     let made = make();
@@ -196,12 +196,12 @@ fn narrow(
     spec.resources.processes = most("processes", request.processes, 1, has.processes)?;
     spec.resources.disk_bytes = most("disk_mb", request.disk_mb, MEBIBYTE, has.disk_bytes)?;
     spec.mode = match request.mode.as_deref() {
-        // If the parent only reads, its children only read.
+        // The children of a read-only parent are read-only.
         None => parent.mode,
         Some("plan") => Some(AgentMode::Plan),
         Some("ask") => Some(AgentMode::Ask),
         Some(_) => {
-            return Err(CommandError::new(ExitCode::Usage, "`mode` is `plan` or `ask`").into());
+            return Err(CommandError::new(ExitCode::Usage, "`mode` must be `plan` or `ask`").into());
         }
     };
     Ok(spec)
@@ -231,7 +231,7 @@ fn mode_of(spec: &RunSpec) -> Result<NetworkMode, CommandError> {
 
 fn parsed_profile(spec: &RunSpec) -> Result<Profile, CommandError> {
     Profile::parse(&spec.profile, &spec.profile_text)
-        .or_fail(|| format!("the profile `{}` of the parent cannot be used", spec.profile))
+        .or_fail(|| format!("the parent's profile `{}` cannot be used", spec.profile))
 }
 
 fn network(parent: &RunSpec, asked: Option<&str>) -> Result<Option<NetworkMode>, NoChild> {
@@ -242,7 +242,7 @@ fn network(parent: &RunSpec, asked: Option<&str>) -> Result<Option<NetworkMode>,
         "allowlist" => NetworkMode::Allowlist,
         "host" => NetworkMode::Host,
         _ => {
-            let what = "`network` is `none`, `allowlist` or `host`";
+            let what = "`network` must be `none`, `allowlist` or `host`";
             return Err(CommandError::new(ExitCode::Usage, what).into());
         }
     };
@@ -275,7 +275,7 @@ fn limits(
     timeout_seconds: Option<u64>,
     left_ms: Option<u64>,
 ) -> Result<RunLimits, NoChild> {
-    // The parent can give the time that it has left. A parent without a limit can give any time.
+    // A parent can give a child at most the time that it has left. A parent without a limit can give any amount.
     let has_ms = left_ms.or_else(|| (parent.limits.wall_ms > 0).then_some(parent.limits.wall_ms));
     let wall_ms = match (timeout_seconds, has_ms) {
         (None, None) => 0,

@@ -67,7 +67,7 @@ pub struct RunContext {
     pub retry_of: Option<RunId>,
     /// The run that this run continues, if the caller chose it. The shim refuses if a later run has taken the session.
     pub continues: Option<RunId>,
-    /// The run that a new worktree was made for: this run, which is its first.
+    /// This run, if a new worktree was made for it.
     pub fresh: Option<RunId>,
     /// The ids of the inbox messages that are the prompt.
     pub delivers: Vec<String>,
@@ -92,7 +92,7 @@ pub enum StartMode {
 }
 
 impl StartMode {
-    /// Through the queue, with the conditions of the request.
+    /// Starts the run through the queue, under the request's conditions.
     pub fn queue(
         host: &Host,
         request: &RunRequest,
@@ -152,7 +152,7 @@ struct Chosen {
 }
 
 impl<'a, 'r> Admission<'a, 'r> {
-    /// Looks up the run to inherit from itself, so that no caller can forget to.
+    /// Looks up the earlier run to inherit from, so that no caller can forget to.
     pub fn new(
         host: &'a Host,
         config: &'a Config,
@@ -172,7 +172,7 @@ impl<'a, 'r> Admission<'a, 'r> {
         Ok(admitted)
     }
 
-    /// Makes every check, but creates nothing. Problems that the user can easily fix come first.
+    /// Does every check, but creates nothing. Problems that the user can easily fix come first.
     pub fn admit_silently(&self) -> Result<Admitted<'a>, CommandError> {
         let Self { host, config, program, asked, .. } = *self;
         let run = self.context.fresh.unwrap_or_else(RunId::generate);
@@ -205,7 +205,7 @@ impl<'a, 'r> Admission<'a, 'r> {
         self.check_sockets(run)?;
         self.check_disk()?;
         let user_mcp = user_mcp::check(host, &spec, asked)?;
-        check_run(&host.state, &spec)?;
+        check_run(&host.state, &spec, chosen.profile.profile.clone())?;
         if let Some(name) = &asked.name {
             name_claim::check_free(&host.state, name)?;
         }
@@ -277,7 +277,7 @@ impl Admission<'_, '_> {
             return Ok(());
         }
         let what = format!(
-            "only {} are free for `{}`, {} are needed",
+            "only {} free for `{}`, but {} needed",
             units::bytes(free),
             state.display(),
             units::bytes(needed)

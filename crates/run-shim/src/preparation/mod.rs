@@ -18,17 +18,17 @@ pub(crate) mod private_roots;
 
 use run_journal::StateRoot;
 use run_protocol::RunSpec;
-use sandbox_plan::{PlanError, RunDirectories, SandboxPlan, Surroundings, Workspace};
+use sandbox_plan::{PlanError, Profile, RunDirectories, SandboxPlan, Surroundings, Workspace};
 
 use error::PrepareError;
 use outline::Outline;
 pub(crate) use prepared::Prepared;
 
-/// Checks the profile, the flags, the workspace and the exposed paths before anything is created. These are the usual
-/// mistakes and attacks. The shim makes the whole plan, and a run that it refuses leaves nothing behind either. Making
-/// the plan twice would double the cost of a launch.
-pub fn check_run(state: &StateRoot, spec: &RunSpec) -> Result<(), PrepareError> {
-    let outline = Outline::new(state, spec)?;
+/// Checks the profile, the flags, the workspace and the exposed paths before anything is created. This finds the usual
+/// mistakes and attacks. The rest of the plan is left to the shim, because making it twice would double the cost of a
+/// launch. A run that the shim refuses leaves nothing behind either.
+pub fn check_run(state: &StateRoot, spec: &RunSpec, profile: Profile) -> Result<(), PrepareError> {
+    let outline = Outline::with_profile(state, spec, profile)?;
     let uid = nix::unistd::geteuid().as_raw();
     if uid == 0 && outline.profile.refuses_root() {
         return Err(PlanError::RootCaller { profile: spec.profile.clone() }.into());

@@ -42,7 +42,15 @@ pub(crate) struct Outline {
 
 impl Outline {
     pub(crate) fn new(state: &StateRoot, spec: &RunSpec) -> Result<Self, PrepareError> {
-        let profile = Profile::parse(&spec.profile, &spec.profile_text)?;
+        Self::with_profile(state, spec, Profile::parse(&spec.profile, &spec.profile_text)?)
+    }
+
+    /// Saves a caller that already has the spec's profile from parsing it again.
+    pub(crate) fn with_profile(
+        state: &StateRoot,
+        spec: &RunSpec,
+        profile: Profile,
+    ) -> Result<Self, PrepareError> {
         let workspace = WorkspacePath::new(Path::new(&spec.workspace))?;
         let relay = own_program().map_err(PrepareError::OwnProgram)?;
         let allow_hosts = spec.hosts().map(str::parse);
