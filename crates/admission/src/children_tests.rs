@@ -82,7 +82,7 @@ fn a_child_reaches_its_parent_s_registries_unless_it_asks_for_less() {
 }
 
 #[test]
-fn every_request_for_more_is_refused_by_name() {
+fn every_refusal_names_the_field_that_asks_for_too_much() {
     let parent = parent(json!({}));
     for (request, name) in [
         (json!({"profile": "off"}), "profile `off`"),

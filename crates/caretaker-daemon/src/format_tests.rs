@@ -8,7 +8,7 @@ use crate::queue::queue_file::QueueMemory;
 use crate::server::instance::DaemonNote;
 
 #[test]
-fn what_the_queue_remembers_is_read_whole() {
+fn the_queues_memory_is_read_whole() {
     check::<QueueMemory>(&["v1/state/queue.json"], Layout::Pretty);
 }
 

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_access_token_is_no_login() {
+    fn a_file_without_an_access_token_is_not_a_login() {
         for bytes in [&b""[..], b"[]", b"{", b"null"] {
             assert!(matches!(Login::parse(bytes), Err(LoginError::NotAnObject)));
         }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_refreshed_file_the_tokens_are_taken_and_nothing_else() {
+    fn only_the_tokens_are_taken_from_a_refreshed_file() {
         let host = login(&json!({"accessToken": "a1", "refreshToken": "r1", "userId": "me"}));
         let refreshed = login(&json!({"accessToken": "a2", "userId": "evil", "extra": [1]}));
         let written: Value =

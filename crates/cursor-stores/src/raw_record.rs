@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_kept_to_the_letter_and_anything_else_as_what_it_is() {
+    fn json_is_kept_to_the_letter_and_anything_else_becomes_text_or_base64() {
         let json = br#"{"b": 1.0, "a":"\u0061", "a":12345678901234567890123}"#;
         let kept = format!(r#"{{"record":"r","json":{}}}"#, std::str::from_utf8(json).unwrap());
         assert_eq!(line(json), kept);

@@ -28,7 +28,7 @@ fn the_world_outside_may_be_dialled() {
 }
 
 #[test]
-fn what_is_near_us_may_not() {
+fn local_and_reserved_addresses_may_not_be_dialled() {
     let cases = [
         ("127.0.0.1", ForbiddenAddress::Loopback),
         ("127.255.255.254", ForbiddenAddress::Loopback),
@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn of_the_sixth_version_only_what_is_given_to_hosts_is_dialled(address in any::<Ipv6Addr>()) {
+    fn only_ipv6_ranges_that_are_given_to_hosts_are_dialled(address in any::<Ipv6Addr>()) {
         if check_address(address.into(), &[]).is_ok() {
             let first = address.segments()[0];
             prop_assert!((0x2000..=0x3fff).contains(&first) || first == 0x64);

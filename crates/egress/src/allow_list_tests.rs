@@ -47,7 +47,7 @@ fn an_empty_list_allows_nothing() {
 }
 
 #[test]
-fn what_cannot_be_an_entry_is_explained() {
+fn an_invalid_entry_is_refused_with_the_reason() {
     let cases = [
         ("https://api.example.org/v1", "write only the host: `api.example.org`"),
         ("*", "the network mode `host`"),
@@ -86,7 +86,7 @@ fn an_entry_is_written_as_it_was_read() {
 
 proptest! {
     #[test]
-    fn no_text_makes_it_panic_and_what_is_read_is_read_again(text in "\\PC{0,40}") {
+    fn no_text_makes_it_panic_and_an_entry_survives_printing_and_parsing(text in "\\PC{0,40}") {
         if let Ok(entry) = text.parse::<AllowedHost>() {
             prop_assert_eq!(entry.to_string().parse::<AllowedHost>().unwrap(), entry);
         }

@@ -53,7 +53,7 @@ fn the_name_is_read_from_one_record_or_many() {
 }
 
 #[test]
-fn what_is_asked_for_is_known_as_soon_as_it_is_there_and_not_before() {
+fn the_server_name_is_known_once_the_hello_is_complete_and_not_before() {
     let whole = records(&hello(&usual(b"api2.cursor.sh")), 50);
     for length in 0..whole.len() {
         match server_name(&whole[..length]) {

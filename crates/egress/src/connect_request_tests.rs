@@ -40,7 +40,7 @@ fn other_methods_are_refused_and_the_host_is_named_where_it_can_be() {
 }
 
 #[test]
-fn what_is_malformed_is_refused() {
+fn malformed_requests_are_refused() {
     let cases: [&[u8]; 13] = [
         b"CONNECT api2.cursor.sh:443\r\n\r\n",
         b"CONNECT  api2.cursor.sh:443 HTTP/1.1\r\n\r\n",
@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_complete_is_a_name_and_a_port(authority in "[ -~]{1,40}") {
+    fn every_complete_target_is_a_name_and_a_port(authority in "[ -~]{1,40}") {
         let head = format!("CONNECT {authority} HTTP/1.1\r\n\r\n");
         if let Ok(HeadState::Complete { target, .. }) = read_head(head.as_bytes()) {
             prop_assert_eq!(format!("{}:{}", target.host, target.port), authority);

@@ -25,7 +25,7 @@ fn count(event: &RunEvent) -> u64 {
 }
 
 #[test]
-fn the_first_of_a_kind_is_told_at_once_and_the_rest_together() {
+fn the_first_of_a_kind_is_reported_at_once_and_the_rest_together() {
     let mut log = DecisionLog::default();
     log.note(denied("a.test"));
     assert_eq!(log.next_due(), Some(0));
@@ -52,7 +52,7 @@ fn the_first_of_a_kind_is_told_at_once_and_the_rest_together() {
 }
 
 #[test]
-fn ever_new_names_are_told_by_their_kind_alone() {
+fn beyond_a_limit_new_names_are_only_counted_by_kind() {
     let mut log = DecisionLog::default();
     for number in 0..10_000 {
         log.note(denied(&format!("secret-{number}.evil.test")));

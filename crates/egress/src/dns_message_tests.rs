@@ -29,7 +29,7 @@ fn a_known_name_leads_to_us() {
 }
 
 #[test]
-fn what_else_is_asked_of_a_known_name_is_answered_with_nothing() {
+fn other_queries_for_a_known_name_get_an_empty_answer() {
     for kind in [28, 65, 16, 255] {
         let message = query(&[b"api2", b"cursor", b"sh"], kind);
         let answer = DnsQuery::read(&message).unwrap().answer(DnsReply::Known);
@@ -56,7 +56,7 @@ fn options_behind_the_question_are_passed_over() {
 }
 
 #[test]
-fn smuggled_names_are_no_names() {
+fn smuggled_names_are_refused() {
     let cases: [&[&[u8]]; 8] = [
         &[b"evil.test\0", b"cursor", b"sh"],
         &[b"api2.cursor", b"sh"],
@@ -74,7 +74,7 @@ fn smuggled_names_are_no_names() {
 }
 
 #[test]
-fn what_is_not_one_question_gets_no_answer() {
+fn a_message_that_is_not_exactly_one_question_gets_no_answer() {
     let good = query(&[b"api2", b"cursor", b"sh"], 1);
     let changed = |at: usize, value: u8| {
         let mut message = good.clone();

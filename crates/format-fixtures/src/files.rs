@@ -77,7 +77,7 @@ impl Fixture {
     ///
     /// If it is not text.
     pub fn text(&self) -> String {
-        String::from_utf8(self.bytes()).unwrap_or_else(|_| panic!("{} is no text", self.name))
+        String::from_utf8(self.bytes()).unwrap_or_else(|_| panic!("{} is not text", self.name))
     }
 
     /// # Panics

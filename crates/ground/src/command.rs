@@ -1,12 +1,12 @@
 //! Runs a program on the host to completion, with limits on its time and output, in its own process group.
 //!
 //! ```text
-//!   caller ──► the program, first process of a new group ──► its children
-//!    └───────► the guard, in the same group: reads stdin until the caller dies, then kills the group
+//!   caller ──► the guard, first process of a new group: reads stdin until the caller dies, then kills the group
+//!    └───────► the program, in the same group ──► its children
 //! ```
 //!
 //! **Invariant:** when [`run`] returns, no process of the program's group is alive. The same holds if the caller is
-//! killed after the guard has started: a Ctrl-C in the terminal does not reach the new process group.
+//! killed while the program runs: a Ctrl-C in the terminal does not reach the new process group.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -25,9 +25,6 @@ pub struct Bounds {
     /// The limit on stdout and on stderr; anything beyond it is cut.
     pub most_output: u64,
 }
-
-/// A program that ends sooner gets no guard, because starting one takes as long as most programs run.
-const UNGUARDED: Duration = Duration::from_millis(50);
 
 /// The limit on a short answer.
 const SHORT: u64 = 1 << 20;
@@ -86,45 +83,44 @@ pub fn run(
     let deadline = Instant::now() + bounds.within;
     let program = command.get_program().to_owned();
     let failed = |source| NoAnswer::Start { program: program.clone(), source };
-    let mut child = command
+    // The guard starts first, so that the program is never without it.
+    let mut guard = post_guard().map_err(failed)?;
+    let group = Pid::from_child(&guard);
+    let spawned = command
         .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .map_err(failed)?;
-    let group = Pid::from_child(&child);
+        .process_group(group.as_raw_pid())
+        .spawn();
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(source) => {
+            guard.kill().ok();
+            guard.wait().ok();
+            return Err(failed(source));
+        }
+    };
     if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
         // If the program does not read everything, its exit code says why.
         thread::spawn(move || stdin.write_all(&input).ok());
     }
     let parts = parts_of(&mut child, bounds.most_output);
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    let (mut guard, mut n_parts) = (None, 0);
+    let (mut stdout, mut stderr, mut timed_out) = (Vec::new(), Vec::new(), false);
     // A process that left the group may still hold a pipe, but cannot delay this beyond the bounds.
-    while n_parts < 3 {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let patience = if guard.is_none() { left.min(UNGUARDED) } else { left };
-        match parts.recv_timeout(patience) {
+    for _ in 0..3 {
+        match parts.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(Part::Stdout(bytes)) => stdout = bytes,
             Ok(Part::Stderr(bytes)) => stderr = bytes,
             Ok(Part::Exited) => {}
-            Err(_) if guard.is_none() && left > UNGUARDED => {
-                guard = Some(post_guard(group));
-                continue;
-            }
-            Err(_) => break,
+            Err(_) => timed_out = true,
         }
-        n_parts += 1;
     }
-    // The program is not reaped yet, so its pid still names its group.
+    // The guard is not reaped yet, so its pid is still its own.
     kill_process_group(group, Signal::KILL).ok();
-    let guard = guard.transpose();
+    guard.wait().ok();
+    // The program may have left the group.
+    child.kill().ok();
     let status = child.wait().map_err(NoAnswer::Wait)?;
-    if let Some(mut guard) = guard.map_err(failed)? {
-        guard.wait().ok();
-    }
-    let timed_out = n_parts < 3;
     if timed_out {
         return Err(NoAnswer::TimedOut(bounds.within));
     }
@@ -153,8 +149,8 @@ fn parts_of(child: &mut Child, most_output: u64) -> mpsc::Receiver<Part> {
     parts
 }
 
-/// Starts a process that kills this process group when the caller dies.
-fn post_guard(group: Pid) -> io::Result<Child> {
+/// Starts a process that kills its process group when the caller dies.
+fn post_guard() -> io::Result<Child> {
     Command::new("/bin/sh")
         .args(["-c", "read -r _; kill -s KILL 0"])
         .env_clear()
@@ -162,7 +158,7 @@ fn post_guard(group: Pid) -> io::Result<Child> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .process_group(group.as_raw_pid())
+        .process_group(0)
         .spawn()
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn changes_are_told_with_their_names_and_the_end_of_a_watch_too() {
+fn changes_are_reported_with_their_names_and_so_is_the_end_of_a_watch() {
     let place = tempfile::tempdir().unwrap();
     let inotify = Inotify::new().unwrap();
     let what = WatchFlags::CREATE | WatchFlags::CLOSE_WRITE | WatchFlags::DELETE_SELF;

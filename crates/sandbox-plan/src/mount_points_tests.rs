@@ -34,7 +34,7 @@ impl Host {
 }
 
 #[test]
-fn what_was_created_is_removed() {
+fn created_mount_points_are_removed() {
     let (host, points) = host();
     points.create(&host.record).unwrap();
     assert_eq!(fs::metadata(&host.dot_cursor).unwrap().permissions().mode() & 0o7777, 0o700);
@@ -44,7 +44,7 @@ fn what_was_created_is_removed() {
 }
 
 #[test]
-fn what_is_inside_another_mount_point_is_removed_first_and_the_users_own_stays() {
+fn nested_mount_points_are_removed_first_and_the_users_own_files_stay() {
     let (host, _) = host();
     let worktrees = host.dot_cursor.with_file_name("worktrees");
     let ours = worktrees.join("caretaker");
@@ -75,7 +75,7 @@ fn nothing_to_create_leaves_no_record() {
 }
 
 #[test]
-fn what_became_somebody_elses_stays() {
+fn a_mount_point_that_now_belongs_to_someone_else_stays() {
     let (host, points) = host();
     points.create(&host.record).unwrap();
     fs::write(host.dot_cursor.join("theirs"), "").unwrap();
@@ -123,7 +123,7 @@ fn a_crash_between_intent_and_deed_is_cleared_up() {
 }
 
 #[test]
-fn what_appeared_in_the_meantime_is_refused_and_left_alone() {
+fn a_path_that_appeared_in_the_meantime_is_refused_and_left_alone() {
     let (host, points) = host();
     symlink("/oldroot/tmp/caretaker-victim", &host.dot_cursor).unwrap();
     let err = points.create(&host.record).unwrap_err();

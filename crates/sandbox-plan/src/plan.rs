@@ -39,7 +39,7 @@ pub struct PlannedNetwork {
     pub mode: NetworkMode,
     /// Who decided the mode.
     pub origin: Origin,
-    /// The hosts that the agent may reach in the mode `allowlist`, and who allowed each.
+    /// The hosts that the agent may reach in `allowlist` mode, and who allowed each.
     pub allow: Vec<(AllowedHost, Origin)>,
     pub limits: NetworkLimits,
 }

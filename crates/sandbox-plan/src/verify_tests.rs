@@ -143,7 +143,7 @@ fn a_mount_that_nobody_can_reach_harms_nobody() {
 }
 
 #[test]
-fn what_was_not_looked_at_cannot_be_verified() {
+fn a_mount_that_the_planner_did_not_inspect_cannot_be_verified() {
     let plan = plan_of(vec![bind("/w s", Access::ReadWrite, None)]);
     let mismatch = plan.verify(MOUNTS.as_bytes(), &identity).unwrap_err();
     assert!(matches!(mismatch, Mismatch::Unplanned(_)));

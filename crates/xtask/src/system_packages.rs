@@ -32,7 +32,7 @@ pub(crate) const OPENSSL: Package =
     package("openssl", "openssl", "tests make a certificate with it");
 pub(crate) const IPROUTE: Package =
     package("ip", "iproute2", "tests create their own networks with it");
-pub(crate) const JQ: Package = package("jq", "jq", "the peer that parsing is measured against");
+pub(crate) const JQ: Package = package("jq", "jq", "the program that parsing is measured against");
 pub(crate) const PIPX: Package =
     package("pipx", "pipx", "the full tests install a Python tool with it");
 pub(crate) const NPM: Package = package("npm", "npm", "tests install a project's packages with it");

@@ -262,7 +262,8 @@ fn assert_refused(host: &Host, run: &str) {
     assert!(!host.git_dir().join("config.lock").exists());
 }
 
-/// A lock that stays: the user's git refuses to work, and a change by another program suspends the run.
+/// The agent takes git's lock and keeps it: the user's git refuses to work, and a change by another program suspends
+/// the run.
 fn holds_the_lock(caller: Caller) -> Verdict {
     let host = Host::new(caller);
     let run = host.hostile.detach("shell touch .git/config.lock; sleep 600", &[]);

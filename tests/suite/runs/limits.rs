@@ -111,7 +111,7 @@ impl Drop for Belt {
                     done => break done,
                 }
             };
-            // A run's own groups below the safety limit disappear with the run.
+            // This must succeed: each run removes the groups that it made inside this one.
             if !std::thread::panicking() {
                 removed.unwrap_or_else(|error| panic!("{}: {error}", group.display()));
             }

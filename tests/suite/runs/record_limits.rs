@@ -32,14 +32,14 @@ fn assert_ended(stage: &Stage, output: &Output, limit: &Value, flag: &str) {
 }
 
 #[test]
-fn what_an_agent_prints_counts_against_its_disk() {
+fn an_agents_output_counts_against_its_disk_limit() {
     let stage = Stage::new();
     let output = stage.play(PRINTER, &["--disk", "16MiB", "--timeout", "60s"]);
     assert_ended(&stage, &output, &json!({"limit": "disk", "bytes": 16 * MIB}), "--disk");
 }
 
 #[test]
-fn what_an_agent_prints_and_what_it_writes_count_together() {
+fn an_agents_output_and_its_files_count_together() {
     let stage = Stage::new();
     let script =
         "misbehave huge-output 20000000\nshell head -c 20000000 /dev/zero > filler; sleep 600";

@@ -110,7 +110,7 @@ fn a_session_of_another_workspace_is_not_started_again_here() {
 }
 
 #[test]
-fn a_second_run_on_a_session_or_workspace_is_refused_by_name_or_waits() {
+fn a_second_run_on_a_session_or_workspace_waits_or_is_refused_with_the_first_runs_id() {
     let stage = Stage::new();
     let session = &stage.begin_session();
     let first = stage.run_ids();

@@ -170,7 +170,7 @@ fn a_missing_secret_starts_nothing_and_a_secret_in_the_arguments_is_not_repeated
 }
 
 #[test]
-fn a_queued_run_has_its_secret_and_waits_for_it_where_the_daemon_forgot() {
+fn a_queued_run_gets_its_secret_and_waits_if_a_new_daemon_does_not_have_it() {
     let stage = DaemonStage::new(2);
     let queue = |workspace: &str| {
         let workspace = stage.new_workspace(workspace);

@@ -131,7 +131,7 @@ fn in_user_namespace(stage: &Stage, namespace: Namespace, prepare: &str) -> Opti
 }
 
 #[test]
-fn a_kernel_that_allows_no_user_namespaces_is_named_with_its_setting() {
+fn if_the_kernel_forbids_user_namespaces_the_error_names_the_setting() {
     let Some(namespace) = Namespace::with_mounts() else { return };
     let stage = Stage::new();
     let none = "echo 0 > /proc/sys/user/max_user_namespaces";
@@ -145,7 +145,7 @@ fn a_kernel_that_allows_no_user_namespaces_is_named_with_its_setting() {
 }
 
 #[test]
-fn a_container_that_hides_parts_of_proc_is_named_with_the_option_that_shows_them() {
+fn if_a_container_hides_parts_of_proc_the_error_names_the_option_that_shows_them() {
     let Some(namespace) = Namespace::with_mounts() else { return };
     let stage = Stage::new();
     let mask = "mount -t tmpfs none /proc/tty";

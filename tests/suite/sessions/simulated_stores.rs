@@ -225,7 +225,7 @@ fn a_resumed_session_extends_its_store() {
     assert_eq!((before.n_turns, after.n_turns), (1, 2));
 }
 
-/// Lets the agent kill itself with SIGKILL at a point in its second turn.
+/// Makes the agent kill itself with SIGKILL at a point in its second turn.
 fn kill_at(home: &Home, point: &str) {
     home.play_well(&Play::script("say The first turn.\n").flags(FLAGS));
     let script = "say Let me see.\nshell true\nsay The second turn.\ncompact 1ms\n";

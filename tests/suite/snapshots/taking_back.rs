@@ -110,7 +110,7 @@ fn undo_keeps_what_came_after_the_run() {
 }
 
 #[test]
-fn undo_asks_where_the_end_of_a_run_was_not_saved_and_finishes_what_was_interrupted() {
+fn undo_asks_first_if_the_end_of_a_run_was_not_saved_and_finishes_an_interrupted_undo() {
     let stage = stage();
     let shown = shown(&stage);
     let script = "shell echo x > made && echo run > plain\nshell sleep 600";

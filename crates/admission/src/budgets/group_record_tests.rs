@@ -9,7 +9,7 @@ fn place() -> (tempfile::TempDir, StateRoot) {
 }
 
 #[test]
-fn what_is_written_is_read_and_what_is_damaged_says_nothing_and_is_not_written_over() {
+fn a_record_is_read_back_and_a_damaged_one_reads_as_empty_and_is_never_overwritten() {
     let (_directory, state) = place();
     assert_eq!(GroupRecord::read(&state, "g"), GroupRecord::default());
     let budget = Some(Budget { tokens: Some(5), ..Budget::default() });

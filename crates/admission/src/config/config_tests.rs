@@ -44,7 +44,7 @@ fn the_default_file_mentions_every_key_there_is() {
 }
 
 #[test]
-fn what_is_written_is_taken() {
+fn settings_in_the_file_are_used() {
     let config = Config::parse(
         "profile = 'mine'\nmodel = 'gpt-5'\nlabels = { team = 'core' }\nmin_free = '0'\n\
          [limits]\nidle = '90s'\nwall = '3h'\n[stop]\nkill_after = '1s'\n",
@@ -66,7 +66,7 @@ fn what_is_written_is_taken() {
 }
 
 #[test]
-fn what_cannot_be_used_is_named_with_its_line() {
+fn an_unusable_setting_is_reported_with_its_line() {
     for (text, line, part) in [
         ("profile = 'x'\nmodle = 'y'\n", 2, "unknown field `modle`"),
         ("[limits]\n\nidel = '3m'\n", 3, "unknown field `idel`"),

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_may_hide_a_credential_is_no_address() {
+    fn text_that_may_hide_a_credential_is_not_an_address() {
         for text in [
             "https://ada:s3/cret@npm.example.org/",
             "https://ada:s3@cret?x@npm.example.org/",

@@ -138,7 +138,7 @@ fn secret() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn no_secret_of_a_settings_file_is_in_what_is_found(secret in secret(), user in "[a-z]{1,6}") {
+    fn no_secret_from_a_settings_file_is_in_the_result(secret in secret(), user in "[a-z]{1,6}") {
         let url = |host: &str| format!("https://{user}:{secret}@{host}.example.org/x/");
         let query = format!("https://q.example.org/x?token={secret}");
         let toml_string = |text: &str| toml::Value::from(text).to_string();

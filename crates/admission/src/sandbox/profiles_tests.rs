@@ -37,7 +37,7 @@ fn a_profile_with_a_built_in_name_must_extend_the_built_in_one() {
 }
 
 #[test]
-fn what_is_not_known_not_sound_or_not_confining_is_refused() {
+fn unknown_invalid_and_unconfined_profiles_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let places = places(directory.path());
     let profiles = places.config.join("profiles");

@@ -17,7 +17,7 @@ fn report(added: &[&str], used: usize, unknown: &[&str]) -> UserMcpReport {
 }
 
 #[test]
-fn what_was_left_out_is_said_with_the_reason() {
+fn remarks_say_which_servers_are_left_out_and_why() {
     let report = UserMcpReport {
         clashes: vec![NameClash { ours: "caretaker".to_owned(), left_out: "Caretaker".to_owned() }],
         switched_off: vec!["slack".to_owned()],
@@ -44,7 +44,7 @@ fn tools_are_counted_against_cursors_limit() {
 }
 
 #[test]
-fn what_is_switched_off_is_looked_up_for_the_repository_and_for_the_workspace() {
+fn disabled_servers_are_looked_up_for_the_repository_and_for_the_workspace() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path().canonicalize().unwrap();
     let inner = home.join("repo/inner");

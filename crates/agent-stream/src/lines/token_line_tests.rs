@@ -63,7 +63,7 @@ fn damaged_lines() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_is_read_by_its_layout_is_what_the_general_parser_reads(line in damaged_lines()) {
+    fn a_line_read_by_its_layout_gives_the_same_event_as_the_general_parser(line in damaged_lines()) {
         if let Some(event) = read(&line) {
             let general = crate::lines::line_parser::read_event(&line).unwrap();
             prop_assert_eq!(shown(&event), shown(&general));

@@ -147,7 +147,7 @@ fn a_flush_that_leaves_out_how_the_segment_began_adds_nothing() {
 }
 
 #[test]
-fn a_repetition_that_only_the_result_shows_is_no_difference() {
+fn a_repetition_that_only_the_result_shows_is_not_a_difference() {
     for (lines, expected) in [
         (vec![delta("Hel"), retry(), delta("Hel"), delta("lo"), last("HelHello")], "HelHello"),
         (vec![before_tool("A."), tool(), retry(), before_tool("A."), tool(), last("B.")], "A.B."),
@@ -185,7 +185,7 @@ fn an_answer_that_only_the_result_has_is_emitted_there() {
 }
 
 #[test]
-fn thoughts_among_the_blocks_of_a_message_are_no_part_of_the_answer() {
+fn thoughts_among_the_blocks_of_a_message_are_not_part_of_the_answer() {
     let line = json!({"type":"assistant","message":{"role":"assistant","content":[
         {"type":"thinking","text":"Hm."}, {"text":"Hm?","type":"reasoning"}, {"type":"text","text":"Yes."}
     ]}});
@@ -244,7 +244,7 @@ fn a_difference_keeps_both_texts() {
 }
 
 #[test]
-fn a_result_without_text_is_no_disagreement() {
+fn a_result_without_text_is_not_a_disagreement() {
     let line = json!({"type":"result","subtype":"success","is_error":false}).to_string();
     assert_eq!(reduce(TextMode::MayRepeat, &[last("one"), line]).1, [TextVerdict::NoResultText]);
 }

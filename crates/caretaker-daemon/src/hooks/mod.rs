@@ -36,7 +36,7 @@ pub struct HookOutcome {
     pub ms: u64,
 }
 
-/// `hooks/<run>/<what>.json`: the record of the hooks of one occasion.
+/// `hooks/<run>/<what>.json`: the record of the hook calls on one occasion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookRecord {
     /// The version of the file.
@@ -84,7 +84,7 @@ impl Claimer {
     }
 }
 
-/// The state of the hooks of one occasion.
+/// The state of the hook calls on one occasion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookStanding {

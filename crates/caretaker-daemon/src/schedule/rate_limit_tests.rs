@@ -13,7 +13,7 @@ fn a_refusal_halves_the_cap_and_time_restores_it_one_by_one() {
 }
 
 #[test]
-fn runs_of_the_same_wave_lower_once_and_one_is_always_left() {
+fn runs_of_one_wave_lower_the_cap_only_once_and_it_never_falls_below_one() {
     let once = Lowered::after_refusal(None, 8, 500, 1_000, 0);
     assert_eq!(Lowered::after_refusal(Some(once), 8, 900, 1_005, 0), once);
     let mut lowered = once;

@@ -61,7 +61,7 @@ fn a_conversation_that_changed_all_files_just_before_ranks_highest() {
 }
 
 #[test]
-fn the_window_ends_what_is_looked_at() {
+fn a_conversation_that_was_not_active_within_the_window_does_not_count() {
     let commit = commit(&["a.rs"]);
     assert!(reason(&commit, &evidence(&[("a.rs", -31)])).is_none());
     assert!(reason(&commit, &evidence(&[("a.rs", -30)])).is_some());

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_passed_over() {
+    fn a_missing_directory_is_skipped() {
         let (root, _) = directories(0);
         let mut watch = DirectoryWatch::with_watches(10).unwrap();
         watch.cover(&[root.path().join("gone")]);

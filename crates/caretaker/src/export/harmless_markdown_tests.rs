@@ -68,7 +68,7 @@ fn code_that_was_never_closed_does_not_swallow_what_follows() {
 
 /// Once `harmless` escapes the comment, the fence inside it becomes a real fence, so the script is no longer code.
 #[test]
-fn what_a_change_uncovers_is_changed_too() {
+fn markup_that_an_escape_uncovers_is_escaped_too() {
     let text = "<!--\n```\n-->\n\n```\n<script>alert(1)</script>\n```\n";
     assert_eq!(dangers(&harmless(text)), [] as [&str; 0]);
 }

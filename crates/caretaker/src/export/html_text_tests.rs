@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn every_element_that_is_begun_is_ended(text in "([<>\\[\\]()`~#=\n *_\\-\\|a1.]|\n\n|\n\\|-\\|\n){0,40}") {
+    fn every_opened_element_is_closed(text in "([<>\\[\\]()`~#=\n *_\\-\\|a1.]|\n\n|\n\\|-\\|\n){0,40}") {
         let page = flow(&text);
         for name in ["p", "li", "ul", "ol", "em", "strong", "code", "pre", "blockquote", "table", "td", "tr", "div"] {
             let begun = page.matches(&format!("<{name}>")).count() + page.matches(&format!("<{name} ")).count();

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The plan takes time and holds no lock. `removal.lock` closes the window: `gc` holds it exclusively while it checks
-//! again and removes the run. A pin or a new run shares the lock while it checks and writes. So either `gc` sees the
-//! need, or the other process sees that the run is gone.
+//! again and removes the run. A pin or a new run shares the lock while it checks and writes. So either `gc` sees that
+//! the run is needed, or the other process sees that it is gone.
 //!
 //! **Invariant:** a live, queued or pinned run stays, and so does a run that something still needs.
 

@@ -134,7 +134,7 @@ fn settle(order: &[&Candidate], wanted: &BTreeSet<RunId>) -> BTreeSet<RunId> {
     going
 }
 
-/// The first earlier run of its session that stays.
+/// Returns the first run that stays and that came before `run` in the same session.
 fn predecessor(order: &[&Candidate], run: &Candidate, going: &BTreeSet<RunId>) -> Option<RunId> {
     order
         .iter()

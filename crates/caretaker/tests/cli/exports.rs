@@ -78,7 +78,7 @@ fn one_conversation_goes_to_stdout_and_is_the_same_each_time() {
 }
 
 #[test]
-fn what_was_exported_is_read_back() {
+fn an_export_is_read_back() {
     let scene = scene();
     for format in ["json", "jsonl"] {
         let file = scene.path(format!("again.{format}"));

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_has_no_secret_and_no_value_of_a_variable() {
+    fn a_shown_definition_has_no_secrets_and_no_variable_values() {
         let definition = json!({
             "command": "npx", "args": ["--api-key", "x1", "--level=2"], "env": {"LEVEL": "2", "KEY": "hush-hush"},
             "headers": {"A": "b"}, "note": "not hush-hush at all", "enabledTools": ["a"],

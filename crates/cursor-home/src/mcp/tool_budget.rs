@@ -46,7 +46,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn of_a_servers_own_list_and_what_is_known_of_it_the_smaller_counts() {
+    fn the_smaller_of_a_servers_own_list_and_its_known_tool_count_is_used() {
         let mut servers = McpServers::default();
         for (name, definition) in [
             ("listed", json!({"command": "a", "enabledTools": ["x", "y"]})),

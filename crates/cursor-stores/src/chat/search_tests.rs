@@ -122,7 +122,7 @@ fn a_search_ends_when_it_is_told_to() {
 }
 
 #[test]
-fn what_could_not_be_searched_is_named() {
+fn a_store_that_cannot_be_searched_is_named() {
     let home = tempfile::tempdir().unwrap();
     let directory = Chat::new(Generation::Sep2026, "a")
         .with_turns(vec![Turn::plain("needle", "a")])

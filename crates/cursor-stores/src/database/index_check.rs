@@ -18,8 +18,8 @@ pub(crate) struct IndexedTable {
 }
 
 impl ReadOnlyDatabase {
-    /// Fails as if the file had changed if tables and indexes contradict each other. Checks each state of a file only
-    /// once, and only small files.
+    /// Checks that tables and indexes agree. If they do not, this fails as if the file had changed. Checks only small
+    /// files, and each state of a file only once.
     pub(crate) fn check_small(&self) -> Result<(), ReadDatabaseError> {
         if self.fingerprint().n_bytes() > SMALL {
             return Ok(());

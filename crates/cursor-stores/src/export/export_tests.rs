@@ -95,7 +95,7 @@ fn a_file_of_lines_may_hold_many_conversations() {
 
 /// If an id occurs twice in a file, the later export is newer.
 #[test]
-fn a_file_that_was_written_anew_is_read_as_it_is_now() {
+fn a_rewritten_file_is_read_with_its_new_content() {
     let files = Files::new();
     let path = files.write("all.jsonl", as_jsonl(&[small("a", "first"), small("b", "second")]));
     let catalogue = catalogue(&path);

@@ -20,7 +20,7 @@ fn word(field: &str) -> String {
 }
 
 #[test]
-fn a_planted_word_in_every_field_is_found_where_it_is() {
+fn a_word_planted_in_any_field_is_found_there() {
     let mut fields = Vec::new();
     let rows = every_row(&mut |field| {
         fields.push(field.to_owned());
@@ -132,7 +132,7 @@ fn the_backup_stands_in_for_a_database_that_cannot_be_read() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_reported_and_does_not_hang_the_reader() {
+fn a_file_that_is_not_a_database_is_reported_and_does_not_hang_the_reader() {
     let home = Home::with(&every_row(&mut word));
     let place = |hash: &str| StateDirectory::workspace(home.directory.path(), hash).database();
     nix::unistd::mkfifo(&place("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();

@@ -55,8 +55,8 @@ impl From<regex::Error> for PatternError {
 struct Term {
     literal: Option<String>,
     text: Regex,
-    /// Matches all raw bytes that may contain the term. `None` if there is no such expression. Then everything is
-    /// decoded.
+    /// Matches all raw bytes that may contain the term. `None` if there is no such expression; the search then decodes
+    /// everything.
     raw: Option<bytes::Regex>,
     in_json: InJson,
 }

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_required_nothing_is_said() {
+    fn an_expression_that_requires_no_text_has_no_literals() {
         for expression in [r"\w+", "a|b", ".*", "(needle)?", "needle|.", "ab", r"\d{4}-\d{2}"] {
             assert_eq!(texts(expression), None, "{expression}");
         }

@@ -11,7 +11,7 @@ use crate::search::{Case, Matcher, Pattern};
 use crate::store::ConversationStore;
 
 #[test]
-fn a_planted_word_in_every_field_is_found_where_it_is() {
+fn a_word_planted_in_any_field_is_found_there() {
     let home = Home::new();
     let mut fields = Vec::new();
     let lines = every_line(&mut |field| {

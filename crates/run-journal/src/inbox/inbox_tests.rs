@@ -102,7 +102,7 @@ fn a_torn_line_is_not_there_and_is_cut_by_the_next_who_writes() {
 }
 
 #[test]
-fn a_full_inbox_refuses_what_comes_and_still_gives_what_it_has() {
+fn a_full_inbox_refuses_new_messages_and_still_delivers_those_it_has() {
     let (_directory, inbox) = inbox();
     let run = RunId::generate();
     for number in 0..MOST_WAITING {
@@ -138,7 +138,7 @@ proptest! {
     /// Each run may die before or after its agent has the messages. The inbox offers unconfirmed messages again, but
     /// never a confirmed one.
     #[test]
-    fn whoever_dies_when_nothing_is_lost_and_nothing_confirmed_comes_twice(
+    fn no_death_of_a_run_loses_a_message_or_repeats_a_confirmed_one(
         runs in prop::collection::vec((1..4_usize, prop::bool::ANY), 1..12),
     ) {
         let (_directory, inbox) = inbox();

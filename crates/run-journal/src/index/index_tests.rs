@@ -86,14 +86,14 @@ fn a_refresh_sees_what_changed_and_reads_nothing_else() {
 }
 
 #[test]
-fn where_there_is_nothing_nothing_is_made() {
+fn listing_runs_does_not_create_a_missing_state_directory() {
     let test = TestState::new();
     assert_eq!(all(&test.state), []);
     assert!(!test.state.path().exists());
 }
 
 #[test]
-fn an_index_that_is_missing_damaged_or_of_another_version_is_made_anew() {
+fn an_index_that_is_missing_damaged_or_of_another_version_is_rebuilt() {
     let test = TestState::new();
     let run = test.create().run_id();
     let path = test.state.index_db();
@@ -120,7 +120,7 @@ fn an_index_that_is_missing_damaged_or_of_another_version_is_made_anew() {
 }
 
 #[test]
-fn pages_that_rot_are_noticed_and_the_index_is_made_anew() {
+fn damaged_pages_are_noticed_and_the_runs_are_still_listed() {
     let test = TestState::new();
     let runs: Vec<RunId> = (0..50).map(|_| test.create().run_id()).collect();
     assert_eq!(all(&test.state).len(), 50);
@@ -135,7 +135,7 @@ fn pages_that_rot_are_noticed_and_the_index_is_made_anew() {
 }
 
 #[test]
-fn an_index_that_cannot_be_kept_is_done_without() {
+fn runs_are_listed_even_if_the_index_cannot_be_written() {
     let test = TestState::new();
     let run = test.create().run_id();
     fs::create_dir(test.state.index_db()).unwrap();

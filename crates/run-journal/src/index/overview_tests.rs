@@ -34,7 +34,7 @@ fn ended_state() -> RunState {
 }
 
 #[test]
-fn a_run_is_told_from_its_creation() {
+fn an_overview_shows_a_run_from_its_creation() {
     let test = TestState::new();
     let directory = test.create_named("fixer");
     let spec = directory.spec().unwrap();

@@ -55,7 +55,7 @@ fn a_run_is_found_by_whatever_names_it_alone() {
 }
 
 #[test]
-fn where_there_is_no_run_none_is_found() {
+fn without_runs_nothing_is_found_and_no_directory_is_created() {
     let test = TestState::new();
     for text in ["-", ONE, "0191", "name"] {
         assert_eq!(resolved(&test.state, text), "not found");

@@ -15,7 +15,7 @@ fn a_number_is_read_back_as_it_is_printed() {
 }
 
 #[test]
-fn what_is_no_number_is_refused() {
+fn invalid_numbers_are_refused() {
     for text in ["", ":", "x", "1:", ":1", "-1", "1:2:3", "99999999999:1", " 1"] {
         assert!(text.parse::<EventNumber>().is_err(), "{text}");
     }

@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_called_json_is_kept_in_one_line_that_is_read_back(bytes in vec(any::<u8>(), 0..60)) {
+    fn any_bytes_called_json_are_kept_in_one_line_and_read_back(bytes in vec(any::<u8>(), 0..60)) {
         let mut buffer = Vec::new();
         let number = EventNumber { epoch: 1, seq: 1 };
         push_agent_line(&mut buffer, number, 1, AgentLine::Json(&bytes), LineEnding::LineFeed, Redaction::Untouched);

@@ -86,7 +86,7 @@ fn without_a_socket_the_file_itself_wakes() {
 }
 
 #[test]
-fn what_was_written_between_two_waits_wakes_the_second() {
+fn a_write_between_two_waits_wakes_the_second() {
     let test = TestState::new();
     let directory = test.create();
     let (_lock, mut writer) = writer(&directory);
@@ -192,7 +192,7 @@ fn a_shim_that_says_nothing_delays_its_readers_by_a_moment_only() {
 }
 
 #[test]
-fn a_run_that_has_not_begun_is_waited_for_and_one_that_never_did_is_not() {
+fn a_follower_waits_for_a_new_run_to_begin_but_not_for_an_old_one_that_never_began() {
     let test = TestState::new();
     let new = test.create();
     let mut follower = Follower::new(&new, Path::new("/nonexistent/control.sock"));
@@ -205,7 +205,7 @@ fn a_run_that_has_not_begun_is_waited_for_and_one_that_never_did_is_not() {
 }
 
 #[test]
-fn where_nothing_can_tell_of_growth_the_journal_is_looked_at_now_and_then() {
+fn a_journal_that_cannot_be_watched_is_checked_now_and_then() {
     let test = TestState::new();
     let directory = test.create();
     let journal = std::fs::read(directory.journal_path()).unwrap();

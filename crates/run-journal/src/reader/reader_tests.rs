@@ -191,7 +191,7 @@ fn the_end_of_a_gigabyte_is_found_without_reading_it() {
 }
 
 #[test]
-fn a_number_that_does_not_exist_yet_is_waited_for() {
+fn a_reader_waits_for_an_event_number_that_does_not_exist_yet() {
     let (_directory, path) = in_file(&journal(&[], 9, 9));
     let from = Position::After(first(2));
     let mut reader = JournalReader::over(File::open(&path).unwrap(), from).unwrap();
@@ -232,7 +232,7 @@ fn a_line_longer_than_what_is_read_at_once_is_one_line() {
 }
 
 #[test]
-fn a_line_that_was_cut_and_written_anew_between_two_reads_is_read_anew() {
+fn a_line_that_was_cut_and_rewritten_between_two_reads_is_read_again() {
     // The first read ends in the middle of a line that its writer never finished.
     let mut text = journal(&[OwnedLine::Text("a".to_owned())], 9, 9);
     let whole = text.len() as u64;

@@ -39,7 +39,7 @@ fn a_note_is_replaced_and_outlives_its_holder() {
 }
 
 #[test]
-fn whoever_waits_gets_the_lock_when_it_is_let_go() {
+fn a_waiter_gets_the_lock_when_it_is_released() {
     let (_directory, path) = lock_file();
     let lock = KernelLock::try_take(&path).unwrap().unwrap();
     let (sender, receiver) = mpsc::channel();
@@ -60,7 +60,7 @@ fn whoever_waits_gets_the_lock_when_it_is_let_go() {
 }
 
 #[test]
-fn a_link_or_a_fifo_is_no_lock() {
+fn a_link_or_a_fifo_is_not_a_lock() {
     let (directory, path) = lock_file();
     let target = directory.path().join("target");
     std::os::unix::fs::symlink(&target, &path).unwrap();

@@ -79,7 +79,7 @@ fn a_queued_run_can_be_ended_once_and_only_while_nobody_supervises_it() {
 }
 
 #[test]
-fn a_run_that_was_started_at_once_is_no_queued_one() {
+fn a_run_that_was_started_at_once_is_not_queued() {
     let state = TestState::new();
     let run = state.create();
     assert!(!run.is_queued().unwrap());

@@ -112,7 +112,7 @@ fn a_state_directory_on_another_disk_may_be_reached_through_a_link() {
 }
 
 #[test]
-fn what_is_not_a_directory_of_ours_is_no_run() {
+fn a_missing_or_linked_directory_is_not_a_run() {
     let test = TestState::new();
     let directory = test.create();
     let missing = RunId::generate();
@@ -138,7 +138,7 @@ fn a_spec_of_a_newer_version_is_refused_by_name() {
 }
 
 #[test]
-fn the_second_who_wants_to_supervise_a_run_is_told_who_does() {
+fn a_second_supervisor_of_a_run_learns_who_holds_the_lock() {
     let test = TestState::new();
     let directory = test.create();
     assert_eq!(directory.writer().unwrap(), WriterPresence::NotYet);
@@ -170,7 +170,7 @@ fn the_lock_lasts_as_long_as_a_clone_of_it() {
 }
 
 #[test]
-fn a_supervisor_that_did_not_come_in_time_is_not_expected_any_more() {
+fn a_supervisor_that_did_not_start_in_time_counts_as_gone() {
     let test = TestState::new();
     let directory = test.create_old();
     assert_eq!(directory.writer().unwrap(), WriterPresence::Gone(None));

@@ -3,7 +3,7 @@ use std::os::fd::OwnedFd;
 use super::*;
 
 #[test]
-fn what_was_written_becomes_durable_without_anybody_waiting_for_it() {
+fn writes_become_durable_even_if_nobody_waits() {
     let file = Arc::new(tempfile::tempfile().unwrap());
     let sync = BackgroundSync::start(file, Vec::new()).unwrap();
     for _ in 0..2 {

@@ -67,7 +67,7 @@ pub(crate) fn exceed_a_limit(directory: &RunDirectory) {
 }
 
 #[test]
-fn on_a_full_disk_the_closing_events_fit_and_nothing_is_left_half_made() {
+fn a_full_disk_has_room_for_the_closing_events_and_nothing_is_left_half_written() {
     let directory = tempfile::tempdir().unwrap();
     let disk = directory.path().to_str().unwrap();
     let mount = "mount -t tmpfs -o size=32m none \"$1\" && shift && exec \"$@\"";

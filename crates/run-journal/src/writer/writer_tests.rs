@@ -146,7 +146,7 @@ fn the_lock_is_held_as_long_as_the_writer_lives() {
 }
 
 #[test]
-fn what_is_no_journal_of_this_version_is_not_written_to() {
+fn a_damaged_journal_or_one_of_another_version_is_not_written_to() {
     let test = TestState::new();
     let directory = test.create();
     let text = fs::read_to_string(directory.journal_path()).unwrap();

@@ -17,7 +17,7 @@ fn names_that_hosts_have_are_names() {
 }
 
 #[test]
-fn what_is_not_plainly_a_name_is_refused_with_its_reason() {
+fn an_invalid_name_is_refused_with_the_reason() {
     let long_label = format!("{}.example", "a".repeat(64));
     let long_name = format!("{}example", "abcdefg.".repeat(40));
     let cases: &[(&[u8], HostNameError)] = &[
@@ -75,7 +75,7 @@ fn below_means_strictly_below() {
 
 proptest! {
     #[test]
-    fn whatever_is_read_is_written_back_byte_by_byte(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn an_accepted_name_is_written_back_byte_for_byte(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         if let Ok(name) = HostName::read(&bytes) {
             prop_assert_eq!(name.as_str().as_bytes(), bytes.as_slice());
             prop_assert!(bytes.iter().all(|byte| is_plain(*byte)));

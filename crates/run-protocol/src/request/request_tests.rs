@@ -78,7 +78,7 @@ fn a_command_line_and_json_mean_the_same() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_the_name_of_the_field() {
+fn an_error_names_the_field_that_is_wrong() {
     for (value, field, part) in [
         (json!({"timeout": "soon"}), Some("timeout"), "not a duration"),
         (json!({"memory": "1MiB"}), Some("memory"), "at least 64MiB"),

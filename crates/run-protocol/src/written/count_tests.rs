@@ -3,7 +3,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 #[test]
-fn numbers_may_be_short_and_other_text_is_refused() {
+fn numbers_may_have_a_suffix_and_other_text_is_refused() {
     let parsed = |text: &str| text.parse::<CountLimit>().map(|limit| limit.0);
     assert_eq!(
         ["500", "20k", "5M", "none", "0"].map(|it| parsed(it).unwrap()),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_people_write_is_read() {
+fn the_usual_ways_to_write_a_duration_are_read() {
     for (text, milliseconds) in [
         ("20m", 1_200_000),
         ("1h30m", 5_400_000),

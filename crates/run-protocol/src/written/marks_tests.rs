@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn names_are_plain_words_that_are_no_ids() {
+fn names_are_plain_words_that_do_not_look_like_ids() {
     for text in ["nightly", "a", "fix-42", "v1.2_x", "bad-bee-f00d-zoo", "abc"] {
         assert!(text.parse::<RunName>().is_ok(), "{text}");
     }

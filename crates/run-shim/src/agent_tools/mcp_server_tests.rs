@@ -365,7 +365,7 @@ async fn a_silent_client_is_disconnected() {
 }
 
 #[tokio::test]
-async fn eight_connections_are_served_and_the_ninth_is_told_so() {
+async fn eight_connections_are_served_and_further_ones_are_refused() {
     let bench = Bench::new();
     let mut served = Vec::new();
     for _ in 0..MOST_CONNECTIONS {

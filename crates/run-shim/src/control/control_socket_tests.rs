@@ -45,7 +45,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn a_watcher_learns_the_journals_length_and_every_later_growth() {
+async fn a_watcher_learns_the_journals_length_and_every_time_it_grows() {
     let server = server();
     let mut client = Client::connect(&server).await;
     client.send("{\"request\":\"watch\"}\n").await;

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ran_stays_unseen_until_a_look_and_without_an_account_everything_is() {
+    fn processor_time_stays_unseen_until_a_check_and_without_an_account_it_always_is() {
         let directory = tempfile::tempdir().unwrap();
         let account = directory.path().join("cpuacct.usage");
         std::fs::write(&account, "1000\n").unwrap();

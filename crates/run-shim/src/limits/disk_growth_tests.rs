@@ -53,7 +53,7 @@ fn a_run_that_hardly_runs_is_walked_rarely_unless_the_disk_says_more() {
 }
 
 #[test]
-fn what_came_during_the_first_walk_is_the_runs_own() {
+fn growth_during_the_first_walk_counts_as_the_runs_own() {
     let book = Book::new(&census_of(500 * MIB, 0), 30 * MIB, Duration::ZERO);
     assert_eq!((book.base, book.growth), (470 * MIB, 30 * MIB));
     // Other programs wrote more to the same disk than the directories hold.
@@ -106,7 +106,7 @@ fn told(
 }
 
 #[test]
-fn growth_beyond_the_limit_is_told() {
+fn growth_beyond_the_limit_is_reported() {
     let limit = told(2 * MIB, 0, |directory| {
         std::fs::write(directory.join("new"), vec![7; 8 << 20]).unwrap();
         None
@@ -115,7 +115,7 @@ fn growth_beyond_the_limit_is_told() {
 }
 
 #[test]
-fn growth_in_a_file_that_lost_its_name_is_told() {
+fn growth_in_a_deleted_file_is_reported() {
     let limit = told(2 * MIB, 0, |directory| {
         let mut file = File::create(directory.join("new")).unwrap();
         std::fs::remove_file(directory.join("new")).unwrap();
@@ -126,7 +126,7 @@ fn growth_in_a_file_that_lost_its_name_is_told() {
 }
 
 #[test]
-fn a_file_of_the_largest_size_is_told() {
+fn a_file_that_reaches_the_size_limit_is_reported() {
     let limit = told(0, MIB, |directory| {
         std::fs::write(directory.join("full"), vec![7; 1 << 20]).unwrap();
         None
@@ -135,7 +135,7 @@ fn a_file_of_the_largest_size_is_told() {
 }
 
 #[test]
-fn a_watch_that_is_not_wanted_any_more_ends() {
+fn a_watch_ends_when_it_is_no_longer_wanted() {
     let directory = tempfile::tempdir().unwrap();
     let watch = watch_of(vec![directory.path().to_owned()], u64::MAX, 0);
     let disks = watch.disks();

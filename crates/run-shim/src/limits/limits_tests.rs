@@ -57,7 +57,7 @@ fn an_agent_that_wrote_too_large_a_file_says_so_by_how_it_ended() {
 }
 
 #[test]
-fn whatever_this_host_offers_leaves_nothing_behind() {
+fn the_survey_leaves_nothing_behind_on_any_host() {
     let survey = survey_limits();
     let hierarchies = Hierarchies::of_this_process().unwrap();
     let name = format!("caretaker-trial-{}", std::process::id());
@@ -67,7 +67,7 @@ fn whatever_this_host_offers_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_is_required_and_cannot_be_held_is_refused_with_every_reason() {
+fn limits_that_cannot_be_enforced_are_refused_with_every_reason() {
     let error =
         LimitsNotHeld { reasons: vec!["cgroup v2: a".to_owned(), "cgroup v1: b".to_owned()] };
     let text = error.to_string();

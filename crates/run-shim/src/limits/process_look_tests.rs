@@ -40,7 +40,7 @@ fn threads_count_as_the_kernel_counts_them() {
 }
 
 #[test]
-fn what_is_shared_may_be_of_each_and_files_do_not_count() {
+fn the_cheap_count_adds_shared_memory_per_process_and_files_do_not_count() {
     let proc = proc(&[(1, 1024, 4096), (1, 1024, 4096)]);
     let taken = look_at(proc.path()).taken(cheap_memory);
     assert_eq!(taken, Taken { tasks: 2, memory_bytes: 10 * MIB });

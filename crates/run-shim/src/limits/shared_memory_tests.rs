@@ -78,7 +78,7 @@ Anonymous:          9999 kB
 ";
 
 #[test]
-fn what_a_mapping_shows_is_taken_off_and_copies_of_it_are_not() {
+fn mapped_memory_is_subtracted_but_private_copies_are_not() {
     let device = |minor| rustix::fs::makedev(0, minor);
     let parts = [
         (Part::File(device(1), 77), 4 * MIB),

@@ -14,7 +14,7 @@ pub struct LimitSurvey {
     pub backend: LimitBackend,
     /// True if the host can limit processors.
     pub has_cpu: bool,
-    /// Why the mechanisms tried before failed.
+    /// The mechanisms that were tried before `backend` and failed, each with the reason.
     pub refused: Vec<String>,
     /// The number of dead shims' groups that the survey removed.
     pub swept: usize,

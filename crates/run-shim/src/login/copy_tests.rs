@@ -170,7 +170,7 @@ fn a_file_that_the_user_changed_meanwhile_stays() {
 }
 
 #[test]
-fn whatever_a_hostile_agent_leaves_there_changes_nothing() {
+fn no_file_from_a_hostile_agent_changes_the_users_login() {
     let scene = Scene::new();
     let before = scene.host();
     let secret = scene.root.path().join("secret.json");
@@ -212,7 +212,7 @@ fn half_a_file_is_a_reason_to_complain_only_when_the_agent_has_closed_it() {
 }
 
 #[test]
-fn what_a_run_refreshed_before_it_died_is_recovered() {
+fn tokens_that_a_run_refreshed_before_it_died_are_recovered() {
     let scene = Scene::new();
     std::mem::forget(scene.copy());
     scene.refresh();
@@ -223,7 +223,7 @@ fn what_a_run_refreshed_before_it_died_is_recovered() {
 }
 
 #[test]
-fn what_is_no_login_is_refused_with_a_reason_and_leaves_nothing() {
+fn a_missing_or_unusable_login_is_refused_with_a_reason_and_leaves_nothing() {
     let scene = Scene::new();
     let make = || LoginCopy::make(&scene.state(), scene.run, &scene.host_file()).unwrap_err();
     fs::write(scene.host_file(), "{}").unwrap();
@@ -236,7 +236,7 @@ fn what_is_no_login_is_refused_with_a_reason_and_leaves_nothing() {
 }
 
 #[test]
-fn what_another_run_refreshed_reaches_the_copy_and_is_refreshed_from_there() {
+fn tokens_that_another_run_refreshed_reach_the_copy_which_can_refresh_them_again() {
     let scene = Scene::new();
     let copy = scene.copy();
     assert_eq!(look(&copy), Exchanged::Nothing);
@@ -253,7 +253,7 @@ fn what_another_run_refreshed_reaches_the_copy_and_is_refreshed_from_there() {
 }
 
 #[test]
-fn of_two_that_refreshed_at_once_the_users_file_stays_and_a_later_copy_is_left_alone() {
+fn if_two_refresh_at_once_the_users_file_stays_and_a_later_copy_is_left_alone() {
     let scene = Scene::new();
     let copy = scene.copy();
     scene.log_in("of-another-run");

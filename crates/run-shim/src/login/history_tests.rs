@@ -62,7 +62,7 @@ fn a_login_is_restored_into_its_file_even_where_that_is_gone() {
 }
 
 #[test]
-fn a_file_that_is_no_login_is_replaced_and_not_kept() {
+fn a_file_that_is_not_a_login_is_replaced_and_not_kept() {
     let scene = Scene::new();
     fs::write(scene.file(), "x").unwrap();
     let mut history = LoginHistory::default();

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reason_is_told_at_once_and_repetitions_are_counted() {
+    fn each_reason_is_reported_at_once_and_repetitions_are_counted() {
         let mut events = LoginEvents::default();
         let mut drop = |reason, content: &[u8]| {
             events.event_of(&Exchanged::Dropped { reason, content: content.to_owned() })

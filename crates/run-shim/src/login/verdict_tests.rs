@@ -113,7 +113,7 @@ fn everything_but_a_renewal_is_dropped_with_its_reason() {
 }
 
 #[test]
-fn an_expired_token_is_no_renewal() {
+fn an_expired_token_is_not_a_renewal() {
     let own = both(&token("me", NOW - DAY, NOW - 60));
     let offered = both(&token("me", NOW - DAY, NOW - 30));
     assert_eq!(judge_plainly(&own, &offered), Verdict::Drop(LoginDrop::Expired));
@@ -197,7 +197,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn whatever_is_carried_back_is_due_of_the_same_account_and_later(own in any_login(), offered in any_login()) {
+    fn only_due_tokens_are_replaced_by_later_ones_of_the_same_account(own in any_login(), offered in any_login()) {
         let Ok(login) = Login::parse(own.to_string().as_bytes()) else { return Ok(()) };
         let verdict = judge(&login, offered.to_string().as_bytes(), |_| false, NOW);
         let Verdict::Carry(content) = verdict else { return Ok(()) };

@@ -7,7 +7,7 @@ fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
 }
 
 #[test]
-fn of_several_addresses_only_those_outside_are_dialled() {
+fn if_a_name_has_several_addresses_only_public_ones_are_dialled() {
     let found = addresses(&["127.0.0.1", "203.0.113.10", "10.0.0.1", "2606:4700::1"]);
     let expected = addresses(&["203.0.113.10", "2606:4700::1"]);
     assert_eq!(checked(found, &[]), Ok(expected));

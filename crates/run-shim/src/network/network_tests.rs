@@ -112,7 +112,7 @@ async fn a_proxy_refuses_what_is_not_on_the_list_and_says_what_would_allow_it() 
 }
 
 #[tokio::test]
-async fn a_tls_client_is_told_in_its_own_protocol() {
+async fn a_tls_client_is_refused_in_its_own_protocol() {
     let mut inside = open(limits()).await;
     assert_eq!(say(inside.tls, b"GET / HTTP/1.1\r\n\r\n").await, egress::access_denied_alert());
     assert_eq!(denial(inside.events.recv().await.unwrap()).2, NetRefusal::BadRequest);
@@ -147,7 +147,7 @@ async fn names_are_answered_over_udp_and_tcp() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_are_refused_and_told_together() {
+async fn connections_beyond_the_limit_are_refused_and_reported_together() {
     let mut inside = open(limits()).await;
     let mut held = Vec::new();
     for _ in 0..8 {

@@ -21,7 +21,7 @@ fn proxies_are_read_as_people_write_them() {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused() {
+fn unusable_proxies_are_refused() {
     assert_eq!(read("socks5://proxy:1080"), Err(UpstreamProxyError::Scheme));
     assert_eq!(read("https://proxy:443"), Err(UpstreamProxyError::Scheme));
     for text in ["http://", "http://proxy:port", "http://a b:80", "http://proxy\r\n:80"] {

@@ -44,7 +44,7 @@ fn links_under_the_names_that_we_write_lead_nowhere() {
 }
 
 #[test]
-fn what_cannot_give_way_is_an_error_and_leaves_nothing() {
+fn replacing_a_full_directory_fails_and_leaves_no_temporary_file() {
     let place = tempfile::tempdir().unwrap();
     let project = place.path().join("project");
     fs::create_dir_all(project.join("file/inside")).unwrap();

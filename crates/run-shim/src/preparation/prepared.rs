@@ -192,7 +192,7 @@ impl Prepared {
         self.login.iter().for_each(|login| login.keep_the_same(events.clone()));
     }
 
-    /// The hosts and limits of the network through the shim. `None` in other network modes.
+    /// The hosts that the run may reach through the shim, and the limits. `None` if the run has no sandbox.
     pub(crate) fn network_policy(
         &self,
         spec: &RunSpec,

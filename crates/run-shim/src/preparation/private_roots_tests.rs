@@ -66,7 +66,7 @@ fn the_agent_finds_our_server_approved_and_its_workspace_trusted() {
 }
 
 #[test]
-fn what_we_write_is_ours_alone_and_can_be_written_again() {
+fn our_files_are_private_and_can_be_written_again() {
     let place = place();
     place.build();
     let roots = place.build();

@@ -1,7 +1,7 @@
 //! Small processes that begin as copies of the shim: the launch guard and the entry helper.
 //!
 //! A fork is ready immediately. Starting the program again would take more than a millisecond each time, on processors
-//! that bubblewrap needs at the same moment. In return, the shim must fork before it has a second thread.
+//! that bubblewrap needs at the same moment. The price is that the shim must fork before it has a second thread.
 
 #![expect(unsafe_code, reason = "fork, which is safe only in a process with one thread")]
 

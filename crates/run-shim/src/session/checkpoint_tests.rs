@@ -190,7 +190,7 @@ fn a_checkpoint_without_a_conversation_is_no_more_resumable_after_a_run_than_bef
 }
 
 #[test]
-fn what_is_not_a_store_says_so() {
+fn a_checkpoint_says_why_a_path_is_not_a_store() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     fs::write(path("empty"), "").unwrap();

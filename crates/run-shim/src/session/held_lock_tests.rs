@@ -81,7 +81,7 @@ fn nested_workspaces_refuse_each_other_in_both_directions_and_siblings_do_not() 
 }
 
 #[test]
-fn who_dies_before_it_cleaned_up_hands_on_what_it_had_to_clean_up_after() {
+fn a_holder_that_dies_before_its_cleanup_leaves_the_cleanup_to_the_next_one() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("1-2.lock");
     let in_workspace = || Holder { path: Some(BytesPath::from(directory.path())), ..holder() };

@@ -69,7 +69,7 @@ impl SessionBucket {
         &self.private
     }
 
-    /// The directories of the user's bucket that the sandbox shows in it.
+    /// The directories in the user's bucket that the sandbox mounts into the private bucket.
     pub(crate) fn shown(&self) -> Vec<PathBuf> {
         let mut shown = vec![self.on_host.join(&self.session)];
         shown.extend(self.children().into_iter().map(|child| self.on_host.join(child)));

@@ -278,12 +278,12 @@ impl<'a> Drive<'a> {
         if let Some(limit) = self.records.newly_met() {
             self.step(Input::Exceeded(limit));
         }
-        // With constant output, the wait never reaches its deadline.
+        // While output keeps coming, `wait` never reports its deadline.
         if self.supervisor.is_due() {
             self.step(Input::Tick);
         }
         self.flush();
-        // With constant output, the wait never reaches the process's end either.
+        // While output keeps coming, `wait` never reports the process's end either.
         if self.output.alive {
             self.sandbox.process.end_if_unheld();
         }

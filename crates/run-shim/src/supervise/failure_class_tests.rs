@@ -87,7 +87,7 @@ fn every_known_text_has_its_class() {
 }
 
 #[test]
-fn what_the_simulated_agent_says_is_understood() {
+fn the_simulated_agents_messages_are_classified() {
     for failure in &failures::FAILURES {
         let expected = match failure.name {
             "not-logged-in" | "bad-api-key" => FailureClass::Auth,

@@ -493,7 +493,7 @@ proptest! {
 }
 
 #[test]
-fn a_run_that_takes_too_much_is_ended_at_once_and_says_what_it_was() {
+fn a_run_that_exceeds_a_limit_is_ended_at_once_and_names_the_limit() {
     let limit = LimitKind::Memory { bytes: 1 << 30 };
     let (state, _) = RunState::new(RunLimits::default(), 0).step(Input::Released, 0);
     let (state, effects) = state.step(Input::Exceeded(limit.clone()), 700);
@@ -551,7 +551,7 @@ fn decisions(effects: Vec<Effect>) -> Vec<Effect> {
 }
 
 #[test]
-fn time_in_which_we_did_not_run_is_no_silence_and_the_wall_clock_goes_on() {
+fn time_in_which_the_shim_did_not_run_does_not_count_as_silence_but_counts_for_the_wall_clock() {
     let state = RunState::new(RunLimits { wall_ms: 7_000, ..limits() }, 0);
     let (state, _) = state.step(Input::Released, 0);
     let (state, _) = state.step(Input::Agent(AgentSign::Init { is_the_asked_session: true }), 0);

@@ -47,7 +47,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_total_is_known_only_if_every_result_says_it_and_what_is_said_is_enough_to_be_beyond(
+        fn the_total_needs_a_count_from_every_result_but_the_known_counts_can_exceed_the_limit(
             said in proptest::collection::vec(proptest::option::of(0..1000_u64), 0..6),
             most in 0..3000_u64,
         ) {

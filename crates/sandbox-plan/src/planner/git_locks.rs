@@ -23,8 +23,8 @@ use crate::step::Step;
 
 /// Locks are empty.
 const SIZE: u64 = 1 << 20;
-/// The names that git shares between worktrees. A missing one is a dangling link, so git cannot create it in memory and lose
-/// it after the run.
+/// The names that git shares between worktrees. Each is a link, even if its target is missing. So git cannot create the
+/// file in memory, where it would be lost after the run.
 const SHARED: [&str; 11] = [
     "HEAD",
     "config",

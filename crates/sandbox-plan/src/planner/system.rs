@@ -24,7 +24,7 @@ impl Planner<'_> {
             self.each_path(&self.rules.network.files, Self::show)?;
         }
         for Sourced { value, origin } in &self.rules.system.generated {
-            // The shim answers DNS queries only in the mode `allowlist`.
+            // The shim answers DNS queries only in `allowlist` mode.
             if *value == GeneratedFile::Resolver && self.network.mode != NetworkMode::Allowlist {
                 continue;
             }

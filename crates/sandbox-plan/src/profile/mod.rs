@@ -213,7 +213,7 @@ impl Profile {
         self.rules.as_ref().map_or(NetworkMode::Host, |rules| rules.network.mode.value)
     }
 
-    /// Returns the hosts that the agent may reach in the mode `allowlist`.
+    /// Returns the hosts that the agent may reach in `allowlist` mode.
     pub fn allowed_hosts(&self) -> impl Iterator<Item = &AllowedHost> {
         self.rules.iter().flat_map(|rules| &rules.network.allow).map(|entry| &entry.value)
     }

@@ -66,7 +66,7 @@ fn variables_that_carry_code_or_keys_cannot_be_listed() {
 
 proptest! {
     #[test]
-    fn whatever_is_written_a_pattern_stays_below_its_base(text in "[~/.*a\\\\ \n]{0,12}") {
+    fn every_pattern_stays_below_its_base(text in "[~/.*a\\\\ \n]{0,12}") {
         if let Ok(pattern) = text.parse::<HostPattern>() {
             for path in pattern.paths(Path::new("/home/ada")) {
                 prop_assert!(path.is_absolute());
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn what_must_never_be_inherited_fits_no_pattern(
+    fn no_pattern_matches_variables_that_must_never_be_inherited(
         prefix in "(LD|GIT|DBUS|XDG)_", rest in "[A-Z]{0,6}", star in "\\*?",
     ) {
         let text = format!("{prefix}{rest}{star}");

@@ -29,7 +29,7 @@ fn settings_are_read_as_git_reads_them() {
 }
 
 #[test]
-fn what_git_obeys_or_starts_is_named_and_other_paths_are_not() {
+fn paths_that_git_obeys_or_starts_are_named_and_other_paths_are_not() {
     let text = "[include] path = ../shared\n[includeIf \"onbranch:x\"] path = /ws/b\n[core] hooksPath = hooks\n\
                 [core] fsmonitor = 'tools/watch' -v\n[alias] go = !sh ./go\n[filter \"x\"] clean = ~/bin/clean\n\
                 [remote \"o\"] url = other\n[user] name = README";

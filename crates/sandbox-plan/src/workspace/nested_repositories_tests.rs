@@ -25,7 +25,7 @@ fn found(search: &Search) -> Vec<(NestedKind, &str)> {
 }
 
 #[test]
-fn every_kind_is_found_but_not_the_workspaces_own_and_not_what_is_skipped() {
+fn every_kind_is_found_except_the_workspaces_own_and_skipped_ones() {
     let (host, directory) = made(&[
         ".git/modules/lib/objects",
         "lib",
@@ -56,7 +56,7 @@ fn every_kind_is_found_but_not_the_workspaces_own_and_not_what_is_skipped() {
 }
 
 #[test]
-fn a_search_that_is_cut_says_so_and_has_found_what_is_near_and_not_heavy() {
+fn a_search_that_is_cut_short_says_so_and_looks_in_near_and_light_directories_first() {
     let (host, directory) = made(&["near/.git", "node_modules/far/.git"]);
     for number in 0..100 {
         fs::write(host.path().join(format!("node_modules/{number}")), "").unwrap();

@@ -59,7 +59,7 @@ fn a_project_passes_and_its_path_is_physical() {
 }
 
 #[test]
-fn paths_that_are_no_directory_of_their_own_are_refused() {
+fn invalid_paths_links_and_paths_that_are_not_directories_are_refused() {
     let host = host();
     symlink(&host.project, host.home.join("link")).unwrap();
     fs::write(host.home.join("file"), "").unwrap();
@@ -113,7 +113,7 @@ fn our_state_is_found_behind_a_link_too() {
 }
 
 #[test]
-fn a_directory_of_somebody_else_or_without_rights_is_refused() {
+fn another_users_directory_or_one_without_write_permission_is_refused() {
     let host = host();
     let uid = rustix::process::getuid().as_raw();
     let refusal = host.inspect_as(uid + 1, &host.project).unwrap_err();

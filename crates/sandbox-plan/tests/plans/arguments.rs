@@ -283,7 +283,7 @@ fn a_plan_can_be_made_before_anything_of_the_run_exists() {
 }
 
 #[test]
-fn what_the_repository_shows_through_links_is_left_out_with_a_warning() {
+fn links_in_the_repositorys_dot_cursor_are_left_out_with_a_warning() {
     let scene = scene();
     std::os::unix::fs::symlink("/etc", scene.in_workspace(".cursor/commands")).unwrap();
     std::os::unix::fs::symlink("rules", scene.in_workspace(".cursor/skills")).unwrap();

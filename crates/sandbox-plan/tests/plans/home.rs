@@ -197,7 +197,7 @@ fn a_sandbox_without_network_has_a_loopback_and_nothing_else() {
 }
 
 #[test]
-fn names_may_hold_spaces_newlines_quotes_and_bytes_that_are_no_text() {
+fn names_may_contain_spaces_newlines_quotes_and_invalid_utf8() {
     if !sandboxes_work() {
         return;
     }
@@ -228,7 +228,7 @@ fn names_may_hold_spaces_newlines_quotes_and_bytes_that_are_no_text() {
 }
 
 #[test]
-fn a_home_whose_name_is_no_text_works() {
+fn a_home_whose_name_is_invalid_utf8_works() {
     if !sandboxes_work() {
         return;
     }

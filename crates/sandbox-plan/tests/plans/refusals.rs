@@ -127,7 +127,7 @@ fn a_home_must_be_a_place_of_its_own() {
 }
 
 #[test]
-fn what_the_agent_runs_from_must_be_there_and_out_of_its_reach() {
+fn the_files_that_the_agent_runs_from_must_exist_and_be_out_of_its_reach() {
     refused!(|s| s.request.expose.push("/nowhere/agent".into()), PlanError::ExposedMissing(_));
     refused!(
         |s| {

@@ -104,7 +104,7 @@ fn repositories_within_are_protected_and_commits_work_in_them() {
 }
 
 #[test]
-fn what_a_configuration_names_in_the_workspace_cannot_be_changed_or_made() {
+fn workspace_paths_that_a_git_configuration_names_cannot_be_changed_or_created() {
     if !sandboxes_work() {
         return;
     }

@@ -9,7 +9,7 @@ fn parsed(arguments: &[&str]) -> Result<Parsed, Ending> {
 fn read(arguments: &[&str]) -> CommandLine {
     match parsed(arguments) {
         Ok(Parsed::Run(command_line)) => *command_line,
-        other => panic!("{other:?} is no command line"),
+        other => panic!("{other:?} is not a command line"),
     }
 }
 

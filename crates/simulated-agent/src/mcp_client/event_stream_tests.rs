@@ -30,7 +30,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_sent_arrives(sent in proptest::collection::vec("[^\r\n]{0,12}", 0..6), end in "\r\n|\n|\r") {
+    fn every_sent_message_arrives(sent in proptest::collection::vec("[^\r\n]{0,12}", 0..6), end in "\r\n|\n|\r") {
         let text: String = sent.iter().map(|data| format!("data: {data}{end}{end}")).collect();
         prop_assert_eq!(messages(&[text.as_bytes()]), sent);
     }

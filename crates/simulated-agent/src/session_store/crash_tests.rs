@@ -153,7 +153,7 @@ fn killed_after_a_later_prompt_the_conversation_goes_on_without_it() {
 }
 
 #[test]
-fn killed_after_the_blobs_of_an_answer_the_root_is_the_one_before() {
+fn killed_after_the_blobs_of_an_answer_the_root_is_the_previous_one() {
     let bench = killed_at(CrashPoint::AfterBlobsBeforeRoot, 0);
     assert_eq!(bench.dump().latest_root(), "");
     assert!(bench.dump().rows.len() > 5);

@@ -7,7 +7,7 @@ const LATER: AssistantIdentity<'_> =
     AssistantIdentity { message_id: "msg_1", is_provider_id: true, model: "gpt-5.2" };
 
 #[test]
-fn a_pending_answer_names_itself_first_and_says_when_its_calls_began() {
+fn a_pending_answer_begins_with_its_id_and_says_when_its_calls_began() {
     let pending = pending_assistant(
         &LATER,
         Some("hm"),

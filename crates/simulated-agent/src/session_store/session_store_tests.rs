@@ -36,7 +36,7 @@ fn five_turns_give_a_store_in_which_every_hash_and_every_reference_holds() {
 }
 
 #[test]
-fn the_prompt_of_a_turn_begins_with_the_prompt_of_the_turn_before() {
+fn the_prompt_of_a_turn_begins_with_the_prompt_of_the_previous_turn() {
     let bench = Bench::new(Generation::V2026_09);
     let mut before = Vec::new();
     for n in 0..4 {
@@ -280,7 +280,7 @@ fn a_call_without_a_result_counts_as_interrupted_and_calls_out_of_order_are_refu
 }
 
 #[test]
-fn of_two_processes_on_one_session_the_last_to_write_wins_without_an_error() {
+fn if_two_processes_write_to_one_session_the_last_one_wins_without_an_error() {
     let bench = Bench::after_turns(1, Generation::V2026_09);
     let (mut one, mut other) = (bench.open(), bench.open());
     one.begin_turn("from one", "request-1").unwrap();

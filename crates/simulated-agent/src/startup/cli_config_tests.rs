@@ -34,7 +34,7 @@ fn a_file_that_cannot_be_renamed_names_the_reason() {
 }
 
 #[test]
-fn damaged_settings_count_as_the_defaults() {
+fn damaged_settings_are_ignored_and_the_defaults_apply() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("cli-config.json");
     fs::write(&path, "{ not json").unwrap();

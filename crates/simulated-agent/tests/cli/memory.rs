@@ -133,7 +133,7 @@ fn a_session_that_died_before_its_first_root_is_empty() {
 }
 
 #[test]
-fn the_demonstration_quotes_the_prompt_before() {
+fn the_demonstration_quotes_the_previous_prompt() {
     let sandbox = Sandbox::new();
     let id = Uuid::new_v4().to_string();
     let arguments = ["-p", "--output-format", "stream-json", "--trust", "--resume", &id];

@@ -283,7 +283,7 @@ fn it_may_exit_well_without_a_result() {
 }
 
 #[test]
-fn it_may_die_at_every_point_of_the_session_writer() {
+fn it_can_die_at_every_crash_point_and_the_session_still_resumes() {
     let sandbox = Sandbox::new();
     for point in CrashPoint::names() {
         let id = Uuid::new_v4().to_string();

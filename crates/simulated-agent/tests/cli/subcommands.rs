@@ -15,7 +15,7 @@ fn ask(sandbox: &Sandbox, arguments: &[&str]) -> Finished {
 }
 
 #[test]
-fn the_version_is_bare_and_the_help_speaks_of_cursor() {
+fn the_version_stands_alone_and_the_help_mentions_cursor() {
     let sandbox = Sandbox::new();
     for flag in ["-v", "--version"] {
         let version = finish(sandbox.stranger(&[flag]), "").stdout;

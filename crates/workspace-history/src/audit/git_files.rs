@@ -56,8 +56,8 @@ pub(crate) fn look_at_git(
     look_at_level(tree, git_dir, since_ns, found, DEEPEST);
 }
 
-/// Checks a git directory that the run made for programs that git would start. A new repository always has a
-/// configuration, so that does not count as a finding.
+/// Looks for hooks in a git directory that the run made. A new repository always has a configuration, so that does not
+/// count as a finding.
 pub(crate) fn look_at_new(
     tree: &FileTree,
     git_dir: &TreePath,

@@ -91,7 +91,7 @@ fn a_directory_in_which_the_user_has_something_stays() {
 }
 
 #[test]
-fn an_equal_change_on_both_sides_is_no_conflict() {
+fn an_equal_change_on_both_sides_is_not_a_conflict() {
     let two = Two::new();
     two.apply(
         "echo new > plain; rm link; echo x > both",

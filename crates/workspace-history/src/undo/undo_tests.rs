@@ -91,7 +91,7 @@ impl Stage {
 }
 
 #[test]
-fn what_came_after_the_run_stays_and_a_redo_brings_back_exactly_what_went() {
+fn changes_after_the_run_stay_and_a_redo_brings_back_exactly_what_the_undo_removed() {
     let stage = Stage::scripts(
         "mkdir old; echo 1 > old/a; echo 1 > changed; ln -s a link; echo x > file; mkdir directory; echo x > directory/y",
         "rm -r old directory file; mkdir file; echo 2 > file/in; echo 2 > changed; rm link; ln -s b link; mkdir new; \
@@ -231,7 +231,7 @@ fn a_repository_that_a_redo_brought_back_is_undone_again() {
 }
 
 #[test]
-fn a_file_that_the_end_of_the_run_could_not_read_is_undone_if_it_is_unchanged() {
+fn a_file_that_was_unreadable_when_the_run_ended_is_undone_if_it_is_unchanged() {
     for is_changed_later in [false, true] {
         let mut stage = Stage::scripts("mkdir d; echo 1 > d/f", "echo 2 > d/f");
         // This is the view of an ordinary user if the run set the mode of `d` to 0. Root reads everything.

@@ -95,7 +95,7 @@ impl Writer {
         self.line(THOUGHT, &[])?;
         self.line(SEGMENT, &[("$A", &said), ("$B", &model_call)])?;
         self.call(SHELL, &model_call, 20)?;
-        // Every second turn also has one of the rarer tools, in turn.
+        // About half of the turns also call one of the rarer tools.
         match self.lines % 6 {
             0 => self.call(READ, &model_call, 5)?,
             1 => self.call(EDIT, &model_call, 12)?,

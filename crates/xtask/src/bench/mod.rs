@@ -66,9 +66,9 @@ pub(crate) struct Args {
 enum Part {
     Parsing,
     Runs,
-    /// Part of the runs: only the launch time.
+    /// From `runs`, only the launch time.
     Launch,
-    /// Part of the runs: only many silent runs at once.
+    /// From `runs`, only many silent runs at once.
     Crowds,
     Sessions,
     Resume,

@@ -88,7 +88,7 @@ fn best(
     Ok((seconds, peak as f64 / 1024.0))
 }
 
-#[expect(clippy::disallowed_methods, reason = "the peer: bare SQL over the same file")]
+#[expect(clippy::disallowed_methods, reason = "for comparison: bare SQL on the same file")]
 fn connection(store: &Path) -> anyhow::Result<Connection> {
     Ok(Connection::open_with_flags(store, OpenFlags::SQLITE_OPEN_READ_ONLY)?)
 }

@@ -134,7 +134,7 @@ impl Bench<'_> {
     }
 
     /// Returns the time of the same query in plain SQL, on one core.
-    #[expect(clippy::disallowed_methods, reason = "the peer: bare SQL over the same file")]
+    #[expect(clippy::disallowed_methods, reason = "for comparison: bare SQL on the same file")]
     fn sql(&mut self, path: &Path, sql: &str) -> anyhow::Result<()> {
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         let seconds = best_seconds(self.rounds, || Ok(connection.query_row(sql, [], |_| Ok(()))?))?;

@@ -22,7 +22,7 @@ use super::recording::{Operation, Recording};
 /// Tells the gate to release the run, with its limits.
 const WORD: &[u8] = b"\x11nofile=4096 \n";
 const WORD_FD: i32 = 250;
-/// A number that no system call has.
+/// Not the number of any system call.
 const NO_CALL: u32 = 0x3fff_ffff;
 /// The filters, in the order of the profile.
 const FILTERS: [&str; 4] = ["base", "hidden-arguments", "socket-families", "nosuid"];

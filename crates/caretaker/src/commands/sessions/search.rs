@@ -147,7 +147,7 @@ fn order(found: &FoundHit) -> impl Ord + '_ {
 fn once_each(mut hits: Vec<FoundHit>) -> Found {
     let head = hits.iter_mut().find_map(|hit| hit.head.take()).map(Arc::unwrap_or_clone);
     hits.sort_by(|one, other| order(one).cmp(&order(other)));
-    // Where the same words first occurred in the same context.
+    // For each text around a match, the store, path and key of its first occurrence.
     let mut first_in: HashMap<String, (StoreKind, Arc<Path>, String)> = HashMap::new();
     let mut in_messages: HashSet<(String, String)> = HashSet::new();
     hits.retain(|FoundHit { store, path, hit, .. }| {

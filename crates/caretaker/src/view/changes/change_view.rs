@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_did_not_happen_is_not_counted() {
+    fn zero_counts_are_left_out() {
         let all = ChangeCounts { added: 1, changed: 20, removed: 3 };
         assert_eq!(counts(all), "24 files: 1 added, 20 changed, 3 removed");
         assert_eq!(

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_alike_is_one_and_names_are_no_connections() {
+    fn equal_events_are_added_up_and_dns_lookups_do_not_count_as_connections() {
         let mut summary = NetworkSummary::default();
         let host = || Some("a.example".to_owned());
         let allowed =

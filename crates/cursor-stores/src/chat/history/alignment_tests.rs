@@ -32,7 +32,7 @@ fn the_same_history_is_the_same_throughout() {
 }
 
 #[test]
-fn what_only_the_turns_have_is_absent() {
+fn items_that_only_the_turns_have_are_absent() {
     let turns = [prompt("a"), text("lost"), call("1"), text("done"), prompt("b"), text("done")];
     let messages = [prompt("a"), text("done"), prompt("b"), text("done")];
     assert_eq!(align(&messages, &turns), [Same(0), Absent, Absent, Same(1), Same(2), Same(3)]);
@@ -62,7 +62,7 @@ fn thoughts_need_not_have_the_same_words() {
 }
 
 #[test]
-fn a_piece_of_a_text_is_no_text_of_its_own() {
+fn a_piece_of_a_text_is_not_a_text_of_its_own() {
     assert_eq!(
         align(&[text("one and two")], &[text("one and"), text("two")]),
         [Within(0), Within(0)]
@@ -116,7 +116,10 @@ proptest! {
     }
 
     #[test]
-    fn what_was_taken_out_does_not_hide_the_rest(history in prop::collection::vec(any_atom(), 1..20), out: prop::sample::Index) {
+    fn a_removed_item_does_not_hide_the_rest(
+        history in prop::collection::vec(any_atom(), 1..20),
+        out: prop::sample::Index,
+    ) {
         let whole = atoms(&history);
         let mut rest = whole.clone();
         rest.remove(out.index(whole.len()));

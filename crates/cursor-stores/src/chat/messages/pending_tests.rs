@@ -44,7 +44,7 @@ fn a_pending_final_answer_has_no_calls() {
 }
 
 #[test]
-fn messages_that_are_no_objects_are_counted_and_odd_types_tolerated() {
+fn messages_that_are_not_objects_are_counted_and_odd_types_are_tolerated() {
     let odd = json!({"content": [{"type": "tool-call", "toolName": 7}, 3, null]}).to_string();
     let pending = parse_pending(&["[]".to_owned(), "{".to_owned(), odd]);
     assert_eq!((pending.n_messages, pending.n_unreadable, pending.tool_calls.len()), (3, 2, 1));

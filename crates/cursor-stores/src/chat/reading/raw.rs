@@ -54,7 +54,7 @@ pub(crate) fn visit_raw(
     if is_there { Ok(()) } else { Err(missing()) }
 }
 
-/// Visits the records of one `store.db`. Their names begin with `prefix`. Returns `false` if there is no such
+/// Visits the records of one `store.db`, and puts `prefix` before their names. Returns `false` if there is no such
 /// sub-agent.
 pub(crate) fn visit_raw_store(
     path: &Path,

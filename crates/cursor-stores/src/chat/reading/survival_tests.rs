@@ -164,7 +164,7 @@ fn a_message_that_is_not_json_is_shown_unchanged() {
 }
 
 #[test]
-fn without_its_latest_root_a_chat_is_read_from_the_newest_one_before() {
+fn without_its_latest_root_a_chat_is_read_from_the_newest_earlier_root() {
     let home = tempfile::tempdir().unwrap();
     let directory = chat().write_cli(home.path(), Closing::Clean);
     let path = directory.join("store.db");

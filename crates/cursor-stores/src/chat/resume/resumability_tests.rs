@@ -161,7 +161,7 @@ fn a_store_diverges_unless_it_continues_the_recorded_checkpoint() {
 }
 
 #[test]
-fn a_file_that_is_no_store_is_refused() {
+fn a_file_that_is_not_a_store_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
     assert_eq!(look_at(&path, None).unwrap_err(), NotResumable::NoStore);

@@ -150,7 +150,7 @@ fn a_blob_too_large_to_hold_is_not_loaded() {
 }
 
 #[test]
-fn rows_that_are_no_blobs_are_skipped() {
+fn rows_that_are_not_blobs_are_skipped() {
     let store = small_store();
     let null = BlobId::of(b"null");
     store

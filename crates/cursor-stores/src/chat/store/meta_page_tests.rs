@@ -49,7 +49,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn a_damaged_page_is_no_row_or_another(damage in prop::collection::vec((0..4096_usize, any::<u8>()), 1..20)) {
+    fn no_damage_to_a_page_makes_reading_panic(damage in prop::collection::vec((0..4096_usize, any::<u8>()), 1..20)) {
         let store = TestStore::new();
         store.put_meta();
         let closed = store.close();

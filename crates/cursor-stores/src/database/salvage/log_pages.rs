@@ -78,7 +78,7 @@ impl Sum {
         if self.is_big_endian { word } else { word.swap_bytes() }
     }
 
-    /// True if these bytes are the same checksum. Checksums are always big-endian.
+    /// True if the bytes at `at` are this checksum. Stored checksums are always big-endian.
     fn is_at(&self, bytes: &[u8], at: usize) -> bool {
         let said = (big_endian_32(bytes, at), big_endian_32(bytes, at + 4));
         said == (Some(self.values.0), Some(self.values.1))

@@ -85,8 +85,8 @@ fn find_prompts(pool: &Pool) -> RowsByRequest {
 }
 
 /// Finds the messages that the model got in the turns that name their request. If a turn shows an answer, the messages
-/// must share a part of it. Nothing else distinguishes the rows of two conversations that Cursor wrote at the same
-/// time.
+/// must contain a text or a tool call from that answer. Nothing else distinguishes the rows of two conversations that
+/// Cursor wrote at the same time.
 pub(crate) fn find_by_request(
     pool: &Pool,
     prompts: &PromptRows,

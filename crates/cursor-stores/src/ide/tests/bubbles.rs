@@ -203,7 +203,7 @@ fn the_role_may_only_be_in_the_header() {
 }
 
 #[test]
-fn a_conversation_that_is_being_written_says_what_it_waits_for() {
+fn an_unfinished_conversation_shows_its_pending_call() {
     let stage = Stage::new();
     let tool = with(
         assistant_bubble("b1", ""),

@@ -386,7 +386,7 @@ fn salvaged_rows_and_the_backup_are_merged() {
 }
 
 #[test]
-fn a_backup_that_has_less_than_what_is_left_hides_nothing_of_it() {
+fn a_backup_with_less_than_the_damaged_database_hides_nothing_in_it() {
     let stage = Stage::new();
     stage.say("composer-00", &[user_bubble("b0-0", "said before the backup")]);
     let Stage { directory, home } = stage;

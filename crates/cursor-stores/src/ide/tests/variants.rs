@@ -259,7 +259,7 @@ fn a_prompt_without_text_is_what_its_editor_holds() {
 }
 
 #[test]
-fn a_summary_stands_after_what_it_is_of() {
+fn a_summary_comes_after_the_messages_that_it_summarises() {
     let stage = Stage::new();
     let bubbles = [user_bubble("b0", "one"), user_bubble("b1", "two")];
     let headers: Vec<Json> = bubbles.iter().map(header).collect();

@@ -37,7 +37,7 @@ fn conversation() -> Vec<Json> {
 }
 
 #[test]
-fn a_run_has_what_its_checkpoint_has_more_than_the_one_before() {
+fn a_run_has_the_messages_that_its_checkpoint_adds_to_the_previous_one() {
     let mut memory = Memory::new();
     let messages = conversation();
     let start = put_root(&mut memory, &messages[..4]);

@@ -96,7 +96,7 @@ fn a_session_without_a_root_is_not_extended() {
 }
 
 #[test]
-fn an_empty_session_directory_is_no_obstacle_and_a_fuller_one_is() {
+fn an_import_fills_an_empty_session_directory_but_not_one_with_other_files() {
     let (first, file) = bundle_of(2, &[]);
     let here = Chats::new();
     let directory = here.new_session(ID).directory();

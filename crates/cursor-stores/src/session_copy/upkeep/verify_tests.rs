@@ -115,7 +115,7 @@ fn each_way_to_lose_the_root_has_its_own_finding() {
 }
 
 #[test]
-fn a_file_that_is_no_store_is_unreadable_and_a_damaged_page_is_found() {
+fn a_file_that_is_not_a_store_is_unreadable_and_a_damaged_page_is_found() {
     let (_chats, directory) = written();
     let path = directory.join("store.db");
     let whole = fs::read(&path).unwrap();

@@ -154,7 +154,7 @@ fn there_are_twelve_tools_with_short_names_and_each_is_known() {
 }
 
 #[test]
-fn the_time_left_is_told() {
+fn whoami_reports_the_time_left() {
     let (tools, _events) = tools(1);
     let facts = WhoAmI { deadline_ms: Some(100_500), ..tools.shared.facts.clone() };
     assert_eq!(who_am_i(&facts, 40_000)["seconds_left"], 60);

@@ -45,7 +45,7 @@ fn a_group_takes_a_process_in_and_goes_when_it_is_empty() {
 }
 
 #[test]
-fn what_is_still_in_a_group_of_version_2_is_ended_with_it() {
+fn removing_a_version_2_group_ends_the_processes_in_it() {
     let Some(parent) = somewhere() else { return };
     let group =
         CgroupDirectory::create(&parent, &format!("test-b-{}", std::process::id())).unwrap();

@@ -17,8 +17,8 @@ use super::handing_over::{DOORS, HERE, IPC, NETWORK, SEGMENTS, hand_over, receiv
 use super::owning_namespace::owning_user_namespace;
 use crate::network::open_doors;
 
-/// The kernel's limits per user namespace, and the part that a sandbox may use. A process that uses all of a limit
-/// takes it from every other program of the same user.
+/// The kernel's limits per user namespace, and the part that a sandbox may use. A process that uses up a limit
+/// leaves nothing for the user's other programs.
 const SHARES: [(&str, &str, u64); 2] = [
     ("/proc/sys/fs/inotify/max_user_instances", "/proc/sys/user/max_inotify_instances", 4),
     ("/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches", 2),

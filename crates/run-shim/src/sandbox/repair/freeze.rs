@@ -17,8 +17,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// Every process must be stopped in this many rounds in a row, because a process that starts others may hide from a
 /// single round.
 const CALM_ROUNDS: u32 = 2;
-/// The calls in which a thread waits for a child that shares its memory. The kernel does not stop a thread there, but
-/// it cannot continue before the child does.
+/// The calls in which a thread waits for a child that shares its memory. The kernel does not stop such a thread, but
+/// the thread cannot continue until the child does.
 #[cfg(target_arch = "x86_64")]
 const WAITS_FOR_CHILD: [libc::c_long; 3] = [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3];
 #[cfg(not(target_arch = "x86_64"))]

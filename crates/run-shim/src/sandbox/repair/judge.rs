@@ -113,7 +113,7 @@ fn remotes<'a>(settings: &'a [Setting]) -> BTreeSet<&'a [u8]> {
     settings.iter().filter_map(name).collect()
 }
 
-/// Returns whether git accepts this as part of a reference's name, and it looks like neither an option nor an address.
+/// Returns whether git accepts this as part of a reference's name. Refuses what looks like an option or an address.
 fn is_reference(name: &[u8]) -> bool {
     let has = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
     let is_plain = |byte: &u8| *byte > b' ' && *byte != 0x7f && !b"~^:?*[\\".contains(byte);

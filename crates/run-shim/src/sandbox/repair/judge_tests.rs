@@ -168,7 +168,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn whatever_is_read_git_reads_in_the_same_way(text in texts()) {
+    fn git_reads_every_accepted_text_in_the_same_way(text in texts()) {
         if let Ok(read) = settings(&text) {
             prop_assert_eq!(Some(read), as_git_reads(&text));
         }

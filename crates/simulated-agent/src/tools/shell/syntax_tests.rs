@@ -68,7 +68,7 @@ fn here_documents_are_text_and_not_commands() {
 }
 
 #[test]
-fn redirections_are_listed_and_are_no_arguments() {
+fn redirections_are_listed_and_are_not_arguments() {
     let parsed = ParsedCommand::parse("make all > log.txt 2>&1 < in &>> both");
     let redirects: Vec<_> =
         parsed.redirects.iter().map(|r| (r.operator.as_str(), r.target.as_str())).collect();
