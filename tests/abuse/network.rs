@@ -1,4 +1,4 @@
-//! N: the network. Attempts dial addresses beyond loopback only outside the machine's own network.
+//! N: the network. An attempt dials an address beyond loopback only if it is not in the machine's own network.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};

@@ -145,7 +145,7 @@ fn a_daemon_remembers_the_queue_of_version_1() {
 }
 
 #[test]
-fn snapshots_of_workspaces_by_version_1_are_compared_and_restored() {
+fn workspace_snapshots_of_version_1_are_compared_and_restored() {
     let stage = adas();
     let shown = Shown::of(&stage);
     shown.command("formats-v1/diff", &["diff", "tidy"]);
@@ -187,7 +187,7 @@ fn exports_and_bundles_of_version_1_are_read_back() {
 }
 
 #[test]
-fn an_index_of_any_version_and_none_at_all_list_the_same_runs() {
+fn ps_lists_the_same_runs_with_an_index_of_any_version_and_without_one() {
     let stage = adas();
     let list = || json(&stage, &["ps", "--all", "--json"]);
     let expected = list();

@@ -42,7 +42,7 @@ fn child(parent: &RunSpec, request: Value) -> Result<RunSpec, String> {
 }
 
 #[test]
-fn a_child_without_wishes_gets_its_parents_rights_and_remaining_time() {
+fn a_child_that_asks_for_nothing_gets_its_parents_rights_and_remaining_time() {
     let parent = parent(json!({}));
     let limits = RunLimits { wall_ms: 500_000, ..parent.limits.clone() };
     assert_eq!(child(&parent, json!({})).unwrap(), RunSpec { limits, ..parent });
@@ -112,7 +112,7 @@ fn strict_does_not_count_as_narrower_than_a_users_own_profile() {
 }
 
 #[test]
-fn a_parent_without_a_sandbox_or_time_has_no_children_and_a_reading_parent_has_reading_children() {
+fn a_parent_without_a_sandbox_or_time_has_no_children_and_a_read_only_one_has_read_only_children() {
     let off = parent(json!({"profile": "off", "profile_text": builtin("off")}));
     assert!(child(&off, json!({})).unwrap_err().contains("without a sandbox"));
     let request = ChildRequest { prompt: "x".to_owned(), ..ChildRequest::default() };
@@ -123,7 +123,7 @@ fn a_parent_without_a_sandbox_or_time_has_no_children_and_a_reading_parent_has_r
 }
 
 #[test]
-fn generations_end_somewhere() {
+fn the_number_of_generations_is_limited() {
     let caps = ChildrenConfig { depth: 2, at_once: 1, in_all: 1 };
     assert_eq!(depth_of(&parent(json!({})), &caps).unwrap(), 1);
     let lineage = |depth: u32| {

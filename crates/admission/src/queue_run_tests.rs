@@ -7,7 +7,7 @@ use super::*;
 use crate::admit::tests::Stage;
 
 #[test]
-fn a_refused_request_leaves_the_budget_of_its_group_alone() {
+fn a_refused_request_does_not_change_its_group_s_budget() {
     let stage = Stage::new(&[]);
     let host = &stage.host;
     let old = Budget { tokens: Some(5), ..Budget::default() };

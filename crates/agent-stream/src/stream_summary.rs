@@ -12,11 +12,11 @@ use crate::tools::open_calls::OpenCalls;
 use crate::tools::tool_call::{OutcomeKind, ToolCall};
 use crate::tools::tool_details::{McpArgs, McpSuccess};
 
-/// The most different names in one table. All further names share one entry, so that a hostile stream cannot grow the
-/// table.
+/// One table holds at most this many different names. All further names share one entry, so that a hostile stream
+/// cannot grow the table.
 const MOST_NAMES: usize = 200;
 const OTHER_NAMES: &str = "(others)";
-/// The most malformed lines that the summary lists. It only counts further ones.
+/// The summary lists at most this many malformed lines, and only counts the others.
 const MOST_MALFORMED: usize = 50;
 /// The summary keeps this many characters of a name or of a malformed line.
 const PREVIEW_CHARS: usize = 120;

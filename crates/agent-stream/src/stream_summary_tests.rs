@@ -72,7 +72,7 @@ fn a_call_that_ends_in_a_line_over_the_ceiling_is_known_to_have_ended() {
 }
 
 #[test]
-fn a_stream_of_ever_new_names_is_counted_in_bounded_tables() {
+fn names_that_never_repeat_are_counted_in_bounded_tables() {
     let stream: String =
         (0..5000).map(|number| format!("{{\"type\":\"new{number}\"}}\nnoise {number}\n")).collect();
     let summary = summarise(&stream);
@@ -82,7 +82,7 @@ fn a_stream_of_ever_new_names_is_counted_in_bounded_tables() {
 }
 
 #[test]
-fn the_first_disagreement_says_where_the_texts_part() {
+fn the_first_disagreement_says_where_the_texts_differ() {
     let summary = summarise(concat!(
         r#"{"type":"assistant","message":{"content":"one two"}}"#,
         "\n",

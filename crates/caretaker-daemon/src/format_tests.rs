@@ -8,16 +8,16 @@ use crate::queue::queue_file::QueueMemory;
 use crate::server::instance::DaemonNote;
 
 #[test]
-fn the_queues_memory_is_read_whole() {
+fn the_queues_memory_is_read_in_full() {
     check::<QueueMemory>(&["v1/state/queue.json"], Layout::Pretty);
 }
 
 #[test]
-fn records_of_hooks_are_read_whole() {
+fn hook_records_are_read_in_full() {
     check::<HookRecord>(&["v1/state/hooks/*/*.json"], Layout::Compact);
 }
 
 #[test]
-fn the_note_of_a_daemon_is_read_whole() {
+fn a_daemon_s_note_is_read_in_full() {
     check::<DaemonNote>(&["v1/state/daemon.lock"], Layout::Compact);
 }

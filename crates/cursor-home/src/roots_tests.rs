@@ -40,7 +40,7 @@ fn the_xdg_directory_moves_the_config_root_only() {
 }
 
 #[test]
-fn the_variable_of_cursor_wins_over_xdg_and_has_no_further_component() {
+fn cursors_own_variable_wins_over_xdg_and_names_the_root_itself() {
     let roots = roots(&[
         ("HOME", "/home/ada"),
         ("XDG_CONFIG_HOME", "/cfg"),
@@ -90,7 +90,7 @@ fn a_relative_value_without_a_working_directory_is_an_error_that_names_the_varia
 }
 
 #[test]
-fn the_login_file_is_looked_for_where_xdg_says_first() {
+fn xdg_decides_where_the_login_file_is_looked_for_first() {
     let plain = roots(&[("HOME", "/h")]);
     assert_eq!(
         plain.auth_files(),

@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn paths_of_any_bytes_have_a_bucket_of_32_hex_digits(bytes in proptest::collection::vec(1u8..=255, 0..40)) {
+    fn paths_with_arbitrary_bytes_have_a_bucket_of_32_hex_digits(bytes in proptest::collection::vec(1u8..=255, 0..40)) {
         let path = PathBuf::from(OsString::from_vec([b"/", bytes.as_slice()].concat()));
         if let Ok(workspace) = WorkspacePath::new(&path) {
             prop_assert_eq!(workspace.bucket().len(), 32);

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_over_the_ceiling_is_passed_over_and_the_next_is_read() {
+    fn a_line_over_the_limit_is_skipped_and_the_next_is_read() {
         let mut bytes = vec![b'x'; MAX_LINE_BYTES + 1];
         bytes.extend_from_slice(b"\nnext\r\n\nlast");
         assert_eq!(
@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_are_what_stands_between_line_ends(text in "[a\n]{0,40}") {
+        fn lines_are_the_text_between_line_ends(text in "[a\n]{0,40}") {
             let lines = all(text.as_bytes());
             let joined: Vec<u8> = lines.iter().flatten().flat_map(|(line, is_terminated)| {
                 let end: &[u8] = if *is_terminated { b"\n" } else { b"" };

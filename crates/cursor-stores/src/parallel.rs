@@ -54,7 +54,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     #[test]
-    fn answers_come_in_the_order_of_the_items() {
+    fn results_are_in_the_order_of_the_items() {
         let items: Vec<usize> = (0..1000).collect();
         let expected: Vec<usize> = items.iter().map(|item| item * 2).collect();
         assert_eq!(super::map(&items, |item| item * 2), expected);

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_kept_to_the_letter_and_anything_else_becomes_text_or_base64() {
+    fn json_is_kept_unchanged_and_anything_else_becomes_text_or_base64() {
         let json = br#"{"b": 1.0, "a":"\u0061", "a":12345678901234567890123}"#;
         let kept = format!(r#"{{"record":"r","json":{}}}"#, std::str::from_utf8(json).unwrap());
         assert_eq!(line(json), kept);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_in_no_record_however_deep_or_broken_it_stands_there() {
+    fn no_record_contains_a_key_however_deep_or_broken_the_json_is() {
         let inner = r#"{"blobEncryptionKey":"5ec2e7"}"#;
         let deeper = serde_json::to_string(inner).unwrap();
         for bytes in [

@@ -110,7 +110,7 @@ fn a_serialised_uri_is_read_from_any_of_its_fields() {
 }
 
 #[test]
-fn a_fifo_in_the_place_of_the_file_is_not_opened() {
+fn a_fifo_in_place_of_the_file_is_not_opened() {
     let directory = tempfile::tempdir().unwrap();
     let fifo = directory.path().join("workspace.json");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();

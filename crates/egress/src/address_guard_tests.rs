@@ -73,7 +73,7 @@ fn local_and_reserved_addresses_may_not_be_dialled() {
 
 proptest! {
     #[test]
-    fn nothing_that_std_calls_near_is_dialled(address in any::<Ipv4Addr>()) {
+    fn no_address_that_std_calls_local_is_dialled(address in any::<Ipv4Addr>()) {
         let is_near = address.is_loopback() || address.is_private() || address.is_link_local()
             || address.is_multicast() || address.is_broadcast() || address.is_unspecified();
         if is_near {

@@ -23,7 +23,7 @@ fn an_exact_name_allows_itself_at_the_https_port_alone() {
 }
 
 #[test]
-fn a_star_allows_what_is_below_and_not_the_name_itself() {
+fn a_star_allows_subdomains_and_not_the_name_itself() {
     let list = list(&["*.cursor.sh"]);
     assert_eq!(list.decide(&name("api2.cursor.sh"), 443), Listed::Yes);
     assert_eq!(list.decide(&name("a.b.cursor.sh"), 443), Listed::Yes);
@@ -32,7 +32,7 @@ fn a_star_allows_what_is_below_and_not_the_name_itself() {
 }
 
 #[test]
-fn a_port_is_allowed_where_it_is_written() {
+fn an_entry_allows_only_its_own_port_or_443_if_it_names_none() {
     let list = list(&["git.example.org:22", "git.example.org", "only.example.org:8443"]);
     assert_eq!(list.decide(&name("git.example.org"), 22), Listed::Yes);
     assert_eq!(list.decide(&name("git.example.org"), 443), Listed::Yes);
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_but_a_true_suffix_at_a_dot_is_below(prefix in "[a-z0-9.-]{1,20}") {
+    fn a_name_is_a_subdomain_only_if_the_suffix_starts_at_a_dot(prefix in "[a-z0-9.-]{1,20}") {
         let list = list(&["*.cursor.sh"]);
         let text = format!("{prefix}cursor.sh");
         if let Ok(name) = text.parse::<HostName>() {

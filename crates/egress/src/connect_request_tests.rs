@@ -9,7 +9,7 @@ fn complete(host: &str, port: u16, length: usize) -> Result<HeadState, ConnectEr
 }
 
 #[test]
-fn requests_of_curl_git_python_and_bare_ones_are_read() {
+fn requests_from_curl_and_requests_with_no_or_odd_headers_are_read() {
     let heads = [
         "CONNECT api2.cursor.sh:443 HTTP/1.1\r\nHost: api2.cursor.sh:443\r\nUser-Agent: curl/7.88.1\r\nProxy-Connection: Keep-Alive\r\n\r\n",
         "CONNECT api2.cursor.sh:443 HTTP/1.0\r\n\r\n",
@@ -27,7 +27,7 @@ fn requests_of_curl_git_python_and_bare_ones_are_read() {
 }
 
 #[test]
-fn other_methods_are_refused_and_the_host_is_named_where_it_can_be() {
+fn other_methods_are_refused_and_the_error_names_the_host_if_it_can() {
     let of = |head: &str| read_head(format!("{head}\r\n\r\n").as_bytes());
     let method = |method: &str, host: Option<&str>| {
         let (method, host) = (method.to_owned(), host.map(|host| host.parse().unwrap()));
@@ -95,7 +95,7 @@ fn smuggled_names_and_odd_ports_are_refused() {
 }
 
 #[test]
-fn an_endless_head_is_not_waited_for() {
+fn an_endless_head_is_refused_at_the_limit() {
     let mut head = b"CONNECT api2.cursor.sh:443 HTTP/1.1\r\nX: ".to_vec();
     head.resize(LONGEST_HEAD - 1, b'x');
     assert_eq!(read_head(&head), Ok(HeadState::Incomplete));

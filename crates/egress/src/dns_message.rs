@@ -10,7 +10,7 @@ const HEADER: usize = 12;
 const TIME_TO_LIVE: u32 = 60;
 const CLASS_IN: u16 = 1;
 
-/// The kind of a question.
+/// The kind of question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryKind {
     /// The IPv4 address of a name.

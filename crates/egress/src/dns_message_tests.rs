@@ -47,7 +47,7 @@ fn an_unknown_name_does_not_exist() {
 }
 
 #[test]
-fn options_behind_the_question_are_passed_over() {
+fn options_after_the_question_are_ignored() {
     let mut message = query(&[b"api2", b"cursor", b"sh"], 1);
     message[11] = 1;
     message.extend_from_slice(&[0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 0]);

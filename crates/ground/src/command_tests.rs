@@ -95,7 +95,7 @@ fn a_flood_is_cut() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_named() {
+fn the_error_names_a_program_that_is_missing() {
     let outcome = run(&mut Command::new("/no/such/program"), None, AMPLE);
     assert_eq!(outcome.unwrap_err().to_string(), "`/no/such/program` cannot be started");
 }

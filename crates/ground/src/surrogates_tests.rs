@@ -11,7 +11,7 @@ fn a_lone_half_is_replaced_and_a_pair_is_left_alone() {
 }
 
 #[test]
-fn an_escaped_backslash_before_a_u_begins_no_escape() {
+fn an_escaped_backslash_before_a_u_does_not_begin_an_escape() {
     assert_eq!(mend(r#""\\ud83d""#), None);
 }
 

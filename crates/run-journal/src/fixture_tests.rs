@@ -96,7 +96,7 @@ fn two_epochs_of_version_1_open() {
 }
 
 #[test]
-fn lines_of_others_in_a_journal_of_version_1_are_shown_for_what_they_are() {
+fn foreign_lines_in_a_journal_of_version_1_are_shown_as_they_are() {
     let expected = [
         "epoch 1",
         "1 +0 created",

@@ -67,7 +67,7 @@ fn written_again(text: &str) -> String {
 }
 
 #[test]
-fn journals_of_version_1_are_read_whole_and_written_again_to_the_byte() {
+fn journals_of_version_1_are_read_in_full_and_written_again_byte_for_byte() {
     for journal in journals() {
         let text = journal.text();
         assert_eq!(written_again(&text), text, "{}", journal.name);
@@ -140,7 +140,7 @@ fn the_fixture_has_every_word_that_a_field_may_hold() {
 }
 
 #[test]
-fn notes_in_the_locks_of_runs_are_read_whole() {
+fn notes_in_run_locks_are_read_in_full() {
     let locks = fixtures("v1/state/runs/*/run.lock");
     // The lock of a run without a shim has only blanks in place of a note.
     let (unheld, held): (Vec<_>, Vec<_>) =
@@ -169,7 +169,7 @@ fn n_runs_known(version: i32) -> usize {
 }
 
 #[test]
-fn an_index_of_this_version_is_used_and_one_of_another_is_made_again() {
+fn an_index_of_this_version_is_used_and_any_other_is_rebuilt() {
     let (_directory, path) = index_copy();
     let fixture = connection(&path);
     let one = |sql: &str| fixture.query_row(sql, [], |row| row.get::<_, i32>(0)).unwrap();

@@ -5,7 +5,7 @@ use format_fixtures::{Layout, check, fixtures};
 use crate::{InboxEntry, MintedSession, RunSpec, SessionRecord};
 
 #[test]
-fn specs_and_what_sessions_keep_of_them_are_read_whole() {
+fn run_specs_and_the_specs_that_sessions_keep_are_read_in_full() {
     let patterns = ["*/state/runs/*/spec.json", "*/state/sessions/*/terms.json"];
     check::<Option<RunSpec>>(&patterns, Layout::Pretty);
     // The parser's error about an unknown field lists every known field.
@@ -18,16 +18,16 @@ fn specs_and_what_sessions_keep_of_them_are_read_whole() {
 }
 
 #[test]
-fn records_of_sessions_are_read_whole() {
+fn session_records_are_read_in_full() {
     check::<SessionRecord>(&["*/state/sessions/*/session.json"], Layout::Pretty);
 }
 
 #[test]
-fn minted_sessions_are_read_whole() {
+fn minted_sessions_are_read_in_full() {
     check::<MintedSession>(&["*/state/sessions/*/minted.json"], Layout::Pretty);
 }
 
 #[test]
-fn inboxes_are_read_whole() {
+fn inboxes_are_read_in_full() {
     check::<InboxEntry>(&["*/state/inbox/*.jsonl"], Layout::Lines);
 }

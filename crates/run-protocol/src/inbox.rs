@@ -71,7 +71,7 @@ pub enum QuestionAbout {
 /// A message to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// The message's id. An inbox takes each id once.
+    /// The message's id. An inbox accepts each id once.
     pub id: String,
     /// Milliseconds since the epoch.
     pub at: u64,

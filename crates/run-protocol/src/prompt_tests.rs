@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn only_text_with_something_in_it_is_a_prompt() {
+fn only_text_that_is_not_blank_is_a_prompt() {
     for (prompt, problem) in [
         (&b""[..], PromptProblem::Empty),
         (b" \n\t", PromptProblem::Empty),
@@ -19,7 +19,7 @@ fn only_text_with_something_in_it_is_a_prompt() {
 }
 
 #[test]
-fn the_longest_prompt_is_one_and_a_byte_more_is_too_long() {
+fn a_prompt_of_the_greatest_length_is_accepted_and_one_byte_more_is_refused() {
     let mut check = PromptCheck::default();
     let mebibyte = vec![b'x'; 1 << 20];
     for _ in 0..LONGEST_PROMPT >> 20 {

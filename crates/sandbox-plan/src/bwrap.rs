@@ -57,7 +57,7 @@ pub enum BwrapFileError {
     NotExecutable(PathBuf),
     #[error("`{}` is inside the workspace", .0.display())]
     InWorkspace(PathBuf),
-    #[error("`{}` is set-user-id, and such a bubblewrap has more holes", .0.display())]
+    #[error("`{}` is set-user-id, which opens more security holes", .0.display())]
     SetUserId(PathBuf),
     #[error("`{}` belongs to user {owner}, not to root", .path.display())]
     NotRoots { path: PathBuf, owner: u32 },

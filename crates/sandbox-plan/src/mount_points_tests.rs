@@ -104,7 +104,7 @@ fn a_mount_point_that_now_belongs_to_someone_else_stays() {
 }
 
 #[test]
-fn a_crash_between_intent_and_deed_is_cleared_up() {
+fn a_crash_between_intent_and_creation_is_cleaned_up() {
     let (host, points) = host();
     let entries = [Entry { path: points.0[0].path.clone(), identity: None }];
     // A crash before the creation.
@@ -162,7 +162,7 @@ fn the_mounts_in_our_own_dot_cursor_are_made_and_keep_what_is_there() {
 }
 
 #[test]
-fn a_record_that_cannot_be_completed_takes_back_what_was_made() {
+fn mount_points_are_removed_if_their_record_cannot_be_completed() {
     let (host, points) = host();
     let mut n_written = 0;
     let outcome = points.create_and(&host.record, |entries| {
@@ -180,7 +180,7 @@ fn a_record_that_cannot_be_completed_takes_back_what_was_made() {
 }
 
 #[test]
-fn a_record_is_for_its_user_alone() {
+fn only_the_user_can_read_a_record() {
     let (host, points) = host();
     points.create(&host.record).unwrap();
     assert_eq!(fs::metadata(&host.record).unwrap().permissions().mode() & 0o7777, 0o600);
@@ -204,7 +204,7 @@ fn a_file_of_ours_is_removed_unless_somebody_wrote_into_it() {
 }
 
 #[test]
-fn a_common_dir_says_that_everything_is_here_and_goes_again_unless_somebody_else_wrote_it() {
+fn a_common_dir_points_to_its_own_directory_and_is_removed_unless_somebody_changed_it() {
     let (host, _) = host();
     let git = host.dot_cursor.with_file_name("git");
     fs::create_dir(&git).unwrap();
@@ -229,7 +229,7 @@ fn a_common_dir_says_that_everything_is_here_and_goes_again_unless_somebody_else
 }
 
 #[test]
-fn a_record_of_version_1_is_read_whole_and_written_again_to_the_byte() {
+fn a_record_of_version_1_is_read_in_full_and_written_again_byte_for_byte() {
     let fixture = fixtures("v1/state/runs/*/mount-points.json").remove(0);
     let entries = read_entries(&fixture.bytes());
     let path = PathBuf::from("/home/ada/project/.git/commondir");

@@ -23,7 +23,7 @@ pub enum Mismatch {
     NotMounted(PathBuf),
     #[error("`{}` is writable, but must be read-only", .0.display())]
     Writable(PathBuf),
-    #[error("`{}` is a {found} mount instead of {planned}", .path.display())]
+    #[error("`{}` is mounted as {found} instead of {planned}", .path.display())]
     WrongKind { path: PathBuf, planned: &'static str, found: String },
     #[error(
         "`{}` is file {}:{} instead of {}:{}",

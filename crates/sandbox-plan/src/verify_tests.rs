@@ -101,12 +101,12 @@ fn each_difference_is_named() {
     );
     assert_eq!(
         mismatch(&MOUNTS.replace("tmpfs tmpfs rw,size", "ext4 /dev/vda rw,size")),
-        "`/tmp` is a ext4 mount instead of tmpfs"
+        "`/tmp` is mounted as ext4 instead of tmpfs"
     );
 }
 
 #[test]
-fn another_file_in_the_place_of_ours_is_noticed() {
+fn another_file_in_place_of_ours_is_noticed() {
     let other = |path: &Path| match path.to_str() {
         Some("/w s/.cursor") => Ok(FileIdentity { device: 1, inode: 21 }),
         _ => identity(path),
@@ -125,7 +125,7 @@ fn a_later_mount_at_the_same_place_counts() {
 }
 
 #[test]
-fn mounts_that_came_along_are_as_closed_as_what_they_are_in() {
+fn mounts_below_a_read_only_mount_must_be_read_only_too() {
     let in_workspace = format!("{MOUNTS}6 4 0:9 / /w\\040s/data rw - tmpfs tmpfs rw\n");
     assert_eq!(plan().verify(in_workspace.as_bytes(), &identity).unwrap(), 6);
     let in_dot_cursor = format!("{MOUNTS}6 5 0:9 / /w\\040s/.cursor/rules rw - tmpfs tmpfs rw\n");
@@ -150,7 +150,7 @@ fn a_mount_that_the_planner_did_not_inspect_cannot_be_verified() {
 }
 
 #[test]
-fn a_mount_that_goes_or_can_be_written_afterwards_is_named() {
+fn a_mount_that_disappears_or_becomes_writable_is_named() {
     let plan = plan();
     assert_eq!(plan.lost(MOUNTS.as_bytes()), Vec::<&Path>::new());
     let without = |part: &str| {

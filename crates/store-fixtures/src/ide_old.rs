@@ -120,7 +120,7 @@ pub fn every_chat(word: &mut dyn FnMut(&str) -> String) -> Json {
     })
 }
 
-/// Composers of the oldest kind, with their bubbles, and one head without.
+/// Composers of the oldest kind, with their bubbles, and one head without any.
 pub fn every_composer(word: &mut dyn FnMut(&str) -> String) -> Json {
     let tool = json!({
         "name": "run_terminal_cmd", "params": json!({"command": word("tool params")}).to_string(),

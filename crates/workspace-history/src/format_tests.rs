@@ -21,7 +21,7 @@ fn read(text: &str) -> Option<Snapshot> {
 }
 
 #[test]
-fn snapshots_are_read_whole_and_written_again_to_the_byte() {
+fn snapshots_are_read_in_full_and_written_again_byte_for_byte() {
     let directory = tempfile::tempdir().unwrap();
     let again = directory.path().join("again.jsonl");
     for fixture in SNAPSHOTS.into_iter().flat_map(fixtures) {

@@ -1,5 +1,5 @@
 //! Traps that an agent leaves in a `.git` for users of git on the host: links, FIFOs, and a `.git` that names another
-//! repository. Git alone shows that each would do harm without Caretaker.
+//! repository. A test with git alone shows that each would do harm without Caretaker.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -250,7 +250,7 @@ fn races(caller: Caller, n_rounds: usize) -> Verdict {
         run = host.catch("race");
     }
     host.kill(&run);
-    held(&format!("{n_back} times a new file, {n_won} times a suspension"))
+    held(&format!("a new file {n_back} times, a suspension {n_won} times"))
 }
 
 /// Checks that a run was suspended, and that the user finds the refused text.
@@ -375,7 +375,7 @@ fn a_dangerous_change_on_the_host_suspends_the_run_and_resume_continues_it() {
 }
 
 #[test]
-fn no_setting_of_an_agent_survives_a_storm_of_changes_on_the_host() {
+fn no_agents_setting_survives_a_storm_of_changes_on_the_host() {
     let n_rounds = number_from("HOST_CHANGE_ROUNDS", 8);
     for caller in Caller::ALL {
         if caller == Caller::User || is_root() {

@@ -50,7 +50,7 @@ fn last_commit(workspace: &Path) -> String {
 }
 
 #[test]
-fn a_commit_inside_has_the_tree_the_author_and_the_committer_of_one_outside() {
+fn a_commit_made_inside_has_the_same_tree_author_and_committer_as_one_made_outside() {
     let stage = stage_with_settings();
     let (workspace, tools) = (stage.workspace(), stage.root().join("tools"));
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", tools.display());

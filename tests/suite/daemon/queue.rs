@@ -136,7 +136,7 @@ fn every_waiting_run_shows_the_right_reason() {
 }
 
 #[test]
-fn caps_of_groups_hold_and_can_be_changed_and_survive_a_new_daemon() {
+fn group_caps_hold_and_can_be_changed_and_survive_a_new_daemon() {
     let stage = DaemonStage::new(3);
     assert!(stage.output(&["queue", "cap", "1", "--group", "night"]).status.success());
     let (first, first_fifo) = held(&stage, "one", &["--group", "night"]);

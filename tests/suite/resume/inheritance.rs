@@ -352,7 +352,7 @@ fn the_daemon_continues_a_session_with_its_limits() {
 }
 
 #[test]
-fn a_message_in_the_family_wakes_a_session_with_its_limits() {
+fn a_message_from_a_parent_wakes_a_session_with_its_limits() {
     let stage = DaemonStage::new(3);
     make_repository(&stage.workspace());
     let child = json!({
@@ -380,7 +380,7 @@ fn a_message_in_the_family_wakes_a_session_with_its_limits() {
 }
 
 #[test]
-fn a_missing_server_refuses_the_resume_until_the_user_leaves_it_out() {
+fn a_resume_is_refused_if_the_servers_file_is_gone_unless_the_user_leaves_the_servers_out() {
     let stage = Stage::new();
     let servers = stage.home().join(".cursor/mcp.json");
     fs::create_dir_all(stage.home().join(".cursor")).unwrap();

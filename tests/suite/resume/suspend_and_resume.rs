@@ -170,7 +170,7 @@ fn all_runs_are_suspended_at_once() {
 }
 
 #[test]
-fn a_session_is_found_by_its_beginning_by_its_run_by_name_and_as_the_latest() {
+fn a_session_is_found_by_id_prefix_by_run_by_name_and_as_the_latest() {
     let stage = Stage::new();
     let output = stage.play("say The heron.", &["--name", "nightly"]);
     assert_exit(&output, 0);
@@ -332,7 +332,7 @@ fn a_summarised_conversation_does_not_count_as_forgotten() {
 }
 
 #[test]
-fn exactly_one_of_fifty_resumes_at_once_runs() {
+fn exactly_one_of_fifty_simultaneous_resumes_runs() {
     let stage = Stage::new();
     let session = stage.begin_session();
     let prompt = "Play this:\n```agent\nsay Mine.\nshell sleep 120\n```\n";

@@ -37,7 +37,7 @@ fn assert_lost_everywhere(stage: &Stage, run: &str) {
 }
 
 #[test]
-fn a_journal_that_was_cut_is_lost_to_every_command() {
+fn every_command_reports_a_run_with_a_cut_journal_as_lost() {
     let stage = Stage::new();
     let run = indexed_run(&stage);
     let text = fs::read_to_string(stage.journal_path(&run)).unwrap();
@@ -47,7 +47,7 @@ fn a_journal_that_was_cut_is_lost_to_every_command() {
 }
 
 #[test]
-fn an_emptied_journal_is_lost_to_every_command() {
+fn every_command_reports_a_run_with_an_emptied_journal_as_lost() {
     let stage = Stage::new();
     let run = indexed_run(&stage);
     fs::write(stage.journal_path(&run), "").unwrap();
@@ -55,7 +55,7 @@ fn an_emptied_journal_is_lost_to_every_command() {
 }
 
 #[test]
-fn a_journal_that_cannot_be_opened_is_lost_to_every_command() {
+fn every_command_reports_a_run_whose_journal_cannot_be_opened_as_lost() {
     let stage = Stage::new();
     let run = indexed_run(&stage);
     fs::remove_file(stage.journal_path(&run)).unwrap();

@@ -124,7 +124,7 @@ fn a_single_bad_line_starts_nothing() {
 }
 
 #[test]
-fn without_a_repository_a_hint_names_in_place_and_such_runs_follow_each_other() {
+fn without_a_repository_a_hint_suggests_in_place_and_runs_in_place_take_turns() {
     let stage = Stage::new();
     let refused = each(&stage, "look\n", &[]);
     assert_eq!(refused.status.code(), Some(2));

@@ -135,7 +135,7 @@ fn inside(stage: &Stage, command: &str, flags: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn a_cargo_project_is_tested_offline_cold_and_again_and_the_hosts_cache_stays_as_it_was() {
+fn a_cargo_project_is_tested_offline_twice_and_the_hosts_cache_stays_as_it_was() {
     let stage = Stage::new();
     cargo_project(&stage);
     let before = fingerprint(&stage);
@@ -150,7 +150,7 @@ fn a_cargo_project_is_tested_offline_cold_and_again_and_the_hosts_cache_stays_as
 }
 
 #[test]
-fn an_npm_project_is_installed_and_tested_offline_cold_and_again() {
+fn an_npm_project_is_installed_and_tested_offline_twice() {
     let stage = Stage::new();
     let made = stage.root().join("made");
     write(&made.join("package/package.json"), r#"{"name":"heron","version":"1.0.0"}"#);

@@ -1,4 +1,4 @@
-//! `--sandbox off`: only on request, with a warning and a record, and still without surviving agent processes.
+//! `--sandbox off`: only on request, with a warning and a record. Even then, no agent process outlives its run.
 
 use std::fs;
 
@@ -51,7 +51,7 @@ fn an_agent_without_a_sandbox_is_as_free_as_its_user_and_every_output_says_so() 
 }
 
 #[test]
-fn tools_run_unasked_only_if_the_user_says_so() {
+fn tools_run_without_approval_only_if_the_user_says_so() {
     let stage = Stage::new();
     let output = stage.play("shell touch it-ran\nsay done", &["--sandbox", "off"]);
     assert_exit(&output, 0);

@@ -135,7 +135,7 @@ fn untouched_rows_survive(planted: &Planted) {
     assert!(n_expected > 0, "every row was hit every time");
     assert!(
         failures.is_empty(),
-        "{n_lost_words} lost, of {n_expected} by each of three:\n{}",
+        "{n_lost_words} words lost; search, show and export should each give {n_expected}:\n{}",
         failures.join("\n")
     );
 }

@@ -157,7 +157,7 @@ fn cut_off(workspace: &str) -> Chat {
 
 fn acp(workspace: &str) -> Chat {
     let mut chat = chat(ACP, "Count the lines", workspace, 2);
-    chat.turns = vec![Turn::plain("How many lines has src/lib.rs?", "Two lines.")];
+    chat.turns = vec![Turn::plain("Count the lines in src/lib.rs.", "Two lines.")];
     chat
 }
 

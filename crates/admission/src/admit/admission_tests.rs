@@ -104,7 +104,7 @@ fn flags_win_over_the_configuration() {
 }
 
 #[test]
-fn without_flags_a_run_is_what_the_configuration_says() {
+fn without_flags_a_run_follows_the_configuration() {
     let stage = Stage::new(&[]);
     let spec = stage.spec("model = 'auto'\n", &[]);
     assert_eq!((spec.model.as_deref(), spec.profile.as_str()), (Some("auto"), "default"));
@@ -186,7 +186,7 @@ fn hosts_come_from_the_flags_and_the_configuration() {
 }
 
 #[test]
-fn the_host_s_proxy_goes_to_the_supervisor_or_with_the_host_s_network_to_the_agent() {
+fn the_host_s_proxy_goes_to_the_supervisor_or_to_an_agent_on_the_host_s_network() {
     let proxy = "http://ada:secret-word@proxy.example:3128";
     let stage = Stage::new(&[("https_proxy", proxy), ("NO_PROXY", "localhost")]);
     let told = |args: &[&str]| {
@@ -253,7 +253,7 @@ fn a_secret_is_read_once_in_one_admission() {
 }
 
 #[test]
-fn an_agent_in_the_repository_is_refused_for_a_worktree_of_it_too() {
+fn an_agent_in_the_repository_is_refused_for_its_worktrees_too() {
     let stage = Stage::new(&[]);
     let repository = stage.workspace();
     let worktree = stage.host.state.worktrees().join("one");

@@ -129,7 +129,7 @@ impl Conversation {
         }
     }
 
-    /// The session from whose last run this run inherits.
+    /// The session whose last run this run inherits from.
     fn continues(&self) -> Option<Uuid> {
         match self {
             Self::New { .. } => None,
@@ -178,7 +178,7 @@ impl<'a, 'r> Admission<'a, 'r> {
         let run = self.context.fresh.unwrap_or_else(RunId::generate);
         let roots = host.environment.cursor_roots()?;
         let workspace = workspace::check(host, self.context.conversation.workspace())?;
-        // Git answers while the other checks are made.
+        // Git answers while the other checks run.
         let git = thread::spawn({
             let (host, workspace) = (host.clone(), workspace.clone());
             move || GitSettings::of(&host, workspace.as_path())

@@ -19,8 +19,8 @@ impl Admission<'_, '_> {
         }
     }
 
-    /// The registries that the run may reach. A continued run keeps those of the earlier run; only the flag adds the
-    /// tools' current ones.
+    /// The registries that the run may reach. A continued run keeps those of the earlier run; only
+    /// `--registries` adds those that the user's tools use now.
     pub(super) fn registries(
         &self,
         request: &RunRequest,

@@ -36,7 +36,7 @@ fn the_flag_allows_the_user_s_own_registries_and_those_that_it_names() {
 }
 
 #[test]
-fn strict_has_none_of_it_and_refuses_the_flag() {
+fn strict_knows_no_registries_and_refuses_the_flag() {
     let stage = stage();
     let has_none = |spec: &RunSpec| {
         let is_of_git = |path: &String| path == ".gitconfig" || path.starts_with(".config/git/");
@@ -57,7 +57,7 @@ fn strict_has_none_of_it_and_refuses_the_flag() {
 }
 
 #[test]
-fn a_continued_run_keeps_its_registries_and_more_of_them_must_be_widened() {
+fn a_continued_run_keeps_its_registries_and_needs_widen_for_more() {
     let stage = stage();
     let without = stage.spec_after(None, "", &[]).unwrap();
     let error = stage.spec_after(Some(&without), "", &["--registries"]).unwrap_err();

@@ -70,8 +70,8 @@ impl Admission<'_, '_> {
         });
         let flag = self.asked.agent.as_deref();
         let choice = AgentChoice::of(flag.or(of_before), self.config.agent.as_deref(), environment);
-        // The agent's program may be neither in the workspace nor in the repository of a worktree: agents write to
-        // both.
+        // The agent's program must not be in the workspace, or in the repository that a worktree belongs to: agents
+        // write to both.
         let repository = worktrees::origin_of(self.host, workspace.as_path());
         let repository = repository.map(|origin| origin.repository.0);
         let forbidden: Vec<&Path> =

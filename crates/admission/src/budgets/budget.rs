@@ -162,7 +162,7 @@ impl fmt::Display for Overspent {
             BudgetKind::ToolCalls => write!(formatter, "{spent} of {limit} tool calls")?,
             BudgetKind::Tokens => write!(formatter, "{spent} of {limit} tokens")?,
             BudgetKind::Time => {
-                write!(formatter, "{} of {} of agents' time", span(*spent), span(*limit))?;
+                write!(formatter, "{} of {} of agent time", span(*spent), span(*limit))?;
             }
         }
         formatter.write_str(" used")?;

@@ -60,7 +60,7 @@ fn the_time_of_live_runs_counts() {
     assert_eq!(judge(&budget, &sum), None);
     sum.add_under_way(1000);
     let spent = judge(&budget, &sum).unwrap();
-    assert_eq!(spent.to_string(), "5 s of 5 s of agents' time used");
+    assert_eq!(spent.to_string(), "5 s of 5 s of agent time used");
 }
 
 proptest! {

@@ -53,6 +53,6 @@ fn a_removed_run_is_counted_once_even_if_the_removal_is_killed() {
 }
 
 #[test]
-fn records_of_groups_are_read_whole() {
+fn group_records_are_read_in_full() {
     check::<GroupRecord>(&["v1/state/groups/*.json"], Layout::Compact);
 }

@@ -104,14 +104,14 @@ fn a_named_file_must_exist_and_its_paths_are_relative_to_it() {
 }
 
 #[test]
-fn without_a_file_everything_is_as_by_default() {
+fn without_a_file_every_setting_has_its_default() {
     let environment = environment_of(&[("HOME", Path::new("/no/such/home"))]);
     let places = Places::of(&environment);
     assert_eq!(Config::load(&environment, &places).unwrap(), Config::default());
 }
 
 #[test]
-fn configurations_of_all_versions_are_read_whole_and_the_latest_has_every_key() {
+fn configurations_of_all_versions_are_read_in_full_and_the_latest_has_every_key() {
     let fixtures = fixtures("*/home/.config/caretaker/config.toml");
     let tell = |text: &str| Config::parse(text).ok().map(|config| format!("{config:?}"));
     for fixture in &fixtures {

@@ -6,7 +6,7 @@ fn parsed(text: &str) -> Result<Config, String> {
 }
 
 #[test]
-fn a_hook_has_one_action_and_at_least_one_occasion() {
+fn a_hook_has_one_action_and_at_least_one_event() {
     let config = parsed("on = ['ended']\ncommand = ['~/bin/tell', 'x']\ntimeout = '5s'").unwrap();
     let hook = config.hooks[0].hook(Path::new("/home/ada"));
     assert_eq!(hook.timeout, Duration::from_secs(5));

@@ -67,7 +67,7 @@ fn an_installed_agent_is_pinned_to_its_version_without_being_asked() {
 }
 
 #[test]
-fn an_agent_of_another_vendor_is_passed_over() {
+fn an_agent_from_another_vendor_is_skipped() {
     let host = Host::new();
     host.program("bin/agent", "Grok Build", "1.0", 0o755);
     let theirs = host.find(&AgentChoice::Installed).unwrap_err();

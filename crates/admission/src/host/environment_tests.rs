@@ -22,7 +22,7 @@ fn empty_and_relative_values_count_as_unset() {
 }
 
 #[test]
-fn without_the_variable_the_home_is_the_one_of_the_user() {
+fn without_the_variable_the_home_comes_from_the_user_database() {
     let user = User::from_uid(geteuid()).unwrap().unwrap();
     assert_eq!(environment_of(&[]).home, user.dir);
 }

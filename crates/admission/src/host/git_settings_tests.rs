@@ -45,7 +45,7 @@ fn as_git_reads(texts: &[String]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_settings_are_those_that_git_has_in_the_workspace_and_no_program() {
+fn the_copied_settings_are_those_that_apply_in_the_workspace_and_start_no_program() {
     let stage = stage_with_git();
     let config = "[core]\n\thooksPath = /evil\n\teditor = evil\n\texcludesFile = ~/mine\n\tautocrlf = input\n\
         [includeIf \"gitdir:~/work/\"]\n\tpath = work.inc\n[credential]\n\thelper = evil\n\
@@ -81,7 +81,7 @@ fn the_settings_are_those_that_git_has_in_the_workspace_and_no_program() {
 }
 
 #[test]
-fn other_words_for_git_lfs_are_not_copied_at_all() {
+fn unusual_git_lfs_commands_are_not_copied_at_all() {
     let lfs = |clean: &str| {
         let settings = [("filter.lfs.clean", clean), ("filter.lfs.required", "true")];
         let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -109,7 +109,7 @@ fn without_settings_commits_have_the_agents_identity() {
 }
 
 #[test]
-fn a_rules_file_may_be_a_link_but_not_in_the_workspace_nor_a_fifo_nor_large() {
+fn a_rules_file_may_be_a_link_but_not_into_the_workspace_or_to_a_fifo_or_a_large_file() {
     let stage = stage_with_git();
     let (home, workspace) = (home(&stage), stage.workspace());
     let ignore = home.join(".config/git/ignore");

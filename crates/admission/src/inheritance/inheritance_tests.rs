@@ -278,7 +278,7 @@ fn servers(only: Option<&str>) -> UserMcpFiles {
 }
 
 #[test]
-fn more_names_of_servers_are_wider_and_fewer_are_not() {
+fn naming_more_servers_is_wider_and_naming_fewer_is_not() {
     let spec = |only| RunSpec { user_mcp: Some(servers(only)), ..narrow() };
     let (one, other, all) = (spec(Some("notes")), spec(Some("slack")), spec(None));
     for (now, before, is_wider) in
@@ -329,7 +329,7 @@ fn narrow() -> RunSpec {
 }
 
 #[test]
-fn each_bound_can_be_wider_by_itself_and_is_not_when_it_is_narrowed_back() {
+fn each_bound_can_be_widened_alone_and_narrowing_it_again_is_not_a_widening() {
     let narrow = narrow();
     assert_eq!(wider_than(&narrow, &narrow), []);
     let strict = include_str!("../../../../sandbox/profiles/strict.toml");

@@ -37,7 +37,7 @@ impl Address {
         if !is_sound || !matches!(scheme.as_str(), "http" | "https") {
             return None;
         }
-        // The shim lets no plain HTTP through.
+        // The shim blocks plain HTTP.
         let host = match scheme.as_str() {
             "https" => place.trim_end_matches(':').parse().ok(),
             _ => None,

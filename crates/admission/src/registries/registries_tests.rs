@@ -83,7 +83,7 @@ fn every_tool_s_settings_are_found_and_a_variable_wins_over_a_file() {
 }
 
 #[test]
-fn a_tool_s_own_default_is_an_allowed_host_but_no_setting() {
+fn a_tool_s_own_default_is_an_allowed_host_but_not_a_setting() {
     let scene = Scene::new(&[]);
     let npm = "opt/npm/node_modules/@npmcli/config/lib/definitions/definitions.js";
     scene.write(

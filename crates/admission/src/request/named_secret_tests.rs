@@ -68,7 +68,7 @@ fn an_invalid_secret_is_refused_and_never_repeated() {
 }
 
 #[test]
-fn an_unreadable_file_is_the_fault_of_the_request() {
+fn an_unreadable_file_counts_as_caused_by_the_request() {
     // A plain file whose first bytes cannot be read.
     let error = secrets_of(&["X=file:/proc/self/mem"]).unwrap_err();
     assert_eq!(error.exit_code(), ExitCode::Failed);

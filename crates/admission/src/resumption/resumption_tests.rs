@@ -130,7 +130,7 @@ fn moved_missing_and_linked_workspaces_are_told_apart() {
 }
 
 #[test]
-fn another_configuration_root_is_named_with_the_one_that_has_the_session() {
+fn a_session_under_another_configuration_root_is_refused_and_both_roots_are_named() {
     let before = Stage::new(&[]);
     before.converse(&before.workspace(), Generation::V2026_09);
     let environment = environment_of(&[

@@ -41,7 +41,7 @@ fn an_old_bubblewrap_is_recognised_by_missing_options() {
 }
 
 #[test]
-fn a_trial_that_passed_is_not_made_again_until_something_changes() {
+fn a_trial_that_passed_is_not_repeated_until_something_changes() {
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path();
     let log = state.join("log");

@@ -59,7 +59,7 @@ fn unknown_invalid_and_unconfined_profiles_are_refused() {
 }
 
 #[test]
-fn only_the_command_line_takes_the_sandbox_away_and_only_by_the_name_off() {
+fn only_the_command_line_can_remove_the_sandbox_and_only_by_the_name_off() {
     let directory = tempfile::tempdir().unwrap();
     let places = places(directory.path());
     let found = find(&places, OFF, NamedBy::CommandLine).unwrap();

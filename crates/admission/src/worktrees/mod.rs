@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_of_version_1_are_read_whole() {
+    fn records_of_version_1_are_read_in_full() {
         check::<Record>(&["v1/state/worktrees/*.json"], Layout::Compact);
     }
 }

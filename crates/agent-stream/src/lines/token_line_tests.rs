@@ -13,7 +13,7 @@ fn shown(event: &AgentEvent<'_>) -> Value {
 }
 
 #[test]
-fn a_token_is_read_where_it_stands() {
+fn token_lines_take_the_fast_path() {
     assert_eq!(
         LINES.map(|line| shown(&read(line).unwrap())),
         [

@@ -69,7 +69,7 @@ fn a_later_result_may_include_the_one_before() {
 }
 
 #[test]
-fn more_than_is_kept_is_not_explained() {
+fn a_turn_over_the_limit_is_not_explained() {
     let mut said = Hindsight::default();
     said.said("four", 4);
     assert!(said.explains("four", ""));

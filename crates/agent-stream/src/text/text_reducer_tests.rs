@@ -56,7 +56,7 @@ fn without_partial_output_every_segment_counts() {
 }
 
 #[test]
-fn equal_segments_without_partial_output_are_said_twice() {
+fn equal_segments_without_partial_output_are_all_kept() {
     check(&[before_tool("ok"), tool(), before_tool("ok"), tool(), last("okok")], "okokokok");
     check(&[before_tool("ok"), tool(), last("ok")], "okok");
 }
@@ -170,7 +170,7 @@ fn text_that_changed_without_a_lost_connection_is_a_difference() {
 }
 
 #[test]
-fn a_result_said_twice_or_with_the_one_before_agrees() {
+fn a_repeated_result_and_one_that_includes_the_previous_one_agree() {
     let lines = [last("A."), result("A."), result("A."), last("B."), result("A.B.")];
     assert_eq!(reduce(TextMode::MayRepeat, &lines).1, vec![TextVerdict::Agrees; 3]);
 }
@@ -257,7 +257,7 @@ fn each_turn_of_a_longer_stream_is_judged_by_itself() {
 }
 
 #[test]
-fn text_without_end_is_emitted_whole_and_kept_only_up_to_the_ceiling() {
+fn endless_text_is_emitted_whole_and_kept_only_up_to_the_ceiling() {
     let mut reducer = TextReducer::with_ceiling(TextMode::MayRepeat, 100);
     let mut stream = AgentStream::default();
     let (mut emitted, mut verdict) = (0, None);

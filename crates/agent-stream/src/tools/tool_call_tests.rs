@@ -21,7 +21,7 @@ fn check_outcome(result: &str, expected: Option<(OutcomeKind<'_>, OutcomeClass)>
 }
 
 #[test]
-fn the_name_is_the_key_that_ends_in_tool_call_wherever_it_stands() {
+fn the_name_is_the_key_that_ends_in_tool_call_in_any_position() {
     let mut parser = LineParser::default();
     let call = completed(
         &mut parser,

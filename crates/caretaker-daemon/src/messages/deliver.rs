@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The daemon keeps no state for this: a run that delivers messages has their ids in its spec, and takes them from the
-//! inbox when it begins. [`SessionStanding`] decides whether it is time, also for `caretaker inbox`.
+//! inbox when it begins. [`SessionStanding`] decides whether it is time; `caretaker inbox` asks it too.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

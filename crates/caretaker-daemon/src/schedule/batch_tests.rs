@@ -21,7 +21,7 @@ fn starts(runs: &[BatchRun], caps: &Caps) -> Vec<usize> {
 }
 
 #[test]
-fn caps_of_the_group_of_a_model_and_of_the_default_account_hold_and_order_is_kept() {
+fn group_model_and_default_account_caps_hold_and_the_order_is_kept() {
     let all = [run(Some(1), None), run(Some(1), None), run(Some(2), None)];
     let mut some = caps(9);
     some.models.insert("m1".to_owned(), 1);

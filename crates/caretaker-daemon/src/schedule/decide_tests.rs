@@ -206,7 +206,7 @@ fn a_failed_start_is_repeated_in_time() {
 }
 
 #[test]
-fn a_run_whose_credentials_are_on_the_way_is_about_to_start_and_does_so_in_time() {
+fn a_run_waits_briefly_for_its_credentials_and_then_starts() {
     let mut scene = Scene::new();
     let hold = Some(Hold::Credentials { until_ms: scene.now_ms + 10 });
     let run = WaitingRun { hold, ..waiting(1) };

@@ -128,7 +128,7 @@ impl fmt::Display for Waiting {
                 formatter.write_str(if secrets.is_empty() {
                     " any more; restart it where the key is set"
                 } else {
-                    " any more; secrets are on no disk: kill the run, and queue it again with them"
+                    " any more; secrets are never on disk: kill the run, and queue it again with them"
                 })
             }
             Self::Workspace { run } => write!(formatter, "workspace in use by run {run}"),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn login_keys_and_secrets_are_named_apart() {
+fn login_keys_and_secrets_are_listed_separately() {
     let told = |names: &[&str]| {
         Waiting::Keys { names: names.iter().map(ToString::to_string).collect() }.to_string()
     };

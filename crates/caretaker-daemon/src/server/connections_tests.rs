@@ -21,7 +21,7 @@ async fn visit(unknown: &Arc<UnknownClients>, says: &str) -> DuplexStream {
 }
 
 #[tokio::test]
-async fn a_client_that_sends_half_a_head_is_sent_away_and_its_place_is_free() {
+async fn a_client_that_sends_half_a_head_is_disconnected_and_its_slot_is_free_again() {
     let unknown = UnknownClients::new(1);
     let mut halves = Vec::new();
     for says in ["", "GET /v1/version HTTP/1.1\r\n", "GET / HTTP/1.1\r\nhost: x\r\n"] {

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn readiness_is_said_on_a_path_and_on_an_abstract_name() {
+fn the_state_is_sent_to_a_path_or_an_abstract_name() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("notify");
     let listener = UnixDatagram::bind(&path).unwrap();

@@ -72,7 +72,7 @@ fn each_commit_has_the_work_since_the_previous_one() {
 }
 
 #[test]
-fn a_rebased_commit_has_the_time_in_which_it_was_written() {
+fn the_window_of_a_rebased_commit_covers_its_author_time_and_its_commit_time() {
     let window = CommitWindow::of(&commit(20_000, 900_000), &[&commit(10_000, 900_000)], 60_000);
     assert!(window.holds(15_000) && window.holds(20_500) && window.holds(899_000));
     assert!(!window.holds(10_500) && !window.holds(400_000));

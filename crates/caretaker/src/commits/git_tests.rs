@@ -51,7 +51,7 @@ impl Scratch {
 }
 
 #[test]
-fn a_commit_is_its_times_its_subject_and_its_files() {
+fn a_commit_has_its_times_its_subject_and_its_files() {
     let scratch = Scratch::new();
     scratch.commit("first", &["a", "src/b"]);
     scratch.git(&["mv", "a", "sp ace\nü"]);
@@ -126,7 +126,7 @@ fn a_missing_commit_and_a_missing_repository_are_reported() {
 
 /// A repository's own configuration can name programs for git to start.
 #[test]
-fn a_repository_starts_no_program_of_its_own() {
+fn a_repository_cannot_make_git_start_its_programs() {
     let scratch = Scratch::new();
     scratch.commit("first", &["a"]);
     let program = scratch.path().join("program.sh");

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_its_own_name_unless_it_could_be_more_than_a_name() {
+    fn a_plain_id_names_its_file_and_any_other_id_is_hashed() {
         let uuid = "6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11";
         assert_eq!(file_name(uuid, Format::Markdown), format!("{uuid}.md"));
         for id in ["../../etc/passwd", "", ".", "-rf", "a/b", "CON", "a\0b", "é", &"x".repeat(65)]

@@ -32,7 +32,7 @@ fn everything_that_is_known_is_on_the_page() {
         "/home/ada/parser",
         "2026-07-01 09:30:00 UTC",
         "2026-07-01 09:40:00 UTC (file time)",
-        "14,921 in, 806 out, 51,840 read from cache, 12 written to cache, 300 of the output for reasoning, context 12,799 of 200,000",
+        "14,921 in, 806 out, 51,840 read from cache, 12 written to cache, 300 of the output tokens for reasoning, context 12,799 of 200,000",
         "parser/6f1d9c3e",
         "11111111-2222-4333-8444-555555555555 (call call_parent, type explore)",
         "3 checkpointId, 12 codeBlockDiff",

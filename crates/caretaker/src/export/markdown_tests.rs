@@ -17,7 +17,7 @@ fn a_conversation_reads_well() {
 }
 
 #[test]
-fn the_headings_are_ours_for_any_text() {
+fn untrusted_text_cannot_imitate_our_headings() {
     let hostile = "\n\n# Ours\n\n<h1>Ours</h1>\n\nOurs\n===\n\n```\n\n![p](http://127.0.0.1/p.png)\n\n[x]\n\n[x]: javascript:1\n\n<!--";
     let headings = |document: &str| -> Vec<(usize, String)> {
         let mut headings: Vec<(usize, String)> = Vec::new();

@@ -107,7 +107,7 @@ fn agent(host: &Host, answer: &str) -> AgentProgram {
 }
 
 #[test]
-fn the_login_is_what_the_agent_says_and_a_sandbox_can_use() {
+fn the_login_passes_only_if_the_agent_and_the_login_file_agree() {
     let (_root, host) = host();
     let yes = r#"{"status":"x","isAuthenticated":true,"userInfo":{"email":"ada@example.com"}}"#;
     for (answer, status) in [

@@ -35,7 +35,7 @@ fn check(programs: &[&str], files: &[&str]) -> Vec<(&'static str, Status, String
 }
 
 #[test]
-fn a_project_whose_tools_and_dependencies_are_there_is_well() {
+fn a_project_with_its_tools_and_dependencies_passes() {
     let found = check(
         // The first one on PATH is not visible inside, so a shell there finds the second.
         &["hidden/bin/cargo", "shown/bin/cargo"],

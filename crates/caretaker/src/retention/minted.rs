@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::needs::newcomers;
 
-/// Ids older than this that no run uses. It also checks the runs, because a queued run has no session record yet.
+/// Ids older than this that no run uses. Checking session records is not enough: a queued run has none yet.
 pub(crate) fn unused(
     state: &StateRoot,
     runs: &[RunOverview],

@@ -13,8 +13,8 @@ pub(crate) struct ConsoleOptions {
     #[arg(long, display_order = 798)]
     pub(crate) wait: bool,
     /// Try again up to N times if the network, a rate limit or the agent's configuration failed before the agent called
-    /// a tool. Each try is a separate run. Not with `--detach`: the command must stay to try again. Default: `retries`
-    /// in the configuration.
+    /// a tool. Each try is a separate run. Not with `--detach`: the command must keep running to try again. Default:
+    /// `retries` in the configuration.
     #[arg(long, value_name = "N", conflicts_with = "detach", display_order = 799)]
     pub(crate) retries: Option<u32>,
     /// Use the queue: fail if no daemon is running, instead of starting immediately.

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn only_text_with_something_in_it_is_a_prompt() {
+    fn only_text_that_is_not_blank_is_a_prompt() {
         for (prompt, part) in [
             (&b""[..], "empty"),
             (b" \n\t", "empty"),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_ten_megabytes_is_read_whole_and_a_missing_one_is_named() {
+    fn a_file_of_ten_megabytes_is_read_in_full_and_a_missing_one_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("long prompt");
         std::fs::write(&path, "x".repeat(10 << 20)).unwrap();

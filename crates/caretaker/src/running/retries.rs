@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_are_spread_and_never_longer_than_half_as_much_again() {
+    fn pauses_are_spread_between_half_and_one_and_a_half_times_their_length() {
         let pause = Duration::from_secs(10);
         assert_eq!(jittered(pause, 0), Duration::from_secs(5));
         assert_eq!(jittered(pause, 1000), Duration::from_secs(15));

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_cut_where_the_room_ends() {
+    fn text_is_cut_at_the_width_of_the_line() {
         for (text, width, expected) in [
             ("plain", 5, "plain"),
             ("plain", 4, "pla…"),

@@ -1,4 +1,5 @@
-//! Everything that can be wrong with a run request. Each mistake has its own message and exit code, and leaves nothing behind.
+//! Everything that can be wrong with a run request. Each mistake has its own message and exit code, and leaves nothing
+//! behind.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -229,7 +230,7 @@ fn a_session_that_does_not_exist_is_not_created() {
 }
 
 #[test]
-fn something_to_show_that_does_not_exist() {
+fn a_path_to_expose_that_does_not_exist() {
     let scene = Scene::new();
     refused_with(&scene, &["--expose", "/no/such/tools"], 3, "/no/such/tools");
 }
@@ -255,8 +256,8 @@ fn a_host_without_bubblewrap_or_with_one_that_cannot_be_used() {
     let mut scene = Scene::new();
     scene.set("PATH", scene.path("bin"));
     refused_with(&scene, &[], 125, "bubblewrap is not installed");
-    // If the test runs as root, this file counts as the system's bubblewrap and fails when Caretaker tries it. If a user
-    // runs the test, Caretaker does not trust the file.
+    // If the test runs as root, this file counts as the system's bubblewrap and fails when Caretaker tries it. If a
+    // user runs the test, Caretaker does not trust the file.
     scene.program(
         "bin/bwrap",
         "echo 'bwrap: No permissions to create new namespace' >&2; exit 1",

@@ -10,7 +10,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn without_runs_there_is_nothing_to_list_and_nothing_is_made() {
+fn without_runs_ps_lists_nothing_and_creates_nothing() {
     let scene = Scene::new();
     let before = scene.inventory();
     assert_eq!(
@@ -64,7 +64,7 @@ fn the_doctor_reports_on_every_part_and_changes_nothing() {
 }
 
 #[test]
-fn a_sandbox_is_explained_and_nothing_is_made() {
+fn sandbox_explain_creates_nothing() {
     let scene = Scene::new();
     let before = scene.inventory();
     let answer = scene.caretaker(["sandbox", "explain", "--agent", "simulated", "--json"]);
@@ -82,7 +82,7 @@ fn the_printed_configuration_can_be_used_as_it_is() {
 }
 
 #[test]
-fn the_simulated_agent_is_inside_and_needs_no_checkout() {
+fn the_simulated_agent_is_built_in_and_needs_no_checkout() {
     let scene = Scene::new();
     let version = scene.caretaker(["simulated-agent", "--version"]);
     assert_eq!((version.code(), version.stdout()), (0, "2026.10.01-51m0000\n"));

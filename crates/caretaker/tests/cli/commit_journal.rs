@@ -173,7 +173,7 @@ fn a_commit_on_another_branch_does_not_shorten_the_period_of_this_one() {
 fn a_journal_without_commits_is_refused() {
     let scene = scene();
     for (args, code, expected) in [
-        (&["at", "HEAD..HEAD~1", "--journal"][..], 3, "no commits to write a journal of"),
+        (&["at", "HEAD..HEAD~1", "--journal"][..], 3, "no commits to write a journal about"),
         (&["at", "HEAD...HEAD~1", "--journal"], 2, "hint: write two dots: `A..B`"),
         (&["at", "nowhere..HEAD", "--journal"], 3, "no commit `nowhere`"),
         (&["at", "HEAD", "--journal", "--json"], 2, "cannot be used with"),

@@ -97,7 +97,7 @@ fn an_export_is_read_back() {
 }
 
 #[test]
-fn the_name_of_the_file_says_the_format_and_a_directory_gets_a_name() {
+fn the_file_extension_sets_the_format_and_a_directory_gets_a_file_named_after_the_id() {
     let scene = scene();
     let page = scene.path("page.html");
     assert_eq!(sessions(&scene, &["export", "aaaa-1", "-o", page.to_str().unwrap()]).code(), 0);
@@ -363,7 +363,7 @@ fn commits_between_two_are_ranked_together() {
 }
 
 #[test]
-fn a_cancelled_export_leaves_whole_files_alone() {
+fn a_cancelled_export_leaves_only_complete_files() {
     let scene = Scene::new();
     let n_conversations = 2000;
     let mut lines = Vec::new();

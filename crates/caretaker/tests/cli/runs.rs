@@ -239,7 +239,7 @@ fn a_run_whose_supervisor_died_is_lost_and_says_so() {
 }
 
 #[test]
-fn a_run_under_way_is_listed_and_waited_for_in_vain() {
+fn a_live_run_is_listed_and_waiting_for_it_can_time_out() {
     let scene = Scene::new();
     let mut run = Supervised::begin(&scene, Some("busy"));
     run.event(&RunEvent::Released);

@@ -27,7 +27,7 @@ fn put(home: &IdeHome, id: &str, bubbles: &[Value]) {
 }
 
 #[test]
-fn an_id_that_a_terminal_would_obey_is_shown_and_not_obeyed() {
+fn terminal_escapes_in_an_id_have_no_effect() {
     let mut scene = Scene::new();
     // Behave as on a terminal. Otherwise the output filter would remove everything that looks like an escape sequence.
     scene.set("CLICOLOR_FORCE", "1");

@@ -43,7 +43,7 @@ fn ids_equal_those_that_cursor_itself_wrote() {
 }
 
 #[test]
-fn only_the_fields_that_count_enter_and_in_cursors_order() {
+fn only_relevant_fields_are_hashed_and_in_cursors_order() {
     assert_eq!(
         normalised_text(
             r#"{"enabledTools":["a"],"cwd":"/c","env":{"Z":"1","A":"2"},"envFile":".env","own":1,"args":[],"command":"u","type":"stdio","headers":{}}"#
@@ -78,7 +78,7 @@ fn text_is_escaped_as_json_stringify_does() {
 }
 
 #[test]
-fn escapes_that_a_file_need_not_have_used_do_not_change_the_id() {
+fn optional_escapes_do_not_change_the_id() {
     let plain = server(r#"{"command":"é/🦀"}"#);
     let escaped = server(r#"{"command":"\u00e9\/\ud83e\udd80"}"#);
     assert_eq!(approval_id("/p", "n", &plain), approval_id("/p", "n", &escaped));

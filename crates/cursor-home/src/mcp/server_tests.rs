@@ -77,7 +77,7 @@ fn secrets_are_distinguished_from_paths_and_switches() {
 }
 
 #[test]
-fn the_host_of_a_remote_server_is_what_a_list_of_hosts_would_name() {
+fn the_host_of_a_remote_server_has_the_form_that_allow_lists_use() {
     for (url, host) in [
         ("https://docs.test/mcp", Some("docs.test")),
         ("HTTPS://Docs.Test:443?x", Some("docs.test")),

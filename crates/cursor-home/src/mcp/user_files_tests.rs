@@ -65,7 +65,7 @@ fn a_server_that_cannot_be_used_is_named_unless_it_is_switched_off() {
 }
 
 #[test]
-fn servers_are_switched_off_by_name_by_id_or_by_a_true() {
+fn servers_are_switched_off_by_name_by_id_or_by_a_value_of_true() {
     for file in
         [r#"["fetch"]"#, r#"["x","fetch-b3a6127d3cbd8e52"]"#, r#"{"fetch":true,"web":false}"#]
     {

@@ -11,7 +11,7 @@ fn version(year: u16, month: u8, day: u8, build: &str) -> AgentVersion {
 }
 
 #[test]
-fn the_unmistakable_name_is_preferred_everywhere_before_the_short_one() {
+fn the_unambiguous_name_is_tried_everywhere_before_the_short_one() {
     let listed: Vec<_> = candidates(&search("/opt/bin:/usr/bin"))
         .into_iter()
         .map(|c| (c.path.display().to_string(), c.found_by, c.check))

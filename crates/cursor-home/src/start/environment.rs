@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn the_inside_has_exactly_these_variables() {
+    fn the_agent_gets_exactly_these_variables() {
         let listed: Vec<String> = variables()
             .into_iter()
             .map(|(name, value)| format!("{name}={}", value.display()))

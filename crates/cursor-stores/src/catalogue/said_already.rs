@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_words_in_other_pieces_are_said_already() {
+    fn the_same_words_in_other_pieces_are_recognised() {
         let one = message(&["I will look.", "Then I ", "will mend it."]);
         let mut said = SaidAlready::by([&one]);
         assert!(said.has(&message(&["Then I will mend it."])));

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn every_conversation_of_one_id_gets_a_name_of_its_own() {
+    fn conversations_with_the_same_id_get_their_own_names() {
         let at = |directory: &str| head(StoreKind::Sdk, &format!("/s/{directory}/index.db"), &[]);
         let mut heads = [at("same-name-1"), at("same-name-2"), at("same-name-3")];
         tell_apart(&mut heads, &HashMap::from([("id".to_owned(), vec![0, 1, 2])]));
@@ -134,7 +134,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agreement_does_not_depend_on_who_is_asked(
+        fn agreement_does_not_depend_on_the_order(
             one in prop::collection::btree_map(0_i64..4, "[ab]", 0..4),
             other in prop::collection::btree_map(0_i64..4, "[ab]", 0..4),
         ) {

@@ -158,7 +158,7 @@ fn missing_blobs_of_the_real_stores_are_named() {
 }
 
 #[test]
-fn the_message_that_a_real_root_has_pending_is_read() {
+fn a_real_roots_pending_message_is_read() {
     let Some(folder) = captures() else { return };
     for (name, n_pending_roots) in [(OLD, 1), (NEW, 1)] {
         let store = ChatStore::open_read_only(&folder.join(name)).unwrap();

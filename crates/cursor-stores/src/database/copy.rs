@@ -72,7 +72,7 @@ mod tests {
     use crate::test_store::{TestStore, picture_of};
 
     #[test]
-    fn a_copy_has_what_is_only_in_the_log_and_leaves_the_original_alone() {
+    fn a_copy_includes_the_log_and_leaves_the_original_unchanged() {
         let store = TestStore::new();
         store.put_meta();
         let killed = store.as_killed();

@@ -103,7 +103,7 @@ mod tests {
                          4: POSIX  ADVISORY  WRITE 77 fe:00:10010660 0 100\n\ngarbage";
 
     #[test]
-    fn only_locks_of_sqlite_on_the_very_file_count() {
+    fn only_sqlites_own_locks_on_this_file_count() {
         assert_eq!(holders(LOCKS, 10_010_660).collect::<Vec<_>>(), [30498]);
         assert_eq!(holders(LOCKS, 10_010_727).count(), 0);
     }

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locks_share_one_patience_which_comes_back() {
+    fn all_locks_share_one_patience_and_it_recovers() {
         let mut patience = Patience { waited: Duration::ZERO, last: None };
         let now = Instant::now();
         let second = Duration::from_secs(1);

@@ -130,7 +130,7 @@ fn a_log_with_a_live_writer_is_read_with_locks() {
 }
 
 #[test]
-fn a_path_of_any_bytes_is_opened() {
+fn a_path_with_unusual_bytes_is_opened() {
     let directory = tempfile::tempdir().unwrap();
     let odd = std::ffi::OsStr::from_bytes(b"a?mode=rwc#b%41 &\xff\xc3\xa9");
     let path = directory.path().join(odd).join(odd);
@@ -143,7 +143,7 @@ fn a_path_of_any_bytes_is_opened() {
 }
 
 #[test]
-fn a_directory_on_the_way_may_be_a_link() {
+fn a_parent_directory_may_be_a_link() {
     let store = TestStore::new().close();
     let directory = tempfile::tempdir().unwrap();
     let link = directory.path().join("link");
@@ -152,7 +152,7 @@ fn a_directory_on_the_way_may_be_a_link() {
 }
 
 #[test]
-fn only_an_ordinary_table_with_stored_columns_counts_as_one() {
+fn only_an_ordinary_table_with_stored_columns_counts_as_plain() {
     let cases = [
         ("CREATE TABLE blobs (id TEXT PRIMARY KEY, data BLOB)", true),
         ("CREATE TABLE blobs (id TEXT PRIMARY KEY, data BLOB, later TEXT)", true),
@@ -217,7 +217,7 @@ fn a_fingerprint_changes_with_the_log() {
 }
 
 #[test]
-fn a_query_without_end_is_interrupted_and_counts_as_damage() {
+fn an_endless_query_is_interrupted_and_counts_as_damage() {
     let store = TestStore::new().close();
     let database = ReadOnlyDatabase::open_strictly(&store.path()).unwrap();
     let endless =
@@ -267,7 +267,7 @@ fn interior_page(child: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_small_file_of_more_rows_than_can_ever_be_counted_is_given_up() {
+fn counting_is_interrupted_in_a_small_file_with_endless_rows() {
     let store = TestStore::new();
     store.put(b"a row");
     let root: u32 = store

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_value_is_known_from_the_types_before_it() {
+    fn the_types_before_a_value_give_its_position() {
         // A two-byte text, a one-byte number and a three-byte blob.
         let row = [4, 17, 1, 18, b'a', b'b', 7, 1, 2, 3];
         let head = RecordHead::read(&row).unwrap();

@@ -124,7 +124,7 @@ fn fields_in_another_order_mean_the_same() {
 }
 
 #[test]
-fn a_directory_is_a_store_of_all_its_files_and_names_those_that_are_none() {
+fn a_directory_is_a_store_of_all_its_exports_and_reports_other_json_files() {
     let files = Files::new();
     files.write("a.json", as_json(&small("a", "first")));
     files.write("b.jsonl", as_jsonl(&[small("b", "second")]));
@@ -210,7 +210,7 @@ fn the_last_messages_can_be_read_alone_and_orphans_only_on_request() {
 }
 
 #[test]
-fn the_same_conversation_in_two_files_is_one_with_its_origins_once_each() {
+fn a_conversation_in_two_files_is_listed_once_with_each_origin_once() {
     let files = Files::new();
     files.write("a.json", as_json(&rich()));
     files.write("b.jsonl", as_jsonl(&[rich()]));
@@ -224,7 +224,7 @@ fn the_same_conversation_in_two_files_is_one_with_its_origins_once_each() {
 }
 
 #[test]
-fn words_are_found_in_messages_and_besides_them() {
+fn words_are_found_inside_and_outside_messages() {
     let files = Files::new();
     files.write("a.json", as_json(&rich()));
     files.write("b.jsonl", as_jsonl(&[small("b", "an unrelated word"), small("c", "outlive me")]));
@@ -252,7 +252,7 @@ fn words_are_found_in_messages_and_besides_them() {
 }
 
 #[test]
-fn a_key_that_is_not_of_this_store_reads_no_other_file() {
+fn a_key_from_outside_the_store_does_not_read_another_file() {
     let files = Files::new();
     let path = files.write("a.json", as_json(&small("a", "first")));
     files.write("b.json", as_json(&small("b", "second")));

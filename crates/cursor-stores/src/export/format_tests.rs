@@ -15,7 +15,7 @@ fn read(bytes: &[u8]) -> Option<Conversation> {
 }
 
 #[test]
-fn exports_are_read_whole_and_written_again_to_the_byte() {
+fn exports_are_read_in_full_and_written_again_byte_for_byte() {
     for fixture in fixtures("v1/exports/*.json") {
         let mut again = Vec::new();
         write_json(&read(&fixture.bytes()).unwrap(), &mut again).unwrap();

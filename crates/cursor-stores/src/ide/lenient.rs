@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_say_nothing_are_left_out() {
+    fn blank_fields_are_left_out() {
         let bubble =
             br#"{"a":[],"b":{},"c":null,"d":"","e":0,"f":false,"g":[[]],"h":{"i":"x"},"\u006a":1}"#;
         let said = json!({"e": 0, "f": false, "g": [[]], "h": {"i": "x"}, "j": 1});

@@ -28,7 +28,7 @@ fn the_users_text_comes_from_the_first_field_that_has_it() {
 }
 
 #[test]
-fn a_tool_keeps_what_it_was_asked_and_what_it_answered() {
+fn a_tool_keeps_its_input_and_its_result() {
     let data = json!({
         "name": "read_file_v2", "params": "{\"path\":\"a\"}", "rawArgs": "", "result": "{\"contents\":\"x\"}",
         "status": "completed", "toolCallId": "call_1",

@@ -155,7 +155,7 @@ fn a_file_that_is_not_a_database_is_reported_and_does_not_hang_the_reader() {
 }
 
 #[test]
-fn a_database_cut_or_flipped_anywhere_gives_what_is_left() {
+fn a_database_cut_or_flipped_anywhere_is_read_as_far_as_possible() {
     let home = Home::with(&every_row(&mut word));
     let path = home.workspace.database();
     let whole = fs::read(&path).unwrap();

@@ -45,7 +45,7 @@ fn attachment(kind: &str, name: &str, text: Option<&str>) -> Part {
 }
 
 #[test]
-fn a_chat_tab_comes_out_whole() {
+fn a_chat_tab_is_read_completely() {
     let home = Home::with(&[(CHATS, every_chat(&mut word))]);
     let by = |model: &str, message: Message| Message { model: Some(model.to_owned()), ..message };
     let mut expected = Conversation::new(Head {
@@ -92,7 +92,7 @@ fn a_chat_tab_comes_out_whole() {
 }
 
 #[test]
-fn a_composer_with_its_bubbles_comes_out_whole_and_a_head_alone_is_left_to_others() {
+fn a_composer_with_its_bubbles_is_read_completely_and_a_lone_head_is_left_to_another_reader() {
     let home = Home::with(&[(COMPOSERS, every_composer(&mut word))]);
     let mut expected = Conversation::new(Head {
         title: Some("composer name".to_owned()),
@@ -141,7 +141,7 @@ fn a_composer_with_its_bubbles_comes_out_whole_and_a_head_alone_is_left_to_other
 }
 
 #[test]
-fn a_session_of_vs_code_comes_out_whole() {
+fn a_vs_code_session_is_read_completely() {
     let home = Home::with(&[(SESSIONS, every_session(&mut word))]);
     let mut expected = Conversation::new(Head {
         title: Some("customTitle".to_owned()),
@@ -231,7 +231,7 @@ fn the_prompts_of_a_workspace_are_one_conversation() {
 }
 
 #[test]
-fn values_are_read_however_they_are_stored_and_wherever_they_lie() {
+fn values_are_read_as_text_or_bytes_from_the_database_or_its_log() {
     let expected = Home::with(&every_row(&mut word)).heads().len();
     assert_eq!(expected, 4);
     for storage in [Storage::Blob, Storage::Text] {
@@ -271,7 +271,7 @@ fn tabs_without_names_or_with_the_same_name_are_distinguished() {
 }
 
 #[test]
-fn the_last_messages_are_the_last() {
+fn the_last_messages_are_read_and_unknown_keys_are_refused() {
     let home = Home::with(&[(CHATS, every_chat(&mut word))]);
     let key = format!("{HASH}/chat/tab-1");
     let last = home.store().read(&key, Extent { last: Some(2), ..Extent::default() }).unwrap();

@@ -141,7 +141,7 @@ mod tests {
     use super::{comparable_model, display_model};
 
     #[test]
-    fn known_models_have_their_names_with_their_settings_and_others_stay_as_they_are() {
+    fn known_models_get_readable_names_and_others_stay_unchanged() {
         for (id, name) in [
             ("claude-4.5-opus-high-thinking", "Claude Opus 4.5 (Thinking)"),
             ("claude-4.5-sonnet-thinking", "Claude Sonnet 4.5 (Thinking)"),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_and_the_name_that_cursor_gives_it_are_spelled_alike() {
+    fn a_models_id_and_its_cursor_name_become_the_same_spelling() {
         for (id, name) in [
             ("claude-4.5-sonnet-thinking", "Claude 4.5 Sonnet Thinking"),
             ("claude-opus-4-1", "Claude Opus 4.1"),

@@ -156,7 +156,7 @@ mod tests {
     use super::canonical_tool;
 
     #[test]
-    fn one_tool_has_one_name_in_all_stores() {
+    fn a_tool_has_the_same_name_in_all_stores() {
         for name in [
             "Shell",
             "shell",
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_is_not_known_keeps_its_name() {
+    fn an_unknown_tool_keeps_its_name() {
         assert_eq!(canonical_tool("mcp_github_create_issue"), "mcp_github_create_issue");
         assert_eq!(canonical_tool(""), "");
     }

@@ -73,7 +73,7 @@ fn readable(database: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn all_that_can_be_read_of_an_agents_own_database_is_shown_and_found_around_any_damaged_page() {
+fn everything_readable_in_an_agents_own_database_is_shown_and_found_around_any_damaged_page() {
     let home = told_by_checkpoints();
     let chat = chat_path(&home.root, "agent-1");
     let all: BTreeSet<String> = (0..2 * N_RUNS).map(word).collect();
@@ -99,7 +99,7 @@ fn all_that_can_be_read_of_an_agents_own_database_is_shown_and_found_around_any_
 }
 
 #[test]
-fn a_bit_that_flipped_in_what_the_schema_says_of_a_table_hides_nothing() {
+fn a_flipped_bit_in_a_tables_schema_row_hides_nothing() {
     let home = told_by_checkpoints();
     let chat = chat_path(&home.root, "agent-1");
     let all: BTreeSet<String> = (0..2 * N_RUNS).map(word).collect();

@@ -15,7 +15,7 @@ use crate::test_store::picture_of_tree;
 use crate::{Catalogue, StorePlaces};
 
 /// Every directory that the script filled, with the script's description of the content.
-#[expect(clippy::disallowed_methods, reason = "a test may be told where the stores are")]
+#[expect(clippy::disallowed_methods, reason = "a variable may name the directory of the stores")]
 fn written() -> Vec<(PathBuf, Vec<Json>)> {
     let Some(folder) = std::env::var_os("CARETAKER_SDK_STORES") else {
         println!("CARETAKER_SDK_STORES is not set: not tested against stores from the real SDK");

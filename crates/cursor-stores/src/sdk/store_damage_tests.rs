@@ -237,7 +237,7 @@ fn n_commands(home: &Home) -> (usize, usize) {
 }
 
 #[test]
-fn a_database_whose_end_is_missing_gives_what_is_left_and_says_so() {
+fn a_truncated_database_is_read_as_far_as_possible_and_reported() {
     let home = long_run();
     assert_eq!(n_commands(&home), (300, 300));
     cut_off_pages(&home.root.join("index.db"), 2);
@@ -429,7 +429,7 @@ fn a_run_is_live_while_a_process_can_end_it() {
 }
 
 #[test]
-fn a_live_writer_is_read_and_not_disturbed() {
+fn reading_does_not_disturb_a_live_writer() {
     let home = one_store();
     let writer = open_writer(&home.root.join("index.db"));
     let payload = json!({"type": "sdk_message", "message": text("More.")}).to_string();

@@ -134,7 +134,7 @@ fn assert_talk(home: &Home, generation: Option<Generation>) {
 }
 
 #[test]
-fn every_generation_of_the_database_comes_out_whole() {
+fn every_generation_of_the_database_is_read_completely() {
     for generation in Generation::ALL {
         for closing in [Closing::Clean, Closing::Killed] {
             let home = Home::new();
@@ -145,14 +145,14 @@ fn every_generation_of_the_database_comes_out_whole() {
 }
 
 #[test]
-fn files_of_lines_are_the_same_conversation() {
+fn line_files_hold_the_same_conversation() {
     let home = Home::new();
     write_lines(&home.root, &[talk()]);
     assert_talk(&home, None);
 }
 
 #[test]
-fn the_last_messages_come_without_a_look_at_the_others() {
+fn the_last_messages_are_read_without_the_others() {
     let home = Home::with(Generation::July2026, &[talk()]);
     let writer = open_writer(&home.root.join("index.db"));
     // Must not be read for the last three messages.
@@ -174,7 +174,7 @@ fn the_last_messages_come_without_a_look_at_the_others() {
 }
 
 #[test]
-fn a_prompt_that_only_the_transcript_has_is_taken_from_there() {
+fn a_prompt_that_only_the_transcript_has_is_read_from_there() {
     let mut agent = talk();
     agent.runs.iter_mut().for_each(|run| run.checkpoint.clear());
     let home = Home::with(Generation::July2026, &[agent]);
@@ -186,7 +186,7 @@ fn a_prompt_that_only_the_transcript_has_is_taken_from_there() {
 }
 
 #[test]
-fn a_prompt_that_the_transcript_has_is_better_than_one_that_is_guessed() {
+fn a_prompt_from_the_transcript_is_better_than_a_guessed_one() {
     // The only checkpoint is from before the last run, and no run names its own.
     let mut agent = talk();
     agent.runs[1].checkpoint.clear();
@@ -256,7 +256,7 @@ fn a_run_without_events_has_what_its_checkpoint_says() {
 }
 
 #[test]
-fn runs_that_are_gone_leave_the_checkpoint() {
+fn the_checkpoint_is_read_if_the_runs_are_gone() {
     let home = Home::with(Generation::July2026, &[talk()]);
     let writer = open_writer(&home.root.join("index.db"));
     writer.execute_batch("DELETE FROM run_events; DELETE FROM runs").unwrap();
@@ -484,7 +484,7 @@ fn an_id_leads_nowhere_else() {
 }
 
 #[test]
-fn the_request_of_the_events_counts_where_the_row_has_none() {
+fn the_request_id_comes_from_the_events_if_the_row_has_none() {
     let agent = one_run("FINISHED", vec![request("request-9"), user("Go."), text("Gone.")]);
     let conversation = Home::with(Generation::May2026, &[agent]).read("agent-1");
     assert_eq!(conversation.turns[0].request_id.as_deref(), Some("request-9"));

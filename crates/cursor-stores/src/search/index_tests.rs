@@ -19,7 +19,7 @@ fn n_sections_known(version: i32) -> i64 {
 }
 
 #[test]
-fn an_index_of_this_version_is_used_and_one_of_another_is_made_again() {
+fn an_index_of_this_version_is_used_and_any_other_is_rebuilt() {
     // The fixture has version 1. It keeps that version when the current one increases.
     let known = n_sections_known(1);
     assert_eq!(known > 0, VERSION == 1, "{known}");

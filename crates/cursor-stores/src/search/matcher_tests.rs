@@ -69,7 +69,7 @@ fn an_empty_pattern_is_refused() {
 }
 
 #[test]
-fn text_is_found_between_bytes_that_are_none() {
+fn text_is_found_between_bytes_that_are_not_text() {
     let found = search_bytes(&matcher("needle"), "blob", b"\x0a\xff\x06needle\x12").unwrap();
     assert_eq!(found.snippet.found, "needle");
 }

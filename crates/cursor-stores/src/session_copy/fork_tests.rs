@@ -57,7 +57,7 @@ fn a_fork_includes_the_log_of_a_killed_writer() {
 }
 
 #[test]
-fn a_store_with_a_writer_is_forked_from_one_moment() {
+fn a_fork_ignores_an_open_transaction() {
     let chats = Chats::new();
     let mut store = TestStore::new();
     let root = crate::chat::schema::ConversationStateStructure {
@@ -117,7 +117,7 @@ fn a_fork_at_a_message_begins_before_its_turn() {
 }
 
 #[test]
-fn an_unknown_moment_is_refused_and_leaves_nothing() {
+fn an_unknown_fork_point_is_refused_and_leaves_nothing() {
     let chats = Chats::new();
     let directory = chats.write(&rich_chat(Generation::Sep2026));
     let before = chats.names();
@@ -182,7 +182,7 @@ fn a_fork_never_replaces_a_session() {
 }
 
 #[test]
-fn an_acp_session_and_one_of_a_sub_agent_become_sessions_of_the_command_line() {
+fn acp_sessions_and_sub_agent_sessions_become_command_line_sessions() {
     let chats = Chats::new();
     let mut chat = rich_chat(Generation::Sep2026);
     let directory = chat.write_acp(&chats.path().with_file_name("acp-sessions"), Closing::Clean);
@@ -207,7 +207,7 @@ fn a_bloated_store_shrinks() {
 }
 
 #[test]
-fn a_chat_of_one_root_is_copied_completely() {
+fn a_chat_with_one_root_is_copied_completely() {
     let chats = Chats::new();
     let mut chat = rich_chat(Generation::Feb2026);
     chat.roots = Roots::Last;

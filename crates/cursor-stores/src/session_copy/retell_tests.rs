@@ -34,7 +34,7 @@ fn target(directory: &tempfile::TempDir) -> NewSession {
 }
 
 #[test]
-fn a_conversation_of_another_store_becomes_a_session_that_can_be_resumed() {
+fn a_conversation_from_another_store_becomes_a_session_that_can_be_resumed() {
     let directory = tempfile::tempdir().unwrap();
     let mut call = ToolCall::new("run_terminal_cmd", json!({"command": "npm test"}));
     call.result = Some(ToolResult { output: json!("2 failed"), error: None, is_truncated: false });

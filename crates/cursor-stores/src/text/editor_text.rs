@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_in_its_place_is_taken_as_it_is() {
+    fn plain_text_instead_of_json_stays_unchanged() {
         assert_eq!(text_of_editor(&json!("just text")), "just text");
         assert_eq!(text_of_editor(&json!("{broken")), "{broken");
         assert_eq!(text_of_editor(&json!(7)), "");

@@ -7,7 +7,7 @@ use super::*;
 const AT: i64 = 1_784_639_040_000;
 
 #[test]
-fn the_known_ways_to_write_a_time_are_the_same_time() {
+fn all_known_ways_to_write_a_time_give_the_same_time() {
     for text in [
         "Tuesday, Jul 21, 2026, 3:04 PM (UTC+2)",
         "Tuesday, July 21, 2026 at 3:04\u{202f}PM (UTC+02:00)",
@@ -42,7 +42,7 @@ fn midnight_and_noon_are_distinguished() {
 }
 
 #[test]
-fn a_time_without_a_zone_is_not_taken_for_exact() {
+fn a_time_without_a_zone_does_not_count_as_exact() {
     let text = "Tuesday, Jul 21, 2026, 1:04 PM";
     assert_eq!(parse_prompt_time(text), Some(Moment::interpolated(AT)));
 }

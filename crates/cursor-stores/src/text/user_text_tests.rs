@@ -8,7 +8,7 @@ fn query(text: &str) -> Option<String> {
 }
 
 #[test]
-fn the_query_is_what_stands_in_its_tag() {
+fn the_query_is_the_text_inside_its_tag() {
     let text = "<timestamp>Tuesday, Jul 21, 2026, 3:04 PM (UTC+2)</timestamp>\n\
                 <open_and_recently_viewed_files>\na.rs\n</open_and_recently_viewed_files>\n\
                 <user_query>\n fix it,\nplease \n</user_query>\nuntagged";
@@ -23,7 +23,7 @@ fn the_query_is_what_stands_in_its_tag() {
 }
 
 #[test]
-fn text_without_any_tag_is_the_query_as_it_stands() {
+fn text_without_any_tag_is_the_query_unchanged() {
     for text in ["Hey there!", "", " a < b && c > d ", "<div class=\"x\">what is this</div>"] {
         assert_eq!(query(text).as_deref(), Some(text));
     }
@@ -68,7 +68,7 @@ fn several_queries_are_one() {
 }
 
 #[test]
-fn a_text_of_nothing_but_opening_tags_takes_no_quadratic_time() {
+fn a_text_of_nothing_but_opening_tags_does_not_take_quadratic_time() {
     let text: String = (0..200_000).map(|number| format!("<a{number}_files>")).collect();
     assert_eq!(query(&text).as_deref(), Some(text.as_str()));
     let text = format!("{}<user_query>x", "<a_files>".repeat(200_000));

@@ -119,7 +119,7 @@ fn the_last_messages_of_a_long_file_are_read_without_the_rest() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn the_last_ones_are_the_last_of_all(
+    fn the_last_messages_are_the_end_of_the_whole_transcript(
         sizes in proptest::collection::vec(("user|assistant|x", 0..9000_usize), 0..40),
         n_messages in 0..50_usize,
     ) {

@@ -58,7 +58,7 @@ fn a_file_that_is_not_plain_is_reported_and_does_not_hang_the_reader() {
 }
 
 #[test]
-fn a_file_cut_or_flipped_anywhere_gives_what_is_left() {
+fn a_file_cut_or_flipped_anywhere_is_read_as_far_as_possible() {
     let home = Home::new();
     let path = home.write(Layout::Nested, ID, &every_line(&mut str::to_owned));
     let whole = fs::read(&path).unwrap();

@@ -25,7 +25,7 @@ fn context(name: &str, text: &str) -> Part {
 }
 
 #[test]
-fn a_prompt_is_what_the_user_typed_when_he_typed_it() {
+fn a_prompt_has_what_the_user_typed_and_when() {
     let text = "<timestamp>Tuesday, Jul 21, 2026, 3:04 PM (UTC+2)</timestamp>\n<user_query>\nfix it\n</user_query>";
     let expected = Message {
         at: Some(Moment::recorded(1_784_639_040_000)),

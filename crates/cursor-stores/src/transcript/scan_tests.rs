@@ -43,7 +43,7 @@ fn a_word_planted_in_any_field_is_found_there() {
 }
 
 #[test]
-fn words_of_text_and_of_escapes_are_found_too() {
+fn words_in_broken_lines_and_text_transcripts_are_found_too() {
     let home = Home::new();
     let lines = [
         Line::Raw(

@@ -14,7 +14,7 @@ use crate::model::{
 use crate::store::{ConversationStore, Extent, Family, ReadConversationError, Treatment};
 
 #[test]
-fn a_conversation_of_today_comes_out_whole() {
+fn a_current_transcript_is_read_completely() {
     let home = Home::new();
     let lines = [
         Line::User(vec![text("<user_info>\nOS: linux\n</user_info>")]),
@@ -130,7 +130,7 @@ fn every_layout_is_listed() {
 }
 
 #[test]
-fn half_a_line_is_not_the_end_but_one_that_is_too_long_to_look_at_may_be() {
+fn an_incomplete_last_line_means_interrupted_but_one_too_long_to_read_does_not() {
     let home = Home::new();
     let path = home.write(Layout::Nested, ID, &small());
     for (line, expected) in [
@@ -155,7 +155,7 @@ fn born(path: &Path) -> i64 {
 }
 
 #[test]
-fn a_transcript_of_text_comes_out_whole() {
+fn a_text_transcript_is_read_completely() {
     let home = Home::new();
     let lines = [
         prompt(WRITTEN, "fix it"),
@@ -220,7 +220,7 @@ fn a_copy_without_a_workspace_yields_to_the_project() {
 }
 
 #[test]
-fn the_last_line_tells_what_goes_on() {
+fn the_last_line_shows_the_activity() {
     let home = Home::new();
     let ended = |status: &str| Line::TurnEnded { status: status.to_owned(), error: None };
     let call = Block::ToolUse { name: "Shell".to_owned(), input: json!({}) };
@@ -245,7 +245,7 @@ fn the_last_line_tells_what_goes_on() {
 }
 
 #[test]
-fn a_first_prompt_that_is_longer_than_a_list_reads_still_gives_a_title() {
+fn a_first_prompt_that_is_too_long_for_a_list_still_gives_a_title() {
     let home = Home::new();
     let long = format!("the \"title\" ünd\n{}", "x é 😀 \\ ".repeat(20_000));
     home.write(Layout::Nested, ID, &[prompt(WRITTEN, &long)]);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 use super::json_line::user_message;
 use crate::model::{Message, Part, Role, ToolCall, ToolResult};
 
-/// Who speaks from a line on.
+/// The speaker of the following lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Speaker {
     User,

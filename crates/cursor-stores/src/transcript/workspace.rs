@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_marker_of_trust_comes_first() {
+    fn the_trust_marker_comes_first() {
         let home = tempfile::tempdir().unwrap();
         let project = project(home.path(), "srv-my-app");
         fs::write(project.path.join("worker.log"), "[info] workspacePath=/srv/my-app\n").unwrap();

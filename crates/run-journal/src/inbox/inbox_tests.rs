@@ -36,10 +36,10 @@ fn ids(messages: &[Message]) -> Vec<&str> {
 }
 
 #[test]
-fn a_message_is_posted_once_offered_once_by_a_run_and_delivered_for_ever() {
+fn a_message_is_posted_once_offered_once_per_run_and_never_again_after_delivery() {
     let (_directory, inbox) = inbox();
     assert!(inbox.post(message("a")).unwrap());
-    assert!(!inbox.post(message("a")).unwrap(), "the inbox takes each id once");
+    assert!(!inbox.post(message("a")).unwrap(), "the inbox accepts each id once");
     assert!(inbox.post(message("b")).unwrap());
     let (first, second) = (RunId::generate(), RunId::generate());
     let by = HandOver::CheckInbox;
@@ -69,7 +69,7 @@ fn a_turn_takes_all_of_its_messages_or_none() {
 }
 
 #[test]
-fn questions_are_answered_once_and_few_are_open() {
+fn a_question_is_answered_once_and_only_a_few_may_be_open() {
     let (_directory, inbox) = inbox();
     for id in ["q-1", "q-2", "q-3"] {
         inbox.ask(question(id), 3).unwrap();
@@ -86,7 +86,7 @@ fn questions_are_answered_once_and_few_are_open() {
 }
 
 #[test]
-fn a_torn_line_is_not_there_and_is_cut_by_the_next_who_writes() {
+fn a_torn_line_is_ignored_and_the_next_writer_removes_it() {
     let (_directory, inbox) = inbox();
     inbox.post(message("a")).unwrap();
     let mut file = fs::OpenOptions::new().append(true).open(&inbox.path).unwrap();
@@ -117,7 +117,7 @@ fn a_full_inbox_refuses_new_messages_and_still_delivers_those_it_has() {
 }
 
 #[test]
-fn many_who_write_at_once_lose_nothing() {
+fn concurrent_writers_lose_nothing() {
     let (_directory, inbox) = inbox();
     std::thread::scope(|scope| {
         for writer in 0..4 {

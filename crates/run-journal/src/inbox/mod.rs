@@ -52,7 +52,7 @@ pub struct Inbox {
 pub enum InboxError {
     #[error("the session's inbox is full")]
     Full,
-    #[error("{0} questions wait for an answer already")]
+    #[error("{0} questions are already waiting for an answer")]
     TooManyQuestions(usize),
     #[error("there is no question `{0}`")]
     NoSuchQuestion(String),

@@ -30,7 +30,7 @@ fn sql(state: &StateRoot, statement: &str) {
 }
 
 #[test]
-fn runs_are_listed_newest_first_and_by_what_they_are() {
+fn runs_are_listed_newest_first_and_can_be_filtered() {
     let test = TestState::new();
     let (one, two, three) = (test.create(), test.create_named("two"), test.create());
     end(&one);
@@ -144,7 +144,7 @@ fn runs_are_listed_even_if_the_index_cannot_be_written() {
 }
 
 #[test]
-fn an_index_deleted_under_an_open_one_does_no_harm() {
+fn deleting_an_open_index_does_no_harm() {
     let test = TestState::new();
     let run = test.create().run_id();
     let mut index = RunIndex::open(&test.state).unwrap();

@@ -142,7 +142,7 @@ fn a_run_whose_supervisor_died_is_lost() {
 }
 
 #[test]
-fn a_run_whose_supervisor_never_came_is_lost_for_that_reason() {
+fn a_run_whose_supervisor_never_started_is_lost_for_that_reason() {
     let never =
         RunState::Lost { why: "its supervisor never started".to_owned(), unreadable: false };
     let test = TestState::new();
@@ -227,7 +227,7 @@ fn a_run_that_was_removed_is_an_error() {
 }
 
 #[test]
-fn a_long_journal_is_known_by_its_ends() {
+fn the_head_and_tail_of_a_long_journal_are_enough_for_its_overview() {
     let test = TestState::new();
     let directory = test.create();
     let (_lock, mut writer) = writer(&directory);

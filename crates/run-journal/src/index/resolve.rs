@@ -46,8 +46,8 @@ impl<'a> RunFinder<'a> {
         Ok(Self { state, runs, named: OnceCell::new() })
     }
 
-    /// Finds a run by its id, by a unique prefix of its id or of the id's last group (four characters or more; ids from
-    /// the same hour begin alike), by its name, or the latest by `-`.
+    /// Finds a run by its name, its id, or a unique prefix of its id or of the id's last group (four characters or
+    /// more; ids from the same hour begin alike). `-` means the latest run.
     pub fn find(&self, text: &str) -> Result<RunId, ResolveError> {
         let not_found = || ResolveError::NotFound { text: text.to_owned() };
         if text == "-" {

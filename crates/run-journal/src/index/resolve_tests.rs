@@ -29,7 +29,7 @@ fn resolved(state: &StateRoot, text: &str) -> String {
 }
 
 #[test]
-fn a_run_is_found_by_whatever_names_it_alone() {
+fn a_run_is_found_by_any_text_that_names_only_it() {
     let test = two_runs();
     let either = format!("{TWO} or {ONE}");
     for (text, expected) in [

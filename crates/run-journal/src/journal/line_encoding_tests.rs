@@ -131,7 +131,7 @@ proptest! {
 }
 
 #[test]
-fn every_event_of_ours_is_read_back() {
+fn every_event_that_we_write_is_read_back() {
     let outcomes = [
         RunOutcome::Succeeded,
         RunOutcome::AgentError,
@@ -329,7 +329,7 @@ fn the_format_is_what_it_is() {
 }
 
 #[test]
-fn the_same_in_another_order_says_the_same() {
+fn a_line_with_its_members_in_another_order_means_the_same() {
     let number = EventNumber { epoch: 3, seq: 4 };
     for (text, seen) in [
         (
@@ -350,7 +350,7 @@ fn the_same_in_another_order_says_the_same() {
 }
 
 #[test]
-fn an_event_of_a_newer_version_is_kept_as_it_stands() {
+fn an_event_of_a_newer_version_is_kept_unchanged() {
     let raw = r#"{"kind":"teleported","to":"mars"}"#;
     let line = format!("{{\"seq\":4,\"at\":5,\"run\":{raw}}}\n");
     let number = EventNumber { epoch: 1, seq: 4 };

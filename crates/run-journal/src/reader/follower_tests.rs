@@ -61,7 +61,7 @@ fn say(stream: &mut UnixStream, reply: &ControlReply) {
 }
 
 #[test]
-fn without_a_socket_the_file_itself_wakes() {
+fn without_a_socket_changes_to_the_file_wake_the_follower() {
     let test = TestState::new();
     let directory = test.create();
     let (lock, mut writer) = writer(&directory);
@@ -99,7 +99,7 @@ fn a_write_between_two_waits_wakes_the_second() {
 }
 
 #[test]
-fn the_shims_word_wakes_and_takes_no_inotify_instance() {
+fn a_report_from_the_shim_wakes_the_follower_without_inotify() {
     let test = TestState::new();
     let directory = test.create();
     let _writer = writer(&directory);
@@ -119,7 +119,7 @@ fn the_shims_word_wakes_and_takes_no_inotify_instance() {
 }
 
 #[test]
-fn when_the_socket_closes_the_file_wakes_instead() {
+fn when_the_socket_closes_the_file_wakes_the_follower_instead() {
     let test = TestState::new();
     let directory = test.create();
     let (lock, mut writer) = writer(&directory);
@@ -175,7 +175,7 @@ fn the_socket_of_another_run_is_not_listened_to() {
 }
 
 #[test]
-fn a_shim_that_says_nothing_delays_its_readers_by_a_moment_only() {
+fn a_silent_shim_delays_its_readers_only_briefly() {
     let test = TestState::new();
     let directory = test.create();
     let (_lock, mut writer) = writer(&directory);

@@ -168,7 +168,7 @@ fn in_a_large_journal_every_number_is_found() {
 }
 
 #[test]
-fn the_end_of_a_gigabyte_is_found_without_reading_it() {
+fn the_tail_of_a_huge_journal_is_found_without_reading_the_rest() {
     // Everything before the last lines is a hole: it takes no disk space, and reading it would take too long.
     let (_directory, path) = in_file(b"");
     let mut tail = b"\n".to_vec();
@@ -216,7 +216,7 @@ fn a_reader_waits_for_an_event_number_that_does_not_exist_yet() {
 }
 
 #[test]
-fn a_line_longer_than_what_is_read_at_once_is_one_line() {
+fn a_line_longer_than_one_chunk_is_read_as_one_line() {
     let long = OwnedLine::Json(format!("\"{}\"", "x".repeat(3 * CHUNK)));
     let lines = [OwnedLine::Json("1".to_owned()), long, OwnedLine::Json("3".to_owned())];
     let (_directory, path) = in_file(&journal(&lines, 9, 9));
@@ -266,7 +266,7 @@ fn a_line_that_was_cut_and_rewritten_between_two_reads_is_read_again() {
 }
 
 #[test]
-fn a_line_far_over_the_ceiling_is_shown_in_part_and_passed() {
+fn a_line_over_the_ceiling_is_shown_in_part_and_skipped() {
     let (_directory, path) = in_file(b"");
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     let length = LINE_CEILING as u64 + 5;

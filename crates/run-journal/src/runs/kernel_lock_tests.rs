@@ -10,7 +10,7 @@ fn lock_file() -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 #[test]
-fn only_one_holds_a_lock_and_looking_takes_nothing() {
+fn only_one_process_holds_a_lock_and_looking_does_not_take_it() {
     let (_directory, path) = lock_file();
     assert!(!KernelLock::is_held(&path).unwrap());
     assert_eq!(KernelLock::look::<String>(&path).unwrap(), None);
@@ -74,7 +74,7 @@ fn a_link_or_a_fifo_is_not_a_lock() {
 }
 
 #[test]
-fn many_who_look_never_make_a_holder_fail() {
+fn checking_a_lock_never_keeps_others_from_taking_it() {
     let (_directory, path) = lock_file();
     drop(KernelLock::try_take(&path).unwrap());
     std::thread::scope(|scope| {

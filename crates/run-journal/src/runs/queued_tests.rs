@@ -45,7 +45,7 @@ fn a_queued_run_is_expected_to_begin_however_old_it_is() {
 }
 
 #[test]
-fn the_supervisor_of_a_queued_run_goes_on_in_the_first_epoch_and_its_attempt_shows() {
+fn the_shim_of_a_queued_run_continues_the_first_epoch_and_records_its_attempt() {
     let state = TestState::new();
     let run = queue(&state);
     let lock = run.lock().unwrap();

@@ -78,7 +78,7 @@ fn a_run_that_cannot_be_made_leaves_nothing_behind() {
 }
 
 #[test]
-fn half_a_run_that_somebody_left_long_ago_is_removed_and_a_recent_one_is_not() {
+fn an_old_incomplete_run_is_removed_and_a_recent_one_is_not() {
     let test = TestState::new();
     test.create();
     let workshop = test.state.runs().join(".creating");
@@ -126,7 +126,7 @@ fn a_missing_or_linked_directory_is_not_a_run() {
 }
 
 #[test]
-fn a_spec_of_a_newer_version_is_refused_by_name() {
+fn a_spec_with_an_unknown_field_is_refused_and_the_field_is_named() {
     let test = TestState::new();
     let directory = test.create();
     let text = fs::read_to_string(directory.spec_path()).unwrap();
@@ -158,7 +158,7 @@ fn a_second_supervisor_of_a_run_learns_who_holds_the_lock() {
 }
 
 #[test]
-fn the_lock_lasts_as_long_as_a_clone_of_it() {
+fn the_lock_is_held_until_its_last_clone_is_dropped() {
     let test = TestState::new();
     let directory = test.create();
     let lock = directory.lock().unwrap();

@@ -22,7 +22,7 @@ fn passes(command: &mut std::process::Command) {
 }
 
 #[test]
-fn a_batch_that_fits_in_part_leaves_whole_lines_and_is_finished_later() {
+fn a_batch_that_fits_only_in_part_leaves_whole_lines_and_is_finished_later() {
     let test = TestState::new();
     let directory = test.create();
     // Without the trap, a signal would end the process before a write beyond the limit could fail.

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn names_that_hosts_have_are_names() {
+fn real_host_names_are_accepted() {
     for name in [
         "api2.cursor.sh",
         "agentn.us-east.api5.cursor.sh",

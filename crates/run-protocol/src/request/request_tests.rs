@@ -32,7 +32,7 @@ fn read(value: &Value) -> Result<RunRequest, NotARequest> {
 }
 
 #[test]
-fn every_field_is_read_and_written_alike() {
+fn every_field_is_written_as_it_was_read() {
     let mut value = everything();
     assert_eq!(read(&value).unwrap_err().why, "`worktree` and `session` contradict each other");
     value["worktree"] = false.into();
@@ -44,7 +44,7 @@ fn every_field_is_read_and_written_alike() {
 
 /// Each command defines a few of these flags itself, so the test adds their names.
 #[test]
-fn the_fields_are_named_as_the_flags() {
+fn the_fields_have_the_names_of_the_flags() {
     let command = RunRequest::augment_args(Command::new("run"));
     let mut flags: Vec<String> =
         command.get_arguments().map(|argument| argument.get_id().to_string()).collect();

@@ -3,7 +3,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 #[test]
-fn variables_of_caretaker_the_proxy_and_the_loader_are_reserved_and_others_are_not() {
+fn caretaker_proxy_and_loader_variables_are_reserved_and_others_are_not() {
     for (name, expected) in [
         ("HOME", Some(Reserved::Ours)),
         ("PATH", Some(Reserved::Ours)),

@@ -71,7 +71,7 @@ fn bytes_pass_both_ways_and_answers_still_arrive_after_the_end_of_stdin() {
 }
 
 #[test]
-fn a_relay_ends_when_its_server_does_although_stdin_is_open() {
+fn a_relay_ends_when_its_server_does_even_if_stdin_is_open() {
     let (_directory, path) = socket();
     let listener = UnixListener::bind(&path).unwrap();
     let mut relay = Relay::start(path);

@@ -128,7 +128,7 @@ fn call_event(tool: &str, outcome: McpCallOutcome) -> RunEvent {
 }
 
 #[tokio::test]
-async fn every_version_with_a_handshake_is_spoken() {
+async fn the_server_speaks_every_version_with_a_handshake() {
     let bench = Bench::new();
     for (asked, agreed) in [
         ("2024-11-05", "2024-11-05"),
@@ -154,7 +154,7 @@ async fn every_version_with_a_handshake_is_spoken() {
 }
 
 #[tokio::test]
-async fn the_version_without_a_handshake_is_spoken() {
+async fn the_server_speaks_the_version_without_a_handshake() {
     let mut bench = Bench::new();
     let mut client = bench.connect().await;
     let meta = json!({
@@ -172,7 +172,7 @@ async fn the_version_without_a_handshake_is_spoken() {
 }
 
 #[tokio::test]
-async fn a_call_is_answered_and_is_an_event() {
+async fn a_call_gets_an_answer_and_becomes_an_event() {
     let mut bench = Bench::new();
     let mut client = bench.connect_and_shake_hands().await;
     let answer = client.ask(1, "tools/call", json!({"name": "whoami"})).await;
@@ -215,7 +215,7 @@ async fn a_call_is_answered_and_is_an_event() {
 }
 
 #[tokio::test]
-async fn the_one_result_belongs_to_the_run_and_not_to_the_connection() {
+async fn a_run_may_report_one_result_over_all_its_connections() {
     let mut bench = Bench::new();
     let report = json!({"status": "done", "summary": "all of it"});
     let mut client = bench.connect_and_shake_hands().await;
@@ -227,7 +227,7 @@ async fn the_one_result_belongs_to_the_run_and_not_to_the_connection() {
 }
 
 #[tokio::test]
-async fn a_full_channel_is_an_error_to_the_agent_and_not_a_wait() {
+async fn the_agent_gets_an_error_instead_of_waiting_for_a_full_channel() {
     let mut bench = Bench::with(3, PATIENCE);
     let mut client = bench.connect_and_shake_hands().await;
     assert!(!client.call("whoami", json!({})).await.1);
@@ -286,7 +286,7 @@ async fn nonsense_is_answered_if_the_client_may_wait_for_an_answer() {
 }
 
 #[tokio::test]
-async fn a_line_without_end_ends_its_connection_and_no_other() {
+async fn an_endless_line_ends_only_its_own_connection() {
     let mut bench = Bench::new();
     let mut other = bench.connect_and_shake_hands().await;
     for is_after_handshake in [false, true] {
@@ -307,7 +307,7 @@ async fn a_line_without_end_ends_its_connection_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_question_is_asked_over_the_socket_and_is_an_event() {
+async fn a_question_over_the_socket_becomes_an_event() {
     let mut bench = Bench::new();
     let mut client = bench.connect_and_shake_hands().await;
     let (text, is_error) = client.call("ask_human", json!({"question": "which one?"})).await;

@@ -10,7 +10,7 @@ fn count(roots: &[PathBuf]) -> Census {
 }
 
 #[test]
-fn files_count_what_they_take_whatever_they_seem() {
+fn files_count_with_the_space_that_they_take_on_disk() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("w");
     fs::create_dir_all(root.join("a/b")).unwrap();
@@ -36,7 +36,7 @@ fn files_at_the_limit_are_counted() {
 }
 
 #[test]
-fn a_tree_that_is_too_deep_is_said_to_be() {
+fn a_walk_through_a_tree_that_is_too_deep_is_incomplete() {
     let root = tempfile::tempdir().unwrap();
     let mut deep = root.path().to_owned();
     for _ in 0..DEEPEST {
@@ -47,7 +47,7 @@ fn a_tree_that_is_too_deep_is_said_to_be() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_empty_and_a_walk_can_be_broken_off() {
+fn a_missing_directory_counts_as_empty_and_a_walk_can_be_stopped() {
     let root = tempfile::tempdir().unwrap();
     let missing = count(&[root.path().join("not-yet")]);
     assert!(missing.is_complete && missing.bytes == 0);

@@ -12,7 +12,7 @@ fn unified(memory: &str, pids: &str) -> Option<LimitKind> {
 }
 
 #[test]
-fn only_what_the_limit_itself_did_counts() {
+fn only_the_effects_of_the_limit_itself_count() {
     let quiet = "low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\noom_group_kill 0\n";
     assert_eq!(unified(quiet, "max 0\n"), None);
     let killed = "low 0\nhigh 0\nmax 12\noom 1\noom_kill 3\noom_group_kill 1\n";

@@ -3,16 +3,15 @@
 //! ```text
 //!   before the release   measure the use of the disks, and walk the directories
 //!   every second or two  measure the use of the disks: one call
-//!   walk the directories again if that could be too much; otherwise only as often as it costs almost nothing
+//!   walk the directories again if the disks grew enough to exceed a limit; otherwise so rarely that it costs little
 //! ```
 //!
 //! While nothing runs in the sandbox, it measures nothing. While the sandbox is nearly idle, it rarely walks the
 //! directories.
 //!
-//! Promised: it sees growth within a few seconds plus the time that a walk takes, even in unlinked files that are still
-//! open.
+//! It sees growth within a few seconds plus the time that a walk takes, even in unlinked files that are still open.
 //!
-//! Not promised:
+//! Known gaps:
 //! - A run may be over its limit for that long. If other programs free as much space meanwhile, that may be fifty times
 //!   as long as a walk takes (ten seconds if the sandbox is nearly idle).
 //! - Files that other programs write into the same directories count too.

@@ -41,7 +41,7 @@ fn a_walk_is_due_only_when_the_disk_could_have_grown_too_much() {
 }
 
 #[test]
-fn a_run_that_hardly_runs_is_walked_rarely_unless_the_disk_says_more() {
+fn walks_are_rare_while_the_run_is_nearly_idle_unless_the_disk_fills() {
     let watch = watch_of(Vec::new(), 100 * MIB, 0);
     let mut book = Book::new(&census_of(0, 0), 0, Duration::ZERO);
     let hardly = HARDLY / 2;
@@ -62,7 +62,7 @@ fn growth_during_the_first_walk_counts_as_the_runs_own() {
 }
 
 #[test]
-fn a_file_that_reached_its_limit_is_told_from_one_that_always_had_that_size() {
+fn only_a_file_that_grew_to_the_limit_counts_not_one_that_always_had_that_size() {
     let mut book = Book::new(&census_of(0, 2), 0, Duration::ZERO);
     book.enter(&census_of(0, 2), 0, Duration::ZERO);
     assert!(!book.is_file_full);

@@ -3,7 +3,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 #[test]
-fn kernels_are_told_apart_by_their_numbers() {
+fn kernel_releases_are_compared_by_their_numbers() {
     for (release, is) in
         [("4.18.0-80.el8", true), ("5.13.9", true), ("5.14.0", false), ("6.1", false), ("?", false)]
     {
@@ -12,7 +12,7 @@ fn kernels_are_told_apart_by_their_numbers() {
 }
 
 #[test]
-fn without_a_cgroup_the_run_is_warned_and_each_process_held() {
+fn without_a_cgroup_there_is_a_warning_and_each_process_is_limited() {
     let asked = ResourceLimits {
         memory_bytes: 1 << 30,
         processes: 64,
@@ -38,7 +38,7 @@ fn without_a_cgroup_the_run_is_warned_and_each_process_held() {
 }
 
 #[test]
-fn under_a_cgroup_memory_and_processes_are_not_held_twice() {
+fn under_a_cgroup_memory_and_processes_are_not_limited_twice() {
     let asked = ResourceLimits { memory_bytes: 1 << 30, processes: 64, ..Default::default() };
     let held = ResourceLimits { required: false, ..asked };
     let confined = Confined::new(asked, LimitBackend::CgroupV1, held, Vec::new(), 1);
@@ -48,7 +48,7 @@ fn under_a_cgroup_memory_and_processes_are_not_held_twice() {
 }
 
 #[test]
-fn an_agent_that_wrote_too_large_a_file_says_so_by_how_it_ended() {
+fn the_exit_code_shows_that_the_agent_wrote_too_large_a_file() {
     let asked = ResourceLimits { file_bytes: 4096, ..ResourceLimits::default() };
     let confined = Confined::new(asked, LimitBackend::CgroupV1, asked, Vec::new(), 1);
     assert_eq!(confined.look(Some(153)), Some(LimitKind::FileSize { bytes: 4096 }));

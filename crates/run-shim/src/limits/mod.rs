@@ -69,7 +69,7 @@ pub struct LimitsNotHeld {
 pub(crate) struct PreparedLimits {
     asked: ResourceLimits,
     means: Means,
-    /// Why the mechanisms tried before failed.
+    /// Why each mechanism that was tried earlier does not work.
     refused: Vec<String>,
 }
 
@@ -363,7 +363,7 @@ fn warm_up() {
     std::thread::Builder::new().spawn(warm_up).ok();
 }
 
-/// Returns the first mechanism that works, and why the mechanisms tried before do not.
+/// Returns the first mechanism that works, and why each one that was tried earlier does not.
 fn find_means(id: &str, asked: &ResourceLimits) -> (Means, Vec<String>) {
     let mut refused = Vec::new();
     if asked.memory_bytes | asked.processes | asked.cpu_weight | asked.cpu_milli == 0 {
@@ -415,14 +415,14 @@ fn weak(is_root: bool, refused: &[String]) -> String {
     format!("no cgroup enforces the limits of this run: {what} ({})", refused.join("; "))
 }
 
-/// The memory at which the kernel refuses more to a process. It is above the limit, so that the shim can see that the
-/// limit was reached. Such a run should end with that outcome, not with some obscure failure.
+/// The amount of memory beyond which the kernel refuses a process more. It is above the limit, so that the shim can see
+/// that the limit was reached. Such a run should end with that outcome, not with some obscure failure.
 fn data_ceiling(limit: u64) -> u64 {
     limit.saturating_add((limit / 2).max(256 << 20))
 }
 
-/// The number of processes at which the kernel refuses more. It is a little above the limit, so that the shim can see
-/// that the limit was reached.
+/// The number of processes beyond which the kernel refuses more. It is a little above the limit, so that the shim can
+/// see that the limit was reached.
 fn process_ceiling(limit: u64) -> u64 {
     let ceiling = limit.saturating_add((limit / 16).max(8));
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

@@ -45,7 +45,7 @@ fn the_cheap_count_adds_shared_memory_per_process_and_files_do_not_count() {
     let taken = look_at(proc.path()).taken(cheap_memory);
     assert_eq!(taken, Taken { tasks: 2, memory_bytes: 10 * MIB });
     assert_eq!(look(&proc, 9 * MIB, 0), Err(LimitKind::Memory { bytes: 9 * MIB }));
-    // The exact count comes before the end of a run.
+    // The shim counts exactly before it ends a run.
     for process in ["1", "2"] {
         let rollup = "Pss_Anon: 1024 kB\nPss_Shmem: 2048 kB\n";
         std::fs::write(proc.path().join(process).join("smaps_rollup"), rollup).unwrap();
@@ -86,7 +86,7 @@ fn memory_that_no_process_has_mapped_counts_and_mapped_memory_counts_once() {
 }
 
 #[test]
-fn pages_shared_after_a_fork_are_counted_right_before_anything_is_ended() {
+fn pages_shared_after_a_fork_count_once_before_a_run_is_ended() {
     let proc = proc(&[(1, 1024, 0), (1, 1024, 0)]);
     for process in ["1", "2"] {
         let rollup = "Rss: 1024 kB\nPss: 512 kB\nPss_Anon: 512 kB\nPss_Shmem: 0 kB\n";

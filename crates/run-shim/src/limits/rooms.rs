@@ -3,8 +3,8 @@
 //! Each has a size, and the kernel enforces it: a program that writes more gets "no space left". The kernel does not
 //! end the run, so the shim checks for full directories, and ends the run with an outcome that names the directory.
 //!
-//! Promised: the shim notices a directory that is full for a second, or full at the agent's end. Not promised: it may
-//! miss a directory that was full only for a moment, because the kernel does not report it.
+//! The shim notices a directory that is full for a second, or full at the agent's end. It may miss a directory that was
+//! full only for a moment, because the kernel does not report it.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -95,7 +95,7 @@ fn mapped_memory_is_subtracted_but_private_copies_are_not() {
 }
 
 #[test]
-fn our_own_mappings_are_read_without_a_stumble() {
+fn our_own_mappings_are_read_without_an_error() {
     let text = fs::read_to_string("/proc/self/smaps").unwrap();
     assert!(mappings(&text).count() > 3);
 }

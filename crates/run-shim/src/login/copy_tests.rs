@@ -97,7 +97,7 @@ fn check_carried(exchanged: &Exchanged) {
 }
 
 #[test]
-fn the_copy_is_for_its_user_alone_and_goes_with_its_owner() {
+fn only_the_user_can_read_the_copy_and_dropping_it_removes_it() {
     let scene = Scene::new();
     let copy = scene.copy();
     assert_eq!(copy.tokens().collect::<Vec<_>>(), [&access("a1"), "refresh-0123456789"]);
@@ -110,7 +110,7 @@ fn the_copy_is_for_its_user_alone_and_goes_with_its_owner() {
 }
 
 #[test]
-fn renewed_tokens_reach_the_users_file_and_the_login_before_is_kept() {
+fn renewed_tokens_reach_the_users_file_and_the_previous_login_is_kept() {
     let scene = Scene::new();
     let link = scene.root.path().join("link.json");
     symlink(scene.host_file(), &link).unwrap();
@@ -127,7 +127,7 @@ fn renewed_tokens_reach_the_users_file_and_the_login_before_is_kept() {
 }
 
 #[test]
-fn nothing_is_carried_back_where_the_login_before_cannot_be_kept() {
+fn nothing_is_carried_back_if_the_previous_login_cannot_be_kept() {
     let scene = Scene::new();
     let copy = scene.copy();
     fs::write(scene.root.path().join("logins.json"), "{").unwrap();
@@ -137,7 +137,7 @@ fn nothing_is_carried_back_where_the_login_before_cannot_be_kept() {
 }
 
 #[test]
-fn one_run_changes_the_login_only_so_often() {
+fn one_run_changes_the_login_a_limited_number_of_times() {
     let scene = Scene::new();
     let copy = scene.copy();
     for number in 0..MOST_CARRIED {
@@ -203,7 +203,7 @@ fn no_file_from_a_hostile_agent_changes_the_users_login() {
 }
 
 #[test]
-fn half_a_file_is_a_reason_to_complain_only_when_the_agent_has_closed_it() {
+fn half_a_file_is_dropped_only_after_the_agent_has_closed_it() {
     let scene = Scene::new();
     let copy = scene.copy();
     fs::write(scene.inside(), "{").unwrap();

@@ -30,7 +30,7 @@ fn login(mark: &str) -> String {
 }
 
 #[test]
-fn a_shelf_is_for_its_owner_alone_and_is_read_as_it_was_written() {
+fn only_its_owner_can_read_the_history_and_it_is_read_as_written() {
     let scene = Scene::new();
     assert_eq!(LoginHistory::read(&scene.state()).unwrap(), LoginHistory::default());
     let mut history = LoginHistory::default();
@@ -50,7 +50,7 @@ fn a_shelf_is_for_its_owner_alone_and_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_login_is_restored_into_its_file_even_where_that_is_gone() {
+fn a_login_is_restored_into_its_file_even_if_the_file_is_gone() {
     let scene = Scene::new();
     let mut history = LoginHistory::default();
     history.keep(&scene.file(), login("one").as_bytes(), None);
@@ -91,7 +91,7 @@ fn without_an_id_the_latest_login_that_no_agent_made_is_restored() {
 }
 
 #[test]
-fn another_login_file_has_three_of_its_own() {
+fn each_login_file_has_three_kept_logins_of_its_own() {
     let (mut history, one, other) =
         (LoginHistory::default(), Path::new("/one"), Path::new("/other"));
     for number in 0..5 {
@@ -121,7 +121,7 @@ fn a_token_is_known_after_its_login_was_forgotten_and_64_are_remembered() {
 }
 
 #[test]
-fn a_shelf_of_an_earlier_version_is_read() {
+fn a_history_from_an_earlier_version_is_read() {
     let scene = Scene::new();
     let mut history = LoginHistory::default();
     history.keep(&scene.file(), login("one").as_bytes(), None);
@@ -162,7 +162,7 @@ proptest! {
 }
 
 #[test]
-fn kept_logins_of_version_1_are_read_whole() {
+fn kept_logins_of_version_1_are_read_in_full() {
     format_fixtures::check::<LoginHistory>(
         &["v1/state/logins.json"],
         format_fixtures::Layout::Compact,

@@ -70,7 +70,7 @@ fn a_renewal_is_carried_back_with_the_users_other_fields() {
 }
 
 #[test]
-fn an_access_token_alone_is_renewed_where_the_user_has_no_other() {
+fn an_access_token_alone_is_renewed_if_the_user_has_no_refresh_token() {
     let own = json!({"accessToken": token("me", NOW - DAY, NOW + 60), "refreshToken": ""});
     assert_eq!(judge_plainly(&own, &own), Verdict::Nothing);
     let offered = json!({"accessToken": renewed(), "refreshToken": ""});
@@ -132,7 +132,7 @@ fn a_token_is_renewed_in_the_last_quarter_of_its_life() {
 }
 
 #[test]
-fn tokens_that_say_nothing_need_every_other_field_to_agree() {
+fn tokens_without_an_expiry_are_accepted_only_if_every_other_field_agrees() {
     let login = |token: &str, name: &str| json!({"accessToken": token, "refreshToken": token, "name": name});
     let own = login("opaque-0123456789", "ada");
     is_carried(&own, &login("opaque-9876543210", "ada"));

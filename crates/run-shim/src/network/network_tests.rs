@@ -173,7 +173,7 @@ async fn connections_beyond_the_limit_are_refused_and_reported_together() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_say_whom_it_wants_is_not_waited_for() {
+async fn a_client_that_names_no_host_in_time_is_refused() {
     let handshake = Duration::from_millis(20);
     let mut inside = open(NetworkLimits { handshake, ..limits() }).await;
     let slow = say(inside.connect, b"CONNECT api2.cursor.sh").await;
@@ -197,7 +197,7 @@ fn control(limits: NetworkLimits) -> EgressControl {
 }
 
 #[tokio::test]
-async fn a_side_that_has_said_all_still_hears_the_other() {
+async fn a_side_that_has_sent_everything_still_receives() {
     let ((mut client, inside), (outside, mut host)) = (pair().await, pair().await);
     let relaying = tokio::spawn(async move {
         relay::relay(inside, outside, b"first ", &control(limits()), NetVia::Tls).await
@@ -216,7 +216,7 @@ async fn a_side_that_has_said_all_still_hears_the_other() {
 }
 
 #[tokio::test]
-async fn a_run_moves_no_more_than_it_may() {
+async fn a_run_transfers_no_more_bytes_than_its_limit() {
     let ((mut client, inside), (outside, mut host)) = (pair().await, pair().await);
     let control = Arc::new(control(NetworkLimits { transfer: 100_000, ..limits() }));
     let relaying = tokio::spawn({

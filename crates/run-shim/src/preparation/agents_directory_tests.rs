@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 #[test]
-fn a_link_or_a_file_in_the_place_of_the_directory_gives_way() {
+fn a_link_or_a_file_in_place_of_the_directory_is_replaced() {
     let place = tempfile::tempdir().unwrap();
     let victim = tempfile::tempdir().unwrap();
     for leave in [
@@ -26,7 +26,7 @@ fn a_link_or_a_file_in_the_place_of_the_directory_gives_way() {
 }
 
 #[test]
-fn links_under_the_names_that_we_write_lead_nowhere() {
+fn links_with_the_names_of_our_files_are_not_followed() {
     let place = tempfile::tempdir().unwrap();
     let victim = place.path().join("victim");
     fs::write(&victim, "the user's own").unwrap();

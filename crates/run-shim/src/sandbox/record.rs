@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_of_version_1_is_read_whole() {
+    fn a_record_of_version_1_is_read_in_full() {
         check::<SandboxRecord>(&["v1/state/runs/*/sandbox.json"], Layout::Compact);
     }
 

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_cut() {
+    fn an_endless_line_is_cut() {
         let mut output = SetupOutput::default();
         for _ in 0..10 {
             assert_eq!(output.read(&[b'>'; 4096], |_| ()), None);

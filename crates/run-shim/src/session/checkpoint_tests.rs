@@ -176,7 +176,7 @@ fn a_prompt_without_an_answer_is_not_resumable() {
 }
 
 #[test]
-fn a_checkpoint_without_a_conversation_is_no_more_resumable_after_a_run_than_before_one() {
+fn a_checkpoint_without_a_conversation_is_not_resumable_before_or_after_a_run() {
     let home = tempfile::tempdir().unwrap();
     let mut store = StoreWriter::create(home.path(), &SESSION.to_string(), 1_790_000_000_000);
     let root = store.put_root(&ConversationStateStructure { mode: Some(1), ..Default::default() });
@@ -250,7 +250,7 @@ fn a_damaged_description_is_named() {
     assert_eq!(reason(&home.checkpoint()), "the session's own description in its store is damaged");
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test may be told where the captures are")]
+#[expect(clippy::disallowed_methods, reason = "a variable may name the directory of the captures")]
 #[test]
 fn real_stores_that_lack_messages_are_counted_and_not_resumable() {
     let Some(captures) = std::env::var_os("CARETAKER_CAPTURES") else {

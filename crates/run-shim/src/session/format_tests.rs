@@ -5,7 +5,7 @@ use format_fixtures::{Layout, check};
 use crate::session::held_lock::Holder;
 
 #[test]
-fn leases_of_sessions_and_locks_of_workspaces_are_read_whole() {
+fn session_leases_and_workspace_locks_are_read_in_full() {
     let patterns = ["v1/state/sessions/*/lease.lock", "v1/state/workspaces/*.lock"];
     check::<Holder>(&patterns, Layout::Compact);
 }

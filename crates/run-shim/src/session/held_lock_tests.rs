@@ -33,7 +33,7 @@ fn a_second_taker_learns_who_holds_the_lock_and_the_next_one_who_held_it() {
 }
 
 #[test]
-fn a_waiter_gets_the_lock_when_it_is_let_go() {
+fn a_waiter_gets_the_lock_when_it_is_released() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("lease.lock");
     let lock = HeldLock::acquire(&path, &holder(), Patience::FailAtOnce).unwrap();

@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_the_session_is_not_taken_for_dead_in_its_workspace_nor_hides_who_is() {
+    fn a_run_that_is_refused_its_session_does_not_hide_the_dead_holder_of_the_workspace() {
         let place = Place::new();
         let (dead, refused) = (place.wanted("a"), place.wanted("b"));
         drop(dead.take(Patience::FailAtOnce).unwrap());
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_that_nobody_had_is_given_back_as_such() {
+    fn a_run_that_is_refused_its_session_does_not_count_as_a_previous_holder() {
         let place = Place::new();
         let _holder = place.lease(&place.wanted("b"));
         place.wanted("b").take(Patience::FailAtOnce).unwrap_err();
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_session_leaves_its_workspace_to_others_meanwhile() {
+    fn a_run_that_waits_for_a_session_leaves_its_workspace_to_others() {
         let place = Place::new();
         let holder = place.lease(&place.wanted("b"));
         let waiting = place.wanted("b");

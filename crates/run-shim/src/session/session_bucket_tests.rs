@@ -66,7 +66,7 @@ fn a_sub_agent_is_moved_to_the_users_bucket_and_shown_to_the_next_run() {
 }
 
 #[test]
-fn nothing_that_is_not_a_store_is_taken_over_and_nothing_is_replaced() {
+fn only_plain_stores_are_moved_and_they_replace_nothing() {
     let place = place();
     fs::create_dir(place.on_host("taken")).unwrap();
     fs::write(place.on_host("taken").join("store.db"), "the user's").unwrap();
@@ -111,7 +111,7 @@ fn no_more_than_a_few_sub_agents_are_shown() {
 }
 
 #[test]
-fn a_directory_in_the_name_of_another_session_shows_nothing_of_it() {
+fn a_directory_named_after_another_session_shows_nothing_of_it() {
     let place = place();
     let another = place.on_host(CHILD);
     fs::create_dir(&another).unwrap();

@@ -121,7 +121,7 @@ fn a_signal_counts_before_any_text() {
 }
 
 #[test]
-fn the_last_cause_counts_and_a_reconnection_only_where_there_is_no_other() {
+fn the_last_cause_counts_and_a_reconnection_only_if_there_is_no_other() {
     let notices = "Connection lost, reconnecting to https://api2.cursor.sh (attempt 1)...\nRetry attempt 1...\n";
     assert_eq!(classify(notices, Some(1), None), FailureClass::Network);
     let then_exhausted = format!("{notices}RetriableError: [resource_exhausted] Error\n");

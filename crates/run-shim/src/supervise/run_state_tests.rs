@@ -67,7 +67,7 @@ fn check_end(state: RunState, exit_code: Option<i32>, expected: Ending) {
 }
 
 #[test]
-fn the_call_of_a_tool_too_many_stops_the_run_gently() {
+fn one_tool_call_too_many_stops_the_run_gently() {
     let state = RunState::new(RunLimits { tool_calls: 2, ..limits() }, 0);
     let (mut state, _) = state.step(Input::Released, 0);
     let call = |number: u64| {
@@ -99,7 +99,7 @@ fn the_call_of_a_tool_too_many_stops_the_run_gently() {
 }
 
 #[test]
-fn tokens_beyond_the_limit_are_what_the_run_came_to_and_those_that_nobody_counted_are_not() {
+fn a_run_that_reported_too_many_tokens_exceeds_its_quota_and_unreported_tokens_do_not_count() {
     let limit = |taken| LimitKind::Tokens { most: 100, taken };
     let exceeded = |taken| RunOutcome::QuotaExceeded { limit: limit(taken) };
     let cases = [
@@ -142,7 +142,7 @@ fn a_result_fixes_the_outcome_and_a_process_that_lives_on_is_ended_after_the_gra
 }
 
 #[test]
-fn suspending_climbs_the_ladder_once_however_often_it_is_asked() {
+fn repeated_requests_to_suspend_climb_the_ladder_only_once() {
     let (state, effects) = running().step(Input::Suspend, 10);
     let reason = StopReason::Suspended;
     let expected =
@@ -170,7 +170,7 @@ fn suspending_climbs_the_ladder_once_however_often_it_is_asked() {
 }
 
 #[test]
-fn a_supervisor_that_is_told_to_end_is_gentle_once_and_quick_the_second_time() {
+fn the_first_interrupt_stops_gently_and_the_second_one_kills() {
     let (state, effects) = running().step(Input::Interrupt, 10);
     let reason = StopReason::Interrupted;
     let expected =
@@ -209,7 +209,7 @@ fn a_run_that_lost_its_lease_is_killed_at_once_whatever_it_was_doing() {
 }
 
 #[test]
-fn an_agent_that_forgot_is_killed_at_once_and_its_result_counts_for_nothing() {
+fn an_agent_that_forgot_is_killed_at_once_and_its_result_does_not_count() {
     let (state, effects) = running().step(Input::Forgotten, 10);
     let reason = StopReason::Amnesia;
     assert_eq!(effects, [Effect::Record(RunEvent::StopRequested { reason }), Effect::KillSandbox]);
@@ -310,7 +310,7 @@ fn a_closed_stdout_with_a_living_process_is_unknown() {
 }
 
 #[test]
-fn output_that_stays_open_after_the_exit_is_waited_for_briefly() {
+fn the_run_waits_briefly_for_output_that_stays_open_after_the_exit() {
     let (state, effects) = running().step(Input::Exited { exit_code: Some(0) }, 100);
     assert_eq!((effects, state.next_deadline()), (vec![], Some(110)));
     let (late, _) =
@@ -348,7 +348,7 @@ fn a_stop_before_the_release_kills_at_once_and_nothing_runs() {
 }
 
 #[test]
-fn another_session_than_the_asked_one_is_killed_at_once() {
+fn an_agent_in_a_different_session_than_requested_is_killed_at_once() {
     let (state, _) = RunState::new(limits(), 0).step(Input::Released, 0);
     let (state, effects) =
         state.step(Input::Agent(AgentSign::Init { is_the_asked_session: false }), 1);
@@ -357,7 +357,7 @@ fn another_session_than_the_asked_one_is_killed_at_once() {
 }
 
 #[test]
-fn a_journal_that_fails_makes_even_a_result_no_success() {
+fn a_run_whose_journal_fails_does_not_succeed_even_with_a_result() {
     let (state, _) =
         running().step(Input::Agent(AgentSign::Result { is_error: false, tokens: None }), 1);
     let (state, _) = state.step(Input::JournalFailed, 2);
@@ -367,7 +367,7 @@ fn a_journal_that_fails_makes_even_a_result_no_success() {
 }
 
 #[test]
-fn the_wall_clock_ends_also_a_run_that_never_got_released() {
+fn the_wall_clock_also_ends_a_run_that_was_never_released() {
     let state = RunState::new(RunLimits { wall_ms: 40, ..limits() }, 0);
     let (state, happened) = wait(state, 10_000);
     assert_eq!(signals(&happened), [(40, "sandbox")]);
@@ -376,7 +376,7 @@ fn the_wall_clock_ends_also_a_run_that_never_got_released() {
 }
 
 #[test]
-fn the_wall_clock_ends_a_process_that_may_linger_for_ever_and_leaves_the_outcome() {
+fn the_wall_clock_ends_a_process_that_may_linger_forever_and_keeps_the_outcome() {
     let limits = RunLimits { linger_ms: 0, wall_ms: 500, ..limits() };
     let (state, _) = RunState::new(limits, 0).step(Input::Released, 0);
     let (state, _) =
@@ -387,7 +387,7 @@ fn the_wall_clock_ends_a_process_that_may_linger_for_ever_and_leaves_the_outcome
 }
 
 #[test]
-fn a_long_silence_is_said_once_and_again_after_a_sign_of_life() {
+fn a_long_silence_is_reported_once_and_again_after_a_sign_of_life() {
     let patient = RunLimits { idle_ms: 0, startup_ms: 0, settle_ms: 0, ..limits() };
     let (state, _) = RunState::new(patient, 0).step(Input::Released, 0);
     let (state, happened) = wait(state, 500_000);
@@ -528,7 +528,7 @@ fn a_run_that_the_kernel_ended_for_taking_too_much_is_not_ended_again() {
 }
 
 #[test]
-fn a_result_that_was_given_stays_whatever_is_taken_afterwards() {
+fn a_result_stays_even_if_the_run_exceeds_a_limit_afterwards() {
     let (state, _) = RunState::new(RunLimits::default(), 0).step(Input::Released, 0);
     let result = Input::Agent(AgentSign::Result { is_error: false, tokens: None });
     let (state, _) = state.step(result, 5);

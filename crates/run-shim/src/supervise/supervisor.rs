@@ -230,11 +230,11 @@ impl Supervisor {
     }
 }
 
-/// The subject of an order.
+/// An order, sorted by what it affects.
 pub(crate) enum Heard {
-    /// The course of the run.
+    /// It affects the course of the run.
     Course(Input),
-    /// The agent's servers.
+    /// It changes the agent's servers.
     Change(AskedChange),
 }
 

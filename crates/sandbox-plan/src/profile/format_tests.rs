@@ -23,7 +23,7 @@ fn told(text: &str) -> Option<String> {
 }
 
 #[test]
-fn profiles_of_all_versions_are_read_whole_and_the_latest_has_every_key() {
+fn profiles_of_all_versions_are_read_in_full_and_the_latest_has_every_key() {
     let fixtures = fixtures("*/home/.config/caretaker/profiles/ada.toml");
     for fixture in &fixtures {
         assert_eq!(Profile::parse("ada", &fixture.text()).unwrap().name(), "ada");

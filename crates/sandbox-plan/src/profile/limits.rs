@@ -36,14 +36,14 @@ pub struct ProfileLimits {
 /// The key `memory`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryRule {
-    /// As much as suits the machine.
+    /// An amount that suits the machine.
     Auto,
     /// Zero means no limit.
     Bytes(u64),
 }
 
 impl MemoryRule {
-    /// Returns the limit, if `auto` is this much.
+    /// Returns the limit. `auto` is the limit for [`Self::Auto`].
     pub fn bytes(self, auto: u64) -> u64 {
         match self {
             Self::Auto => auto,

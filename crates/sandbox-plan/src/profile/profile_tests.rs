@@ -69,7 +69,7 @@ fn wrong_values_are_named_with_their_line() {
         ("[namespaces]\nown = [\"net\"]", "mine.toml:3: unknown variant `net`"),
         ("[namespaces]\nown = [\"!user\"]", "mine.toml: `namespaces.own` must have `user`"),
         ("[namespaces]\nhostname = \"a b\"", "mine.toml:3: `a b` is not a host name"),
-        ("[environment]\npass = [\"LD_PRELOAD\"]", "mine.toml:3: `LD_PRELOAD` is never taken"),
+        ("[environment]\npass = [\"LD_PRELOAD\"]", "mine.toml:3: `LD_PRELOAD` must not come"),
         ("[workspace]\nprotect = [\"../x\"]", "mine.toml:3: `../x` is not a plain path"),
         ("[workspace]\nshow = [\"mcp.json\"]", "mine.toml:3: `mcp.json` is always Caretaker's"),
         ("[system]\ngenerated = [\"/etc/shadow\"]", "mine.toml:3: unknown variant `/etc/shadow`"),
@@ -110,7 +110,7 @@ fn a_profile_extends_a_built_in_one_or_is_complete() {
 }
 
 #[test]
-fn an_extending_profile_adds_takes_away_and_replaces() {
+fn an_extending_profile_adds_removes_and_replaces() {
     let base = Profile::parse("default", default_text()).unwrap();
     let text = "extends = \"default\"\n[home]\nsize = \"2G\"\n[tools]\nexpose = [\"~/tools\", \"!~/.nvm\"]\n\
                 [environment.set]\nTMPDIR = \"/tmp/x\"\nEDITOR = \"ed\"\n";
@@ -179,7 +179,7 @@ fn a_protected_name_may_have_a_star_and_say_that_it_is_a_directory() {
 }
 
 #[test]
-fn the_host_hands_in_only_what_is_listed() {
+fn only_listed_host_variables_enter() {
     let profile = Profile::parse("default", default_text()).unwrap();
     let passes = |name: &str| profile.passes_variable(OsStr::new(name));
     for name in ["LANG", "LC_ALL", "TZ", "https_proxy", "RUSTUP_HOME"] {

@@ -276,7 +276,7 @@ impl FromStr for VariablePattern {
     fn from_str(text: &str) -> Result<Self, String> {
         let VariableName(name) = text.strip_suffix('*').unwrap_or(text).parse()?;
         if never_inherited(OsStr::new(&name)) {
-            return Err(format!("`{text}` is never taken from the host"));
+            return Err(format!("`{text}` must not come from the host"));
         }
         Ok(Self(text.to_owned()))
     }

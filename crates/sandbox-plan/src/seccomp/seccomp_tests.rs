@@ -85,7 +85,7 @@ fn call(architecture: Architecture, name: &str, arguments: &[u64]) -> Verdict {
 }
 
 #[test]
-fn every_filter_compiles_for_both_architectures_and_is_whole_instructions() {
+fn every_filter_compiles_to_whole_instructions_for_both_architectures() {
     for architecture in ARCHITECTURES {
         let programs = programs(FilterName::ALL, architecture).unwrap();
         let names: Vec<_> = programs.iter().map(|program| program.name).collect();
@@ -208,7 +208,7 @@ fn only_four_socket_families_exist() {
 }
 
 #[test]
-fn set_user_id_is_refused_at_every_way_to_make_it() {
+fn every_way_to_make_a_set_user_id_file_is_refused() {
     use Architecture::{Aarch64, X86_64};
     for bits in [0o4755, 0o2755, 0o6777] {
         for architecture in ARCHITECTURES {
@@ -231,7 +231,7 @@ fn set_user_id_is_refused_at_every_way_to_make_it() {
 }
 
 #[test]
-fn calls_by_other_names_do_not_pass() {
+fn calls_with_the_numbers_of_another_abi_do_not_pass() {
     let x32_ptrace = 0x4000_0000 + 521;
     assert_eq!(judge(Architecture::X86_64, x32_ptrace, [0; 6]), ENOSYS);
     let base = &programs([FilterName::Base], Architecture::X86_64).unwrap()[0];

@@ -160,7 +160,7 @@ fn a_hostile_dot_cursor_is_refused_and_nothing_is_created() {
 }
 
 #[test]
-fn a_dot_cursor_of_the_repositorys_own_passes() {
+fn the_repositorys_own_dot_cursor_passes() {
     let host = host();
     fs::create_dir_all(host.project.join(".cursor/rules")).unwrap();
     fs::write(host.project.join(".cursor/mcp.json"), "{}").unwrap();

@@ -155,7 +155,7 @@ fn the_mounts_are_made_in_this_order() {
 }
 
 #[test]
-fn every_part_names_the_line_of_the_profile_that_it_comes_from() {
+fn every_part_names_its_profile_line() {
     let scene = scene();
     let (_, text) = builtin_profiles()[0];
     let origin = |origin: &Origin| match origin {
@@ -234,7 +234,7 @@ fn every_part_names_the_line_of_the_profile_that_it_comes_from() {
 }
 
 #[test]
-fn a_profile_of_the_users_own_is_named_too() {
+fn the_users_own_profile_is_named_too() {
     let mut scene = scene();
     let text = "extends = \"default\"\n[home]\nsize = \"2G\"\n";
     scene.request.profile = Profile::parse("mine", text).unwrap();
@@ -246,7 +246,7 @@ fn a_profile_of_the_users_own_is_named_too() {
 }
 
 #[test]
-fn secrets_are_in_the_arguments_and_in_no_explanation() {
+fn secrets_are_in_the_arguments_but_not_in_the_explanation() {
     let scene = scene();
     let plan = scene.plan();
     assert!(words(&plan).iter().any(|word| word == "key_123"));

@@ -80,7 +80,7 @@ fn a_supervisor_that_is_killed_leaves_nothing_after_the_next_start() {
 }
 
 #[test]
-fn the_repositorys_own_instructions_are_seen_and_nothing_else_of_its_dot_cursor() {
+fn the_repositorys_own_instructions_are_visible_but_nothing_else_in_its_dot_cursor() {
     if !sandboxes_work() {
         return;
     }

@@ -85,7 +85,7 @@ fn the_host_is_not_visible_and_not_writable() {
 }
 
 #[test]
-fn the_inside_knows_its_own_user_and_nobody_else() {
+fn the_sandbox_knows_its_own_user_and_no_other() {
     if !sandboxes_work() {
         return;
     }
@@ -110,7 +110,7 @@ fn chats_data_and_workspace_are_kept_on_the_host() {
 }
 
 #[test]
-fn other_sessions_of_the_workspace_are_not_there_and_ones_own_cannot_be_moved_aside() {
+fn other_sessions_of_the_workspace_are_hidden_and_the_runs_own_cannot_be_moved_aside() {
     if !sandboxes_work() {
         return;
     }
@@ -140,7 +140,7 @@ fn a_session_whose_directory_is_a_link_is_refused() {
 }
 
 #[test]
-fn only_listed_variables_enter_and_the_supervisors_own_are_nowhere() {
+fn only_listed_variables_enter_and_the_supervisors_own_stay_hidden() {
     if !sandboxes_work() {
         return;
     }
@@ -167,7 +167,7 @@ fn memory_file_systems_have_their_sizes_and_the_workspace_can_be_anywhere() {
         return;
     }
     let mut scene = Scene::new("project");
-    // `/dev/shm` is on the host's own memory, and `/var/tmp` is in none of the private directories.
+    // A workspace in `/dev/shm` would take the host's memory. `/var/tmp` is outside all private directories.
     let outside = tempfile::TempDir::new_in("/var/tmp").unwrap();
     scene.request.workspace = fs::canonicalize(outside.path()).unwrap();
     let sizes = scene
@@ -273,7 +273,7 @@ fn tools_behind_links_are_found_where_they_were_named() {
 }
 
 #[test]
-fn the_login_is_mounted_for_the_agent_to_refresh_and_only_where_there_is_one() {
+fn the_login_is_mounted_if_there_is_one_and_the_agent_can_refresh_it() {
     let mut scene = Scene::new("src/project");
     scene.program(&["/bin/true"]);
     let inside = scene.home().join(".config/cursor").display().to_string();

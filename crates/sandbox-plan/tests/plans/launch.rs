@@ -42,15 +42,15 @@ pub(crate) fn sandboxes_work() -> bool {
             }
             Err(err) => format!("{BWRAP}: {err}"),
         };
-        assert!(!sandboxes_are_required(), "no sandbox can be made here: {problem}");
-        println!("no sandbox can be made here, so nothing was tested: {problem}");
+        assert!(!sandboxes_are_required(), "this host cannot create a sandbox: {problem}");
+        println!("this host cannot create a sandbox, so nothing was tested: {problem}");
         false
     })
 }
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a test is a program of its own; this is its one switch"
+    reason = "a test is a program of its own, and this is its only switch"
 )]
 fn sandboxes_are_required() -> bool {
     std::env::var_os("REQUIRE_SANDBOX").is_some_and(|value| value == "1")

@@ -68,7 +68,7 @@ fn paths_must_be_absolute_and_plain() {
 }
 
 #[test]
-fn a_workspace_is_checked_as_everywhere() {
+fn a_plan_makes_the_usual_workspace_checks() {
     let workspace = |change: fn(&mut Scene)| match refusal(change) {
         PlanError::Workspace(err) => err,
         other => panic!("{other:?}"),
@@ -108,7 +108,7 @@ fn a_workspace_is_checked_as_everywhere() {
 }
 
 #[test]
-fn a_home_must_be_a_place_of_its_own() {
+fn a_home_must_not_be_a_system_directory_or_a_link() {
     for home in ["/", "/tmp", "/usr/home", "/etc", "/dev/null", "/proc/1"] {
         // The plan also refuses paths inside that are not below this home, but it checks the home first.
         refused!(
@@ -147,7 +147,7 @@ fn the_files_that_the_agent_runs_from_must_exist_and_be_out_of_its_reach() {
 }
 
 #[test]
-fn nothing_that_holds_the_home_or_our_state_is_shown() {
+fn paths_that_contain_the_home_or_our_state_are_not_shown() {
     for wide in ["/", "/tmp", "/run", "/etc", "/proc"] {
         refused!(|s| s.request.expose.push(wide.into()), PlanError::ExposedTooWide { .. });
     }
@@ -170,7 +170,7 @@ fn nothing_that_holds_the_home_or_our_state_is_shown() {
 }
 
 #[test]
-fn the_runs_own_directories_must_be_there_and_ours() {
+fn the_runs_own_directories_must_exist_and_belong_to_the_user() {
     refused!(|s| s.request.dot_cursor = s.home().join("none"), PlanError::RunDirectoryMissing(_));
     refused!(
         |s| {
@@ -216,7 +216,7 @@ fn private_files_stay_in_the_home_and_are_not_covered() {
 }
 
 #[test]
-fn variables_have_names_and_values_that_can_be() {
+fn impossible_variable_names_and_values_are_refused() {
     for name in ["", "A=B", "A\0"] {
         refused!(|s| s.request.env.push(run_variable(name, "x")), PlanError::VariableName(_));
     }

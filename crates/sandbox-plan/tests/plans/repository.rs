@@ -143,7 +143,7 @@ fn a_git_file_that_names_somebody_elses_repository_shows_nothing_of_it() {
 }
 
 #[test]
-fn configuration_that_others_obey_is_read_only_where_it_exists() {
+fn existing_configuration_that_other_programs_obey_is_read_only() {
     if !sandboxes_work() {
         return;
     }
@@ -163,7 +163,7 @@ fn configuration_that_others_obey_is_read_only_where_it_exists() {
 const BLOCKING: &str = "extends = \"default\"\n[workspace]\nmissing = \"blocked\"\n";
 
 #[test]
-fn names_that_do_not_exist_cannot_be_created_where_they_are_blocked_and_nothing_stays() {
+fn blocked_names_cannot_be_created_and_nothing_stays() {
     if !sandboxes_work() {
         return;
     }
@@ -191,7 +191,7 @@ fn names_that_do_not_exist_cannot_be_created_where_they_are_blocked_and_nothing_
 }
 
 #[test]
-fn in_a_repository_that_can_be_written_what_git_executes_is_blocked_too() {
+fn files_that_git_executes_are_blocked_in_a_writable_repository_too() {
     if !sandboxes_work() {
         return;
     }
@@ -234,7 +234,7 @@ fn names_that_fit_a_star_are_read_only_and_too_many_of_them_are_refused() {
 }
 
 #[test]
-fn a_protected_name_that_nothing_can_keep_is_refused_and_one_with_another_name_is_warned_of() {
+fn a_fifo_with_a_protected_name_is_refused_and_a_hard_link_gets_a_warning() {
     let mut scene = Scene::new("project");
     scene.program(&["/bin/true"]);
     scene.write(&scene.in_workspace(".envrc"), "");
@@ -253,7 +253,7 @@ fn is_hard_linked(warning: &sandbox_plan::PlanWarning) -> bool {
 }
 
 #[test]
-fn strict_keeps_the_repository_as_it_is_and_is_not_for_root() {
+fn strict_refuses_root() {
     let (name, text) = sandbox_plan::builtin_profiles()[2];
     let mut scene = Scene::new("project");
     scene.request.profile = sandbox_plan::Profile::parse(name, text).unwrap();

@@ -22,7 +22,7 @@ fn mistake(arguments: &[&str]) -> String {
 fn help(arguments: &[&str]) -> String {
     match parsed(arguments) {
         Ok(Parsed::Print(text)) => text,
-        other => panic!("{other:?} is no help"),
+        other => panic!("{other:?} is not help"),
     }
 }
 
@@ -126,7 +126,7 @@ fn help_names_cursor_and_says_that_the_agent_is_simulated() {
 }
 
 #[test]
-fn a_group_of_commands_alone_is_answered_with_its_help() {
+fn a_command_group_without_a_subcommand_prints_its_help() {
     let text = mistake(&["mcp"]);
     assert!(text.contains("Usage: agent mcp") && text.contains("list-tools"), "{text}");
 }

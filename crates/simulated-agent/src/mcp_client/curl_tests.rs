@@ -32,7 +32,7 @@ fn a_definition_cannot_smuggle_options_into_the_request() {
 }
 
 #[test]
-fn a_head_is_its_status_and_its_headers() {
+fn a_head_has_a_status_and_headers() {
     let head = Head::parse("HTTP/1.1 200 OK\r\nMcp-Session-Id: a:b \r\n\r\n").unwrap();
     assert_eq!((head.status, head.header("mcp-session-id")), (200, Some("a:b")));
     assert_eq!(Head::parse("SSH-2.0\r\n\r\n"), None);

@@ -176,7 +176,7 @@ fn the_list_shows_servers_that_are_disabled_or_wrong() {
 }
 
 #[test]
-fn the_users_servers_count_and_the_projects_win() {
+fn the_users_servers_are_used_unless_the_project_has_one_of_the_same_name() {
     let machine = Machine::new();
     let user =
         json!({"mcpServers": {"t": {"command": "/no/such/program"}, "u": machine.server("")}});

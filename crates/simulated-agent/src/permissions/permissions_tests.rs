@@ -190,7 +190,7 @@ fn a_project_file_with_anything_else_in_it_is_ignored() {
 }
 
 #[test]
-fn the_other_places_of_the_user_count_too() {
+fn the_users_other_permission_settings_count_too() {
     let machine = Machine::new();
     let config = r#"{"approvalMode":"unrestricted","webFetchDomainAllowlist":["docs.rs"]}"#;
     fs::write(machine.path("home/.cursor/permissions.json"), r#"{"mcpAllowlist":["notes:*"]}"#)

@@ -29,7 +29,7 @@ fn started(
 }
 
 #[test]
-fn killing_all_reaches_grandchildren_and_waits_for_the_reaping() {
+fn killing_all_reaches_grandchildren_and_waits_until_the_children_are_reaped() {
     let groups = ProcessGroups::default();
     let (group, mut output) = started(&groups, Role::Foreground, "sleep 1000 & echo ready; wait");
     let reaper = thread::spawn(move || group.wait(|| {}));
@@ -42,7 +42,7 @@ fn killing_all_reaches_grandchildren_and_waits_for_the_reaping() {
 }
 
 #[test]
-fn nothing_can_be_started_after_all_were_killed() {
+fn nothing_can_be_started_after_kill_all() {
     let groups = ProcessGroups::default();
     groups.kill_all();
     assert!(groups.is_closed());
@@ -89,7 +89,7 @@ fn background_shells_are_awaited_and_the_slow_ones_aborted() {
 }
 
 #[test]
-fn children_inherit_no_blocked_and_no_ignored_signal() {
+fn children_inherit_no_blocked_or_ignored_signals() {
     let groups = ProcessGroups::default();
     // The agent listens for signals in this way.
     signals::listen(Arc::new(Output::to_stdout()), groups.clone()).unwrap();

@@ -43,7 +43,7 @@ fn a_line_is_one_write() {
 }
 
 #[test]
-fn split_characters_end_a_write_inside_each_of_them() {
+fn split_characters_cuts_each_multi_byte_character_between_two_writes() {
     let (output, writes) = output();
     output.change_habits(|habits| habits.split_characters = true);
     output.line("aü日b").unwrap();
@@ -68,7 +68,7 @@ fn noise_follows_each_line_and_is_never_json() {
 }
 
 #[test]
-fn a_prefix_stands_before_each_line() {
+fn each_line_starts_with_the_prefix() {
     let (output, writes) = output();
     output.change_habits(|habits| habits.prefix = true);
     output.line("{}").unwrap();
@@ -83,7 +83,7 @@ fn a_repeated_line_fills_at_least_that_many_bytes() {
 }
 
 #[test]
-fn after_the_stop_no_line_begins() {
+fn no_line_begins_after_the_stop() {
     let (output, writes) = output();
     let output = Arc::new(output);
     output.line("before").unwrap();

@@ -58,7 +58,7 @@ fn a_tool_is_called_until_its_answers_contain_a_text_that_many_times() {
 }
 
 #[test]
-fn a_text_of_several_lines_stands_between_tags_and_keeps_every_character() {
+fn a_text_between_tags_may_have_several_lines_and_keeps_every_character() {
     let text = "say <<END\nfirst\n\n  # not a comment\nEND\nsay after";
     assert_eq!(
         orders(text),
@@ -183,7 +183,7 @@ fn parallel_calls_are_one_step() {
 }
 
 #[test]
-fn the_generation_holds_for_the_whole_script() {
+fn the_generation_applies_to_the_whole_script() {
     let script = Script::parse("say a\ngeneration 2026.01").unwrap();
     assert_eq!(script.generation, Some(Generation::V2026_01));
     assert_eq!(script.orders.len(), 1);

@@ -67,7 +67,7 @@ fn a_user_message_and_its_query_have_the_bytes_of_real_ones() {
 }
 
 #[test]
-fn a_pending_answer_is_committed_to_the_bytes_of_a_real_one() {
+fn a_committed_pending_answer_has_the_same_bytes_as_a_real_one() {
     let Some(real) = real_store() else { return };
     let root = fields(&real[&18].1);
     let (_, pending) = root.iter().find(|(number, _)| *number == 4).unwrap();

@@ -92,7 +92,7 @@ impl SessionStore {
     ) -> Result<BlobId, SessionError> {
         let state_before = match self.meta.latest_root() {
             LatestRoot::Blob(id) => id,
-            // The turn before got no answer, so its prompt was never part of a root.
+            // The previous turn got no answer, so its prompt was never part of a root.
             LatestRoot::Absent | LatestRoot::Malformed(_) => {
                 self.database()?.put(&self.conversation.root.encode_to_vec())?
             }

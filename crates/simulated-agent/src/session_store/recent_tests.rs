@@ -8,7 +8,7 @@ use super::*;
 use crate::tools::Generation;
 
 #[test]
-fn sessions_with_a_root_are_listed_from_the_latest_created_on() {
+fn sessions_with_a_root_are_listed_most_recently_created_first() {
     let mut bench = Bench::new(Generation::V2026_09);
     let mut create = |started_ms, is_played| {
         bench.session_id = Uuid::new_v4();

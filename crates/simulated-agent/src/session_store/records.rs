@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::tools::Generation;
 
-/// The facts about a session before its first turn. An old session keeps its own beginning.
+/// The facts about a session before its first turn. An old session keeps its own start time and time zone.
 #[derive(Debug, Clone)]
 pub struct SessionFacts {
     /// The slug of `--model`, such as `gpt-5.2`; not the display name.

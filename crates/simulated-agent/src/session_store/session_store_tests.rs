@@ -51,7 +51,7 @@ fn the_prompt_of_a_turn_begins_with_the_prompt_of_the_previous_turn() {
 }
 
 #[test]
-fn the_latest_root_moves_four_times_in_a_turn_with_one_model_step_and_a_last_word() {
+fn the_latest_root_moves_four_times_in_a_turn_with_one_model_step_and_a_last_answer() {
     let bench = Bench::new(Generation::V2026_09);
     let mut store = bench.open();
     let moves = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
@@ -166,7 +166,7 @@ fn a_resumed_session_remembers_who_said_what() {
 }
 
 #[test]
-fn a_known_id_in_another_workspace_is_a_new_session_without_a_word() {
+fn a_known_id_in_another_workspace_silently_starts_a_new_session() {
     let bench = Bench::after_turns(1, Generation::V2026_09);
     let elsewhere = WorkspacePath::new(Path::new("/elsewhere")).unwrap();
     let mut store =
@@ -250,7 +250,7 @@ fn a_session_in_which_nothing_was_said_is_deleted_on_a_clean_close_only() {
 }
 
 #[test]
-fn a_prompt_refers_to_the_state_before_it_which_is_stored_and_is_the_latest_root_of_then() {
+fn a_prompt_refers_to_the_root_that_was_the_latest_before_it_and_is_still_stored() {
     let bench = Bench::after_turns(1, Generation::V2026_09);
     let root_before = bench.dump().latest_root().to_owned();
     let n_rows = bench.dump().rows.len();

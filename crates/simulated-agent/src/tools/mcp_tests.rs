@@ -70,7 +70,7 @@ fn answers_are_wrapped_as_cursor_wraps_them() {
 }
 
 #[test]
-fn a_long_answer_is_whole_in_a_file() {
+fn a_file_holds_all_of_a_long_answer() {
     let environment = TestEnvironment::new();
     let text = "é".repeat(SPILL_THRESHOLD);
     let block = text_block(&text, &environment);

@@ -5,7 +5,7 @@ use crate::tools::test_environment::TestEnvironment;
 use crate::tools::{ArgsKept, ToolRequest};
 
 #[test]
-fn a_plan_is_asked_about_and_accepted_without_a_file() {
+fn the_agent_asks_about_a_plan_which_is_accepted_without_a_file() {
     let plan = "\n## Mend the fence \n\n1. Buy nails.".to_owned();
     let environment = TestEnvironment::new();
     let (prepared, tool_run) = environment.call(&ToolRequest::CreatePlan { plan });

@@ -10,7 +10,7 @@ fn fetch_request() -> ToolRequest {
 }
 
 #[test]
-fn a_fetch_without_force_is_asked_for_and_rejected_as_in_the_capture() {
+fn a_fetch_without_force_asks_and_is_rejected_as_in_the_capture() {
     let mut environment = TestEnvironment::new();
     environment.permit(ApprovalPolicy::AllowList, &[], &[]);
     let (prepared, tool_run) = environment.call(&fetch_request());
@@ -30,7 +30,7 @@ fn a_fetch_without_force_is_asked_for_and_rejected_as_in_the_capture() {
 }
 
 #[test]
-fn a_fetch_with_force_is_approved_and_fails_for_want_of_a_network() {
+fn a_fetch_with_force_is_approved_and_fails_without_a_network() {
     let (prepared, tool_run) = TestEnvironment::new().call(&fetch_request());
     assert_eq!(prepared.query.unwrap().response, json!({"approved": {}}));
     assert_eq!(tool_run.result["error"]["error"], json!("The simulated agent has no network"));

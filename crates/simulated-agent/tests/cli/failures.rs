@@ -56,7 +56,7 @@ fn a_missing_prompt_comes_before_an_unknown_model() {
 }
 
 #[test]
-fn an_unknown_model_is_answered_with_all_the_others_on_one_line() {
+fn an_error_about_an_unknown_model_lists_all_models_on_one_line() {
     let sandbox = Sandbox::new();
     let stderr = failure(&sandbox, &["-p", "--model", "gpt-9"]);
     assert!(stderr.starts_with("Cannot use this model: gpt-9. Available models: auto, "));
@@ -74,7 +74,7 @@ fn an_untrusted_workspace_is_refused_until_the_user_trusts_it() {
     let marker = sandbox.project().join(".workspace-trusted");
     for passing in ["--force", "--yolo", "-f"] {
         assert_eq!(sandbox.play(&["-p", passing], "say ok").code(), Some(0));
-        assert!(!marker.exists(), "{passing} holds for one run");
+        assert!(!marker.exists(), "{passing} applies to one run only");
     }
     assert_eq!(sandbox.play(&["-p", "--trust"], "say ok").code(), Some(0));
     let written = fs::read_to_string(&marker).unwrap();
@@ -142,7 +142,7 @@ fn a_wrong_command_line_is_answered_as_commander_does() {
 }
 
 #[test]
-fn every_failure_of_a_turn_is_a_text_on_stderr_and_no_result() {
+fn every_failed_turn_prints_a_text_on_stderr_and_no_result() {
     let sandbox = Sandbox::new();
     for (kind, text) in [
         ("unavailable", "ConnectError: [unavailable] getaddrinfo EAI_AGAIN api2.cursor.sh\n"),

@@ -24,7 +24,7 @@ fn a_resumed_session_remembers_every_prompt_word_for_word() {
 }
 
 #[test]
-fn another_directory_remembers_nothing_of_the_same_id() {
+fn the_same_id_in_another_directory_remembers_nothing() {
     let sandbox = Sandbox::new();
     let id = Uuid::new_v4().to_string();
     let arguments = [FORCED, &["--resume", &id]].concat();
@@ -57,7 +57,7 @@ fn another_config_root_remembers_nothing_either() {
 }
 
 #[test]
-fn the_latest_session_is_continued_and_older_ones_are_counted() {
+fn the_latest_session_is_continued_and_a_number_selects_an_older_one() {
     let sandbox = Sandbox::new();
     let fresh = sandbox.play(&[FORCED, &["--continue"]].concat(), "recall");
     assert_eq!(fresh.answer(), NOTHING);

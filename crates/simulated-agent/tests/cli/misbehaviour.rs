@@ -211,7 +211,7 @@ fn unknown_events_are_json_and_do_not_disturb_the_rest() {
 }
 
 #[test]
-fn a_call_may_complete_that_never_started() {
+fn a_call_that_never_started_may_complete() {
     let names = misbehave("completed-without-started").names();
     let count = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
     assert_eq!(count("tool_call/completed"), count("tool_call/started") + 1);
@@ -276,7 +276,7 @@ fn a_tool_may_outlive_the_agent_that_started_it() {
 }
 
 #[test]
-fn it_may_exit_well_without_a_result() {
+fn it_may_exit_with_zero_and_without_a_result() {
     let finished = misbehave("no-result");
     assert_eq!((finished.code(), finished.has_result()), (Some(0), false));
     assert_eq!(name(finished.events().last().unwrap()), "assistant");

@@ -10,7 +10,7 @@ use pretty_assertions::assert_eq;
 use crate::sandbox::{FORCED, NORMAL, Running, Sandbox, fifo, finish, name, prompt};
 
 #[test]
-fn words_are_a_prompt_and_an_open_stdin_keeps_the_process() {
+fn words_are_a_prompt_and_an_open_stdin_keeps_the_process_alive() {
     let sandbox = Sandbox::new();
     let script = prompt("say hello");
     let arguments = [NORMAL, &["Please", &script]].concat();

@@ -54,7 +54,7 @@ fn a_turn_has_its_events_in_order() {
 }
 
 #[test]
-fn partial_deltas_joined_are_each_flush() {
+fn each_flush_is_its_partial_deltas_joined() {
     let sandbox = Sandbox::new();
     let arguments = [NORMAL, &["--stream-partial-output"]].concat();
     let script =
@@ -100,7 +100,7 @@ fn parallel_calls_share_a_step_and_complete_in_their_own_order() {
 }
 
 #[test]
-fn a_web_page_is_asked_for_after_the_start_and_a_question_before_it() {
+fn the_query_for_a_web_page_comes_after_its_start_and_a_question_before() {
     let sandbox = Sandbox::new();
     let finished =
         sandbox.play(NORMAL, "say Fetching.\nfetch https://example.com\nsay Asking.\nask Which?");
@@ -166,7 +166,7 @@ fn the_early_generation_has_fewer_keys() {
 }
 
 #[test]
-fn the_other_formats_speak_once() {
+fn the_other_formats_print_only_once() {
     let sandbox = Sandbox::new();
     let script = "think Hm.\nsay Looking.\nls\nsay Done.";
     let text = sandbox.play(&["-p", "--trust"], script);

@@ -15,7 +15,7 @@ fn ask(sandbox: &Sandbox, arguments: &[&str]) -> Finished {
 }
 
 #[test]
-fn the_version_stands_alone_and_the_help_mentions_cursor() {
+fn the_version_is_the_whole_output_and_the_help_mentions_cursor() {
     let sandbox = Sandbox::new();
     for flag in ["-v", "--version"] {
         let version = finish(sandbox.stranger(&[flag]), "").stdout;
@@ -30,7 +30,7 @@ fn the_version_stands_alone_and_the_help_mentions_cursor() {
 }
 
 #[test]
-fn a_group_of_commands_without_one_of_them_is_a_mistake() {
+fn a_command_group_without_a_subcommand_is_a_mistake() {
     let sandbox = Sandbox::new();
     let finished = finish(sandbox.stranger(&["mcp"]), "");
     assert_eq!((finished.code(), finished.stdout.as_str()), (Some(1), ""));

@@ -195,8 +195,8 @@ fn write_chat(
     roots
 }
 
-/// Returns all blobs of an agent, and its root after each run. A run without a checkpoint keeps the root of the run
-/// before.
+/// Returns all blobs of an agent, and its root after each run. A run without a checkpoint keeps the root of the
+/// previous run.
 fn checkpoints(agent: &Agent) -> (BTreeMap<BlobId, Vec<u8>>, Vec<BlobId>) {
     let mut blobs = BTreeMap::new();
     let mut put = |data: Vec<u8>| {

@@ -244,7 +244,7 @@ fn an_audit_without_enough_time_says_so() {
 }
 
 #[test]
-fn a_link_leaves_the_workspace_by_its_text() {
+fn the_text_of_a_link_decides_whether_it_leaves_the_workspace() {
     let workspace = Path::new("/w/s");
     for (link, target, is_out) in [
         ("a", "b", false),

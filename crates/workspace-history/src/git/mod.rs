@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn no_setting_of_a_repository_reaches_another() {
+    fn no_setting_of_a_repository_lets_git_contact_another() {
         let git = Git::new("/usr/bin/git".into(), None);
         let tree = TestTree::new();
         tree.git("init -q");

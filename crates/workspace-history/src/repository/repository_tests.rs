@@ -37,7 +37,7 @@ fn unsound(tree: &TestTree) -> String {
 }
 
 #[test]
-fn git_finds_no_link_and_no_special_file_wherever_it_looks() {
+fn a_link_or_a_special_file_is_unsound_wherever_git_looks() {
     for place in
         ["refs/heads/x", "logs/HEAD", "objects/ab", "info/exclude", "index", "odd", "reftable"]
     {
@@ -91,7 +91,7 @@ fn a_repository_is_found_where_git_finds_it() {
 }
 
 #[test]
-fn a_worktree_is_forgotten_and_no_other() {
+fn only_the_named_worktree_is_forgotten() {
     let tree = committed("");
     tree.shell("git worktree add -q ../one && git worktree add -q ../two");
     let repository = Repository::at(&tree.workspace()).unwrap().unwrap();
@@ -100,7 +100,7 @@ fn a_worktree_is_forgotten_and_no_other() {
     repository.forget_worktree(&beside("nowhere")).unwrap();
     assert!(!tree.path(".git/worktrees/one").exists() && tree.path(".git/worktrees/two").exists());
     repository.forget_worktree(&beside("two")).unwrap();
-    assert!(tree.path(".git/worktrees").exists(), "a run may have it protected");
+    assert!(tree.path(".git/worktrees").exists(), "a run may protect it");
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn nest(directory: &Path, depth: usize) {
 }
 
 #[test]
-fn a_deep_directory_does_not_keep_the_end_of_a_run_from_cleaning() {
+fn a_deep_directory_does_not_stop_the_cleanup_after_a_run() {
     let tree = committed_in(TestTree::in_memory(), "");
     let (history, run) = (tree.history(), run());
     history.save_refs(run, None).unwrap();

@@ -145,7 +145,7 @@ fn files_that_were_ignored_are_never_removed_whatever_the_rules_say_now() {
 }
 
 #[test]
-fn an_ignored_directory_in_the_place_of_a_file_makes_way() {
+fn an_ignored_directory_that_replaced_a_file_is_removed() {
     let tree = TestTree::new();
     tree.write(".gitignore", "out/\n");
     tree.write("out", "a file, so the rule does not apply");

@@ -86,7 +86,7 @@ fn the_rules_are_those_of_git() {
 }
 
 #[test]
-fn rules_of_the_repository_around_the_workspace_hold_too() {
+fn rules_of_the_repository_around_the_workspace_apply_too() {
     let tree = TestTree::new();
     let outer = tree.workspace().parent().unwrap().to_owned();
     std::fs::create_dir_all(outer.join(".git/info")).unwrap();

@@ -416,7 +416,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_of_the_run_go_and_lines_of_the_user_stay(
+    fn the_runs_lines_go_and_the_users_lines_stay(
         by_run in proptest::collection::btree_set(0_usize..24, 1..4),
         by_user in proptest::collection::btree_set(0_usize..24, 1..4),
     ) {

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the checks before every merge. `--full` adds those that take long.
+//! `cargo xtask test`: the checks before every merge. `--full` adds those that take a long time.
 
 mod api;
 mod fresh_debian;

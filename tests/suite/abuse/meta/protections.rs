@@ -50,7 +50,7 @@ pub(super) const EXCLUDED: &[(&str, &str)] = &[
     ("P3b", "bubblewrap always sets no_new_privs"),
 ];
 
-/// In a repository with this and without rules, bubblewrap up to 0.11 follows the link to the host's root
+/// If the repository has this link and no rules, bubblewrap up to 0.11 follows the link to the host's root
 /// (CVE-2026-87766).
 const LINK: &str = r#"mv "$home/work/project/.cursor" "$home/victim"
 ln -s "/oldroot$home/victim" "$home/work/project/.cursor""#;

@@ -85,7 +85,7 @@ impl Drop for Unwatched {
 }
 
 #[test]
-fn a_kept_file_is_still_written_when_the_same_file_is_mounted_again() {
+fn an_agent_that_kept_the_file_can_still_write_it_when_the_same_file_is_mounted_again() {
     for how in ["descriptor", "link", "reopen"] {
         let sandbox = Unwatched::new(how);
         sandbox.replace();
@@ -97,7 +97,7 @@ fn a_kept_file_is_still_written_when_the_same_file_is_mounted_again() {
 }
 
 #[test]
-fn a_kept_file_is_useless_when_a_new_file_is_mounted() {
+fn a_kept_file_is_useless_to_the_agent_when_a_new_file_is_mounted() {
     for how in ["descriptor", "link", "reopen"] {
         let sandbox = Unwatched::new(how);
         sandbox.replace();

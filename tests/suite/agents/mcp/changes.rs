@@ -66,7 +66,7 @@ fn a_server_that_is_switched_off_leaves_the_running_agents_file_and_stays_off_fo
 }
 
 #[test]
-fn a_server_that_is_switched_off_stays_off_in_forks_and_in_a_session_that_begins_in_its_place() {
+fn a_server_that_is_switched_off_stays_off_in_forks_and_after_a_fresh_start() {
     let stage = stage_with(json!({"notes": server("notes"), "slack": server("slack")}));
     let show = "shell cat .cursor/mcp.json > shown\nsay done";
     let shown = || names(&std::fs::read_to_string(stage.workspace().join("shown")).unwrap());

@@ -23,7 +23,7 @@ fn a_run_takes_servers_by_name_and_ignores_faults_of_the_others() {
 }
 
 #[test]
-fn unknown_server_names_refuse_the_run_before_anything_exists() {
+fn a_run_with_an_unknown_server_name_is_refused_before_anything_exists() {
     let stage = stage_with(json!({"notes": server("notes"), "caretaker": server("c")}));
     for (flags, code, words) in [
         (&["--mcp", "nobody"][..], 3, "the file has notes, caretaker"),
@@ -44,7 +44,7 @@ fn unknown_server_names_refuse_the_run_before_anything_exists() {
 }
 
 #[test]
-fn a_repositorys_server_needs_the_users_approval_of_this_very_definition() {
+fn a_repositorys_server_needs_the_users_approval_of_its_exact_definition() {
     let stage = stage_with(json!({"notes": server("notes")}));
     repository_defines(&stage, &json!({"theirs": server("theirs")}));
     let refused = stage.play("say done", &["--mcp", "theirs"]);

@@ -70,7 +70,7 @@ fn the_configuration_can_ask_for_every_run() {
 }
 
 #[test]
-fn servers_that_cannot_be_used_refuse_the_run_before_anything_exists() {
+fn a_run_without_usable_servers_is_refused_before_anything_exists() {
     for (content, code, words) in [
         (None, 3, "you have no MCP servers"),
         (Some("not json"), 2, "is not valid JSON"),

@@ -182,7 +182,7 @@ fn large_bodies_are_refused_and_many_together_take_little_memory() {
 }
 
 #[test]
-fn a_list_of_values_is_not_taken_for_an_object() {
+fn an_array_is_not_accepted_as_an_object() {
     let door = TcpDoor::open();
     let (status, answer) = door.ask("POST", "/v1/queue/caps", r#" ["group", "g", 1]"#);
     assert_eq!(status, 400, "{answer}");

@@ -48,7 +48,7 @@ struct Lane {
 }
 
 #[test]
-fn random_kills_leave_no_process_no_gap_and_no_workspace_that_cannot_be_used() {
+fn random_kills_leave_no_process_no_gap_and_no_unusable_workspace() {
     let rounds = number_from("KILL_ROUNDS", ROUNDS);
     let seed = number_from("KILL_SEED", SEED);
     std::thread::scope(|scope| {
@@ -140,7 +140,7 @@ impl Lane {
         firsts
     }
 
-    /// Returns those of the shim, the outer bubblewrap, the sandbox's first process and the agent that exist.
+    /// Returns the run's processes that exist now: shim, outer bubblewrap, the sandbox's first process, agent.
     fn chain(&self, run: &str) -> Vec<Process> {
         let lock = self.stage.runs().join(run).join("run.lock");
         let note: Option<Value> =

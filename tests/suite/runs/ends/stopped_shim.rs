@@ -75,7 +75,7 @@ fn an_agent_that_writes_while_its_shim_is_stopped_is_not_idle() {
 }
 
 #[test]
-fn the_time_in_which_the_shim_is_stopped_does_not_count_as_silence() {
+fn time_while_the_shim_is_stopped_does_not_count_as_silence() {
     stop_for_longer_than_the_idle_limit("true");
 }
 
@@ -216,7 +216,7 @@ fn kill_signals_all_runs_before_the_first_has_ended() {
         for run in &runs[1..] {
             stage.wait_until(run, |line| line["kind"] == "run.stop_requested");
         }
-        // Until now the command waits for the stopped shim. It has already signalled all the others.
+        // The command still waits for the stopped shim, but has already signalled all the others.
         shim.signal(Signal::CONT);
         let output = kill.wait_with_output().unwrap();
         assert!(output.status.success(), "{command:?}: {}", stderr(&output));

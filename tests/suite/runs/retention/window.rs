@@ -118,7 +118,7 @@ fn a_pin_that_comes_too_late_says_so() {
 }
 
 #[test]
-fn a_run_that_another_was_queued_to_follow_after_gc_decided_stays() {
+fn a_run_stays_if_another_run_was_queued_to_follow_it_after_gc_decided() {
     let stage = DaemonStage::new(2);
     let first = stage.queue("one", "say one", &[]);
     assert_eq!(stage.wait_for_end(&first), Some(0));

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_counted_where_there_are_lines() {
+    fn only_text_files_have_line_counts() {
         let counted = lines_of(b"3\t1\tsrc/a b\0-\t-\tpicture\0nonsense\0");
         assert_eq!(counted[&"src/a b".into()], Some((3, 1)));
         assert_eq!(counted[&"picture".into()], None);

@@ -29,10 +29,10 @@ use crate::view::words;
 /// Remove old runs: their records, and worktrees without unapplied changes.
 ///
 /// A run is removed if one of the rules says so. `[retention]` in the configuration supplies the rules that no flag
-/// gives. Without `--yes`, nothing is removed. Live, queued and pinned runs stay. So do runs that are still needed: a
-/// session is waiting to be resumed, a worktree has unapplied changes, another run is waiting for this one, today's
-/// budget counts it. Conversations always stay, and so do the counts of a group: how its runs ended and what they used.
-/// A repository's private dependency caches are removed if the repository is gone or if no run has used them for
+/// gives. Without `--yes`, nothing is removed. Live, queued and pinned runs stay. So does any run that something
+/// still needs: a session waiting to be resumed, a worktree with unapplied changes, another run that is waiting for it,
+/// or today's budget. Conversations always stay, and so do the counts of a group: how its runs ended and what they
+/// used. A repository's private dependency caches are removed if the repository is gone or if no run has used them for
 /// `--older-than`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -260,7 +260,7 @@ fn decide(
     }
 }
 
-/// Tells whether a run was removed. If not, it has the need that arose since the plan.
+/// Whether a run was removed. `No` has the need that arose after the plan was made.
 enum Removed {
     Yes,
     No(Need),

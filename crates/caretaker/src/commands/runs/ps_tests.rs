@@ -61,7 +61,7 @@ fn a_table_shows_the_known_facts_of_each_run() {
 }
 
 #[test]
-fn on_a_terminal_no_line_is_wider_than_it_and_no_run_takes_two() {
+fn each_run_takes_one_line_that_fits_the_terminal() {
     let runs = [overview(ended()), overview(running(None))];
     let text = table(&runs, &BTreeMap::new(), 2_000_000, Width::Columns(60));
     assert_eq!(text.lines().count(), 3);

@@ -17,7 +17,7 @@ use ground::{lock, make_private_dir};
 use super::search::Args;
 use crate::running::progress::Progress;
 
-/// A limit, because a pattern that occurs everywhere would fill up the memory.
+/// A limit, because a pattern that occurs everywhere would fill memory.
 pub(super) const MOST_HITS: usize = 100_000;
 
 /// One search.

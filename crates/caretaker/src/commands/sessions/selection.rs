@@ -55,7 +55,7 @@ pub(crate) struct Filter {
     workspace: Option<PathBuf>,
 }
 
-/// The stores to read and the conversations to take.
+/// The stores to read and the conversations to select.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Selection {
     #[command(flatten)]

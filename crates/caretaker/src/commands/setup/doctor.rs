@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_failure_makes_the_report_bad_and_a_fix_stands_below() {
+    fn only_a_failure_fails_the_report_and_a_fix_is_printed_below_its_check() {
         let fine =
             [finding("disk", Status::Ok, None), finding("clock", Status::Warning, Some("set it"))];
         assert!(is_ok(&fine));

@@ -189,7 +189,7 @@ pub(crate) fn tokens_in_words(tokens: &TokenUsage) -> String {
         (tokens.output, "out"),
         (tokens.cache_read, "read from cache"),
         (tokens.cache_write, "written to cache"),
-        (tokens.reasoning, "of the output for reasoning"),
+        (tokens.reasoning, "of the output tokens for reasoning"),
     ];
     let mut words: Vec<String> = known
         .into_iter()

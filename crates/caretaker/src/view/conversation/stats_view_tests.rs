@@ -22,7 +22,7 @@ fn stats() -> ConversationStats {
 }
 
 #[test]
-fn without_a_terminal_there_are_words_and_numbers_alone() {
+fn without_a_terminal_only_words_and_numbers_are_printed() {
     assert_eq!(
         printed(&stats(), Width::Unlimited),
         "\
@@ -72,7 +72,7 @@ fn two_ids_with_one_name_are_told_apart() {
 }
 
 #[test]
-fn on_a_terminal_there_are_bars_and_nothing_is_wider_than_it() {
+fn on_a_terminal_bars_are_printed_and_every_row_fits() {
     let page = printed(&stats(), Width::Columns(80));
     for line in [
         "  shell                    ████████████████████████ 2: 1 failed, 1 pending",
@@ -104,7 +104,7 @@ fn an_unknown_number_is_unknown_and_not_zero() {
 }
 
 #[test]
-fn names_cannot_command_a_terminal() {
+fn names_cannot_control_the_terminal() {
     let hostile = rich_with_everywhere("\u{1b}]0;owned\u{7}\u{202e}\r\n");
     let stats = stats_of(&hostile);
     for width in [Width::Unlimited, Width::Columns(60)] {

@@ -77,7 +77,7 @@ fn ids_that_are_used_again_are_told_apart_by_their_order() {
 }
 
 #[test]
-fn at_the_end_the_last_of_those_that_are_alike_is_the_same() {
+fn align_ends_matches_the_last_of_several_equal_items() {
     let turns = [text("Done."), prompt("a"), text("Done.")];
     assert_eq!(align_ends(&[text("Done.")], &turns), [Absent, Absent, Same(0)]);
     assert_eq!(align_ends(&turns, &turns), [Same(0), Same(1), Same(2)]);
@@ -96,7 +96,7 @@ fn atoms(raw: &[(u8, Option<String>, String)]) -> Vec<Atom<'_>> {
 
 proptest! {
     #[test]
-    fn the_same_is_in_order_and_once(
+    fn matches_are_in_order_and_unique(
         messages in prop::collection::vec(any_atom(), 0..20),
         turns in prop::collection::vec(any_atom(), 0..20),
     ) {

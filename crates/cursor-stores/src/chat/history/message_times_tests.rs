@@ -29,7 +29,7 @@ fn a_message_without_a_time_lies_between_its_neighbours() {
 }
 
 #[test]
-fn the_end_alone_is_dated_as_the_end_of_the_whole() {
+fn the_last_messages_alone_get_the_times_they_have_in_the_whole_conversation() {
     let mut end = drafts(&[None; 10]).split_off(8);
     interpolate_times(
         &mut end,

@@ -126,7 +126,7 @@ fn one_id_in_several_buckets_is_several_conversations() {
         })
         .collect();
     assert_eq!(words, [Some("older".to_owned()), None, Some("newer".to_owned())]);
-    // The id alone means the chat that keeps it.
+    // Without a bucket, the id means the chat that keeps the id.
     let root = cli(home.path());
     assert_eq!(
         root.read("same", Extent::default()).unwrap().head.origins[0].key.as_deref(),
@@ -224,7 +224,7 @@ fn discovery_finds_ignores_or_skips_places() {
 }
 
 #[test]
-fn an_unreadable_chat_is_reported_and_hides_no_other() {
+fn an_unreadable_chat_is_reported_and_does_not_hide_others() {
     let home = tempfile::tempdir().unwrap();
     let good = chat(Generation::Sep2026, "good").write_cli(home.path(), Closing::Clean);
     let bucket = good.parent().unwrap();
@@ -344,7 +344,7 @@ fn only_another_process_that_writes_makes_a_chat_live() {
 }
 
 #[test]
-fn the_stamp_changes_with_the_conversation_and_only_then() {
+fn the_stamp_changes_only_when_the_conversation_changes() {
     let home = tempfile::tempdir().unwrap();
     let directory = chat(Generation::Sep2026, "a").write_cli(home.path(), Closing::Clean);
     let root = cli(home.path());

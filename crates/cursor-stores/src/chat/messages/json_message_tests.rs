@@ -58,7 +58,7 @@ fn raw_arguments_replace_missing_ones() {
 }
 
 #[test]
-fn calls_and_results_in_the_shape_of_openai_are_read() {
+fn calls_and_results_in_openais_format_are_read() {
     let message = parse(json!({
         "role": "assistant", "content": null, "reasoning_content": "hm",
         "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "ls", "arguments": "{\"path\":\".\"}"}}],
@@ -71,7 +71,7 @@ fn calls_and_results_in_the_shape_of_openai_are_read() {
 }
 
 #[test]
-fn thoughts_inside_of_a_text_are_thoughts() {
+fn thoughts_inside_a_text_are_separated_from_it() {
     let message =
         parse(json!({"role": "assistant", "content": "<think>\nfirst\n</think>\n\nThen this."}));
     assert_eq!(message.parts, [reasoning("first", false), Part::text("Then this.")]);

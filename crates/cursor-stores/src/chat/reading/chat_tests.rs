@@ -208,7 +208,7 @@ fn counting_for_a_list_finds_as_many_as_reading() {
 }
 
 #[test]
-fn times_are_recorded_where_the_store_has_them_and_spread_where_not() {
+fn times_are_recorded_if_the_store_has_them_and_interpolated_otherwise() {
     let dated = read(&Chat::new(Generation::Sep2026, ID).with_turns(two_turns()));
     let said = |conversation: &Conversation| {
         let said = conversation.messages.iter().filter(|message| message.kind == MessageKind::Said);
@@ -275,7 +275,7 @@ fn reading_only_the_end_gives_the_end_of_the_conversation() {
 }
 
 #[test]
-fn pending_calls_are_shown_as_pending_and_nothing_twice() {
+fn pending_calls_are_shown_once_and_as_pending() {
     let mut chat = Chat::new(Generation::Sep2026, ID).with_turns(two_turns());
     let call = Call {
         id: "call_9".to_owned(),
@@ -327,7 +327,7 @@ fn a_compaction_loses_nothing() {
 }
 
 #[test]
-fn commands_of_the_user_are_in_their_place() {
+fn the_users_commands_are_shown_where_they_were_run() {
     let mut turns = two_turns();
     let command = |exit_code| Turn::Shell {
         command: "make".to_owned(),
@@ -432,7 +432,7 @@ fn turns_without_a_prompt_are_a_conversation_too() {
 }
 
 #[test]
-fn the_words_of_a_prompt_may_be_in_a_blob_of_their_own_and_simulated() {
+fn a_simulated_prompt_may_keep_its_words_in_a_separate_blob() {
     let conversation = read_store(|store| {
         let user_message = UserMessage {
             text_blob_id: Some(store.put(b"long words")),
@@ -456,7 +456,7 @@ fn the_words_of_a_prompt_may_be_in_a_blob_of_their_own_and_simulated() {
 }
 
 #[test]
-fn messages_of_the_same_id_are_not_the_same_message() {
+fn messages_with_the_same_id_are_kept_apart() {
     let conversation = read_store(|store| {
         let say =
             |text: &str| store.put_json(&json!({"role": "assistant", "content": text, "id": "1"}));
@@ -622,11 +622,11 @@ fn a_time_in_a_prompt_counts_as_recorded() {
 }
 
 #[test]
-fn orphans_are_shown_on_request_and_each_once() {
+fn orphans_are_shown_once_each_and_only_on_request() {
     let home = tempfile::tempdir().unwrap();
     write_store(&home, |store| {
         let keep = store.put_json(&json!({"role": "user", "content": "kept"}));
-        // The same message with its keys in another order is not an orphan.
+        // The same message with its keys in a different order is not an orphan.
         store.put(br#"{"content":"kept","role":"user"}"#);
         store.put_json(&json!({"role": "user", "content": "edited away"}));
         store.put(br#"{"content":"edited away","role":"user","id":"1"}"#);

@@ -88,7 +88,7 @@ struct Reader<'b, 'c> {
     blobs: &'b Blobs<'c>,
     notes: Notes,
     extent: Extent,
-    /// Fingerprints of messages. An orphan that repeats a message with its keys in another order is not shown.
+    /// Fingerprints of messages. An orphan that repeats a message with its keys in a different order is not shown.
     read_before: HashSet<BlobId>,
 }
 

@@ -8,7 +8,7 @@ pub(crate) fn state(prompt: &[u8], archives: &[u8], archived: &[u8]) -> Ancestry
 }
 
 #[test]
-fn a_summary_that_holds_everything_continues_and_one_that_does_not_forgets() {
+fn a_summary_continues_a_conversation_only_if_no_message_is_lost() {
     let before = state(&[1, 2, 3], &[], &[]);
     assert!(state(&[3, 9], &[7], &[1, 2]).extends(&before));
     assert!(!state(&[3, 9], &[7], &[1]).extends(&before));
@@ -16,7 +16,7 @@ fn a_summary_that_holds_everything_continues_and_one_that_does_not_forgets() {
     let archived = state(&[3, 9], &[7], &[1, 2]);
     assert!(
         !state(&[9, 3], &[7], &[1, 2]).extends(&archived),
-        "another order is another conversation"
+        "a different order is a different conversation"
     );
     assert!(state(&[8], &[7, 6], &[1, 2, 3, 9]).extends(&archived));
 }

@@ -126,7 +126,7 @@ fn a_complete_store_has_no_findings() {
 }
 
 #[test]
-fn a_missing_message_of_the_prompt_is_named_and_bears_on_the_prompt() {
+fn a_missing_prompt_message_is_named_and_marked_as_prompt() {
     let mut store = TestStore::new();
     let chat = small_chat(&store);
     let root = store.put_root(&chat);

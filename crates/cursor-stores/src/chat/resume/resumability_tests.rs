@@ -298,7 +298,7 @@ fn share_pages(store: &mut Vec<u8>, root_page: usize, n_branches: &[u16]) {
 fn a_store_that_never_ends_is_refused_in_time() {
     let (store, root) = store_of(&["one"], 0);
     let bytes = fs::read(store.path()).unwrap();
-    // Pages two and three are the table of blobs and its index, four and five those of the description.
+    // Pages two and three hold the blobs table and its index, pages four and five the meta table and its index.
     let hostile = |root_page: usize| {
         let mut bytes = bytes.clone();
         // Four million rows in three more pages; more levels would take years.

@@ -324,7 +324,7 @@ proptest! {
     }
 
     #[test]
-    fn json_survives_the_way_through_a_protobuf_value(numbers in prop::collection::vec(-1_000_000_i64..1_000_000, 0..5), text in ".{0,20}") {
+    fn json_survives_a_round_trip_through_a_protobuf_value(numbers in prop::collection::vec(-1_000_000_i64..1_000_000, 0..5), text in ".{0,20}") {
         let json = json!({"numbers": numbers, "text": text, "nested": {"a": [null, false]}});
         let value = Value::decode(Value::from(json.clone()).encode_to_vec().as_slice()).unwrap();
         prop_assert_eq!(serde_json::Value::from(value), json);

@@ -16,7 +16,7 @@ proptest! {
     }
 
     #[test]
-    fn fields_of_any_bytes_are_all_of_them_in_their_order(bytes: Vec<u8>) {
+    fn splitting_into_fields_keeps_every_byte_in_order(bytes: Vec<u8>) {
         let mut rest = bytes.as_slice();
         let mut n_read = 0;
         while let Some(field) = next_field(&mut rest) {

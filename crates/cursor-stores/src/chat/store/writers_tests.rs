@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 #[test]
-fn only_the_parent_of_a_family_counts_as_writer() {
+fn a_parent_counts_as_a_writer_and_its_child_does_not() {
     let directory = tempfile::tempdir().unwrap();
     let store_db = directory.path().join(DATABASE);
     fs::write(&store_db, "rows").unwrap();
@@ -24,7 +24,7 @@ fn only_the_parent_of_a_family_counts_as_writer() {
     let child: u32 = child.trim().parse().unwrap();
     let mut open = HashSet::new();
     add_files_of(Path::new(&format!("/proc/{child}")), &mut open);
-    assert_eq!(open.len(), 1, "the child has the file, too");
+    assert_eq!(open.len(), 1, "the child has the file open, too");
     let writers = writers_of(&store_db);
     // The shell ends when its input ends.
     drop(shell.stdin.take());

@@ -52,7 +52,7 @@ fn columns_of(table: &str) -> &'static str {
 }
 
 #[test]
-fn every_row_of_an_intact_database_is_found_in_its_place_and_no_other() {
+fn every_row_of_an_intact_database_is_found_in_its_place_and_nothing_else() {
     let closed = store_of_all_lengths().close();
     let whole = open_writer(&closed.path());
     let before = picture_of(closed.directory.path());
@@ -91,7 +91,7 @@ fn rows_in_the_log_are_found_if_they_were_committed() {
 }
 
 #[test]
-fn rows_are_found_without_the_schema_the_head_of_their_page_or_anything_that_leads_to_it() {
+fn rows_are_found_without_a_schema_page_headers_or_parent_pages() {
     let closed = store_of_all_lengths().close();
     let whole = open_writer(&closed.path());
     let expected = rows(&whole, "blobs", "id, data");
@@ -100,7 +100,7 @@ fn rows_are_found_without_the_schema_the_head_of_their_page_or_anything_that_lea
     bytes[..4096].fill(0xa5);
     for page in bytes.chunks_mut(4096).skip(1) {
         match page[0] {
-            // The number of rows, and their places.
+            // Erase the number of rows, and the pointers to them.
             0x0d => {
                 let n_rows = usize::from(u16::from_be_bytes([page[3], page[4]]));
                 page[1..8 + 2 * n_rows].fill(0);
@@ -116,7 +116,7 @@ fn rows_are_found_without_the_schema_the_head_of_their_page_or_anything_that_lea
 }
 
 #[test]
-fn a_row_that_goes_on_where_another_does_is_cut_and_named() {
+fn a_row_with_a_broken_chain_of_pages_is_cut_and_named() {
     let store = TestStore::new();
     let long = store.put(&[b'l'; 20_000]);
     store.put(&[b'm'; 20_000]);
@@ -161,7 +161,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_change_makes_it_fail_or_find_more_than_the_file_holds(
+    fn changed_bytes_never_make_it_fail_or_find_more_than_the_file_holds(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..60),
         n_cut in 0_usize..5_000,
     ) {
@@ -222,7 +222,7 @@ fn deleted_rows_stay_deleted_if_an_index_is_complete() {
 }
 
 #[test]
-fn a_list_of_free_pages_that_names_another_hides_no_row() {
+fn a_free_list_that_names_a_used_page_hides_no_row() {
     let store = store_of_all_lengths();
     let expected = rows(&store.writer, "blobs", "id, data");
     let rubbish = store.put(&[b'r'; 100_000]);
@@ -245,7 +245,7 @@ fn a_damaged_store_is_read_while_it_is_written_to() {
     let mut store = store_of_some();
     store.writer.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
     ruin_index(&store.path(), &store.writer);
-    // The writer has its own log, and goes on writing.
+    // The writer has its own log, and keeps writing.
     store.meta.set_name("goes on");
     store.put_meta();
     assert!(ChatStore::open_salvaged(&store.path()).unwrap().fetch(BlobId::of(b"0")).is_err());
@@ -258,7 +258,7 @@ fn a_damaged_store_is_read_while_it_is_written_to() {
 }
 
 #[test]
-fn a_damaged_store_is_one_no_longer_once_its_owner_repaired_it() {
+fn a_store_no_longer_counts_as_damaged_once_its_owner_repaired_it() {
     let store = store_of_some();
     let closed = store.close();
     let sound = fs::read(closed.path()).unwrap();

@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schema_says_how_columns_are_called() {
+    fn column_names_are_read_from_the_schema() {
         let sql = "CREATE TABLE runs (run_id TEXT PRIMARY KEY, \"request_id\" TEXT,\n  agent_id TEXT NOT NULL \
                    REFERENCES agents(agent_id), turn_number INTEGER, UNIQUE(agent_id, turn_number), usage_json TEXT)";
         let row = |sql: &'static str| {
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_says_of_which_table_it_is() {
+    fn a_key_tells_which_table_it_belongs_to() {
         let of = |key: &str| {
             Table::of(&Shape { kinds: &[13 + 2 * key.len() as u64, 12], first: key.as_bytes() })
         };
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn every_generation_of_runs_has_its_columns() {
+    fn every_version_of_the_runs_table_has_known_columns() {
         for n_columns in [16, 18, 19] {
             assert_eq!(Table::Runs.usual_columns(n_columns).len(), n_columns);
         }

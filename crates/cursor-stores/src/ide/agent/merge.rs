@@ -360,7 +360,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everything_is_said_once_and_in_its_order(
+        fn everything_appears_once_and_in_order(
             turns in prop::collection::vec((any::<bool>(), prop::collection::vec(piece(), 0..6)), 1..5)
         ) {
             let (mut bubbles, mut messages, mut expected) = (Vec::new(), Vec::new(), Vec::new());

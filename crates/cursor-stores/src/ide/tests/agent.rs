@@ -191,7 +191,7 @@ fn without_a_checkpoint_an_unanswered_turn_is_found_by_its_request() {
 }
 
 #[test]
-fn without_a_checkpoint_what_an_answered_turn_lacks_is_found_by_its_request() {
+fn without_a_checkpoint_the_missing_parts_of_an_answered_turn_are_found_by_its_request() {
     let stage = Stage::new();
     let shown_call = with(
         tool_bubble("b3", "c2", "run_terminal_cmd", &json!({"command": "ls"}), &json!("")),
@@ -243,7 +243,7 @@ fn without_a_checkpoint_what_an_answered_turn_lacks_is_found_by_its_request() {
 }
 
 #[test]
-fn archives_come_before_what_is_left_and_blobs_may_be_hexadecimal() {
+fn archived_messages_come_first_and_blobs_may_be_hexadecimal() {
     let stage = Stage::new();
     let old = blob(&stage.home, &user("long ago", "r1"));
     let kept = agent_message("assistant", &json!("kept"), None);
@@ -269,7 +269,7 @@ fn archives_come_before_what_is_left_and_blobs_may_be_hexadecimal() {
 }
 
 #[test]
-fn a_key_to_encrypted_blobs_leaves_the_store_by_no_way() {
+fn a_key_to_encrypted_blobs_never_leaves_the_store() {
     let stage = Stage::new();
     let tool = with(
         assistant_bubble("b0", ""),

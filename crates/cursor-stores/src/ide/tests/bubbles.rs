@@ -37,7 +37,7 @@ fn one_bubble_thinks_speaks_and_acts_in_this_order() {
 }
 
 #[test]
-fn thoughts_come_as_object_text_blocks_or_redacted() {
+fn thoughts_are_read_from_text_from_objects_and_from_blocks_and_may_be_redacted() {
     assert_eq!(
         parts_of(with(assistant_bubble("b", ""), json!({"thinking": "plain"}))),
         [Part::reasoning("plain")]
@@ -133,7 +133,7 @@ fn each_attachment_appears_once() {
 }
 
 #[test]
-fn code_that_the_text_has_is_not_said_twice() {
+fn code_that_is_already_in_the_text_is_not_repeated() {
     let blocks = json!([
         {"content": "let a = 1;", "languageId": "rust", "codeBlockIdx": 0},
         {"content": "let b = 2;", "languageId": "rust", "codeBlockIdx": 1, "uri": {"fsPath": "/srv/b.rs"}},

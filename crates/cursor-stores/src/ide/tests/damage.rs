@@ -232,7 +232,7 @@ fn n_messages(home: &Home) -> usize {
 }
 
 #[test]
-fn a_ruined_index_costs_time_and_no_conversation() {
+fn a_ruined_index_costs_time_but_no_conversation() {
     let bytes = some_database();
     let pages = pages_of_kind(&bytes, 0x0a);
     assert!(pages.len() > 3, "there are index pages");
@@ -246,7 +246,7 @@ fn a_ruined_index_costs_time_and_no_conversation() {
 }
 
 #[test]
-fn messages_keep_their_owner_though_their_index_and_their_composer_are_lost() {
+fn messages_keep_their_owner_even_if_their_index_and_their_composer_are_lost() {
     let home = many_conversations().close();
     let path = global(home.directory.path());
     let whole = fs::read(&path).unwrap();
@@ -302,7 +302,7 @@ fn many_conversations() -> Stage {
 }
 
 #[test]
-fn a_database_whose_end_is_missing_gives_what_is_left_and_says_so() {
+fn a_truncated_database_is_read_as_far_as_possible_and_reported() {
     let home = many_conversations().close();
     let path = global(home.directory.path());
     cut_off_pages(&path, 2);
@@ -324,7 +324,7 @@ fn a_database_whose_end_is_missing_gives_what_is_left_and_says_so() {
     assert_eq!(picture_of(path.parent().unwrap()), before);
 }
 
-/// The conversations of a user directory in all its stores, each once.
+/// Returns the conversations from all stores of a user directory, each once.
 fn told_by_all(user_dir: &Path) -> (Catalogue, Vec<Head>, Vec<StoreDamage>) {
     let places =
         StorePlaces { cursor_user_dirs: vec![user_dir.to_owned()], ..StorePlaces::default() };
@@ -343,7 +343,7 @@ fn salvaged_rows_and_the_backup_are_merged() {
     // After the backup, one conversation continued, one began, and one was deleted.
     let home = IdeHome::new(directory.path());
     let stage = Stage { directory, home };
-    stage.say("composer-40", &[user_bubble("b40-0", "only in what is left")]);
+    stage.say("composer-40", &[user_bubble("b40-0", "only in the damaged database")]);
     let mut bubbles: Vec<_> =
         (0..20).map(|place| user_bubble(&format!("b05-{place}"), "said again")).collect();
     bubbles.push(user_bubble("b05-20", "later than the backup"));
@@ -375,7 +375,7 @@ fn salvaged_rows_and_the_backup_are_merged() {
         let read = catalogue.read(head, Extent::default()).unwrap();
         let texts = texts(&read);
         match head.id.as_str() {
-            "composer-40" => assert_eq!(texts, ["only in what is left"]),
+            "composer-40" => assert_eq!(texts, ["only in the damaged database"]),
             "composer-05" => {
                 assert_eq!(texts.last().unwrap(), "later than the backup");
                 assert_eq!(texts.iter().filter(|text| *text == "said again").count(), 20);
@@ -411,7 +411,7 @@ fn a_backup_with_less_than_the_damaged_database_hides_nothing_in_it() {
 }
 
 #[test]
-fn a_locked_database_is_not_waited_for_for_ever() {
+fn a_locked_database_does_not_block_a_reader_forever() {
     let stage = Stage::new();
     stage.say(ID, &[user_bubble("b0", "x")]);
     let home: Home = stage.close();

@@ -171,7 +171,7 @@ fn a_workspace_is_found_in_every_place_that_may_name_it() {
 }
 
 #[test]
-fn sub_agents_and_those_who_started_them_know_each_other() {
+fn sub_agents_and_their_parents_know_each_other() {
     let stage = Stage::new();
     let bubble = user_bubble("b0", "x");
     let said = |id: &str, fields: serde_json::Value| {
@@ -212,7 +212,7 @@ fn sub_agents_and_those_who_started_them_know_each_other() {
 }
 
 #[test]
-fn the_last_change_is_the_best_that_is_known() {
+fn the_best_known_time_of_the_last_change_is_listed() {
     let stage = Stage::new();
     let at = 1_790_000_000_000_i64;
     let first = json!({"bubbleId": "b0", "type": 1, "createdAt": "2026-09-21T14:13:21.000Z"});
@@ -296,7 +296,7 @@ fn a_stamp_changes_with_its_conversation_and_with_nothing_else() {
 }
 
 #[test]
-fn a_field_of_the_wrong_type_spoils_no_other() {
+fn a_field_of_the_wrong_type_does_not_affect_the_others() {
     let mut json = inline_composer(ID, &[]);
     let names: Vec<String> = json.as_object().unwrap().keys().cloned().collect();
     for name in names {

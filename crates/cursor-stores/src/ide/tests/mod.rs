@@ -97,7 +97,7 @@ pub(super) fn parts(conversation: &Conversation, message: usize) -> Vec<Part> {
 }
 
 #[test]
-fn a_conversation_comes_out_whole_and_in_the_order_of_its_headers() {
+fn a_conversation_is_read_completely_and_in_the_order_of_its_headers() {
     use pretty_assertions::assert_eq;
     use store_fixtures::ide::{assistant_bubble, thinking_bubble, tool_bubble, user_bubble};
 

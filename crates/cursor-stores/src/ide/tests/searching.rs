@@ -38,7 +38,7 @@ fn a_word_in_every_field_is_found_once_and_belongs_to_its_conversation() {
 }
 
 #[test]
-fn a_find_says_where_it_is() {
+fn a_match_says_where_it_is() {
     let stage = Stage::new();
     let escaped = format!(r#"{{"bubbleId":"b2","type":2,"text":"{}"}}"#, r"caf\u00e9");
     let bubbles = [

@@ -84,7 +84,7 @@ fn a_row_that_is_not_json_is_shown_as_text_and_reported_as_damaged() {
 }
 
 #[test]
-fn rows_that_outweigh_a_conversation_are_counted_and_not_all_read() {
+fn rows_beyond_the_size_limit_are_counted_but_not_read() {
     let stage = Stage::new();
     stage.say(ID, &[user_bubble("b0", "hello")]);
     let large = json!({"gitStatusRaw": "x".repeat(30 * 1024 * 1024)});

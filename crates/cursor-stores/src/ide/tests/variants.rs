@@ -244,7 +244,7 @@ fn only_the_last_messages_are_read_if_asked_for() {
 }
 
 #[test]
-fn a_prompt_without_text_is_what_its_editor_holds() {
+fn a_prompt_without_text_gets_the_text_of_its_editor() {
     let stage = Stage::new();
     let rich = with(
         user_bubble("b0", ""),

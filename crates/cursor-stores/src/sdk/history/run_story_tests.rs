@@ -33,7 +33,7 @@ fn parts(story: &RunStory) -> Vec<Vec<Part>> {
 }
 
 #[test]
-fn pieces_are_joined_and_what_says_nothing_does_not_part_them() {
+fn pieces_are_joined_across_events_without_content() {
     let story = story_of(vec![
         user("Do it."),
         thinking("Let me "),

@@ -42,7 +42,7 @@ fn results_come_out_of_their_envelopes() {
 }
 
 #[test]
-fn a_call_of_a_sub_agent_names_it() {
+fn a_sub_agent_call_names_its_sub_agent() {
     let mut message = json!({
         "call_id": "1", "name": "task", "status": "completed", "args": {"prompt": "p"},
         "result": {"status": "success", "value": {"agentId": "agent-child", "isBackground": false}},
@@ -84,7 +84,7 @@ fn every_published_name_is_known() {
 
 proptest! {
     #[test]
-    fn a_result_of_any_text_survives(text in "\\PC{0,20}") {
+    fn a_result_with_any_text_survives(text in "\\PC{0,20}") {
         prop_assert_eq!(opened(json!({"status": "success", "value": text})), (json!(text), None, ToolState::Succeeded));
         prop_assert_eq!(opened(json!(text)), (json!(text), None, ToolState::Succeeded));
     }

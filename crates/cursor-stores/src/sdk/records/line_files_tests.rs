@@ -17,14 +17,14 @@ fn lines_of(content: &[u8]) -> (Vec<(usize, Vec<u8>)>, Vec<Damage>) {
 }
 
 #[test]
-fn lines_are_numbered_with_the_empty_ones() {
+fn line_numbers_include_empty_lines() {
     let (lines, damage) = lines_of(b"a\r\n\n  b\nc");
     assert_eq!(lines, [(1, b"a".to_vec()), (3, b"b".to_vec()), (4, b"c".to_vec())]);
     assert_eq!(damage, []);
 }
 
 #[test]
-fn a_line_that_is_too_long_is_passed_over_and_named() {
+fn a_line_that_is_too_long_is_skipped_and_reported() {
     let mut content = vec![b'x'; MAX_LINE_BYTES + 10];
     content.extend_from_slice(b"\nnext");
     let (lines, damage) = lines_of(&content);

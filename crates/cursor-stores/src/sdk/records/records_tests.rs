@@ -8,7 +8,7 @@ fn row(value: Json) -> Map<String, Json> {
 }
 
 #[test]
-fn a_run_that_ended_has_an_end_in_any_column() {
+fn the_end_of_a_run_is_read_from_any_column() {
     let updated = "2026-11-16T07:00:09.000Z";
     let ended = |status: &str, column: &str| {
         let mut fields = row(json!({"run_id": "r", "status": status, "updated_at": updated}));

@@ -66,7 +66,7 @@ fn a_word_in_any_field_is_found() {
 }
 
 #[test]
-fn a_word_in_pieces_is_found_once_with_what_stands_around_it() {
+fn a_word_in_pieces_is_found_once_with_the_text_around_it() {
     let run = Run::new(
         "run-1",
         vec![

@@ -112,7 +112,7 @@ fn an_import_fills_an_empty_session_directory_but_not_one_with_other_files() {
 }
 
 #[test]
-fn a_bundle_without_a_message_of_its_prompt_is_refused() {
+fn a_bundle_that_lacks_a_prompt_message_is_refused() {
     let chats = Chats::new();
     let directory = chats.write(&rich_chat(Generation::Sep2026));
     let file = chats.path().with_file_name("bundle");

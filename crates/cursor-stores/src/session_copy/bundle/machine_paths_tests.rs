@@ -89,7 +89,7 @@ fn a_longer_name_is_another_path() {
 
 proptest! {
     #[test]
-    fn paths_that_leave_show_nothing_and_come_back_unchanged(rest in "(/[a-z .%é\\\\$]{0,6}){0,4}") {
+    fn paths_that_leave_reveal_nothing_and_come_back_unchanged(rest in "(/[a-z .%é\\\\$]{0,6}){0,4}") {
         let paths = MachinePaths::new(Some(HERE), &["/home/ada"]);
         let departure = PathChange::Departure(&paths);
         let arrival = PathChange::Arrival { workspace: HERE };

@@ -188,7 +188,7 @@ fn paths_outside_messages_become_relative_or_are_left_out() {
 }
 
 #[test]
-fn a_session_in_the_same_workspace_is_identical_to_the_byte() {
+fn a_session_in_the_same_workspace_is_identical_byte_for_byte() {
     for generation in GENERATIONS {
         let (first, second) = (Chats::new(), Chats::new());
         let mut chat = rich_chat(generation);
@@ -297,7 +297,7 @@ fn a_blob_that_an_unknown_field_names_is_carried_unchanged_and_counted() {
 }
 
 #[test]
-fn an_import_refuses_paths_out_of_the_workspace() {
+fn an_import_refuses_paths_outside_the_workspace() {
     let chats = Chats::new();
     let (_, file) = bundled_from(&chats, &rich_chat(Generation::Sep2026));
     // Another program's bundle may contain a path that our bundles never have.

@@ -41,7 +41,7 @@ pub enum Untouchable {
 pub struct Collected {
     pub n_blobs: u64,
     pub n_bytes: u64,
-    /// By how many bytes the files shrank.
+    /// How many bytes smaller the files are now.
     pub n_freed_bytes: u64,
 }
 

@@ -54,7 +54,7 @@ fn the_visible_end_of_a_call_confirms_the_messages_it_returned() {
 }
 
 #[test]
-fn a_prompt_has_arrived_when_the_agent_does_something_about_it() {
+fn a_prompt_counts_as_delivered_once_the_agent_reacts_to_it() {
     let (_directory, handover) = handover(&["a", "b"]);
     let both = ["a".to_owned(), "b".to_owned()];
     assert!(handover.offer_as_turn(&both).unwrap());

@@ -64,7 +64,7 @@ fn the_file_of_switched_off_servers_may_be_missing() {
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_named() {
+fn the_error_names_a_file_that_cannot_be_used() {
     let files = Files::new(&json!({"mcpServers": {"a": {}}}));
     let error = files.merged().unwrap_err();
     assert!(error.to_string().contains("mcp.json"), "{error}");
@@ -109,13 +109,13 @@ fn gathered(spec: &RunSpec, off: &[&str]) -> Result<Vec<String>, UserMcpError> {
 }
 
 #[test]
-fn the_spec_of_an_earlier_version_names_no_server() {
+fn a_spec_from_an_earlier_version_names_no_servers() {
     let directory = tempfile::tempdir().unwrap();
     assert_eq!(gathered(&spec_in(directory.path()), &[]).unwrap(), ["caretaker"]);
 }
 
 #[test]
-fn servers_that_were_named_are_given_or_the_run_is_refused() {
+fn the_agent_gets_all_servers_that_the_user_named_or_the_run_is_refused() {
     let files = Files::new(&json!({"mcpServers": {
         "a": {"command": "a"}, "b": {"command": "b"}, "caretaker": {"command": "c"}, "bad": {},
     }}));
@@ -136,7 +136,7 @@ fn servers_that_were_named_are_given_or_the_run_is_refused() {
 }
 
 #[test]
-fn a_repositorys_file_is_read_only_where_it_is_a_plain_file() {
+fn a_repositorys_file_is_refused_unless_it_is_a_plain_file() {
     let directory = tempfile::tempdir().unwrap();
     let (dot_cursor, elsewhere) = (directory.path().join(".cursor"), directory.path().join("x"));
     let servers = json!({"mcpServers": {"theirs": {"command": "a"}}}).to_string();

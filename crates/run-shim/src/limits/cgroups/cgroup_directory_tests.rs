@@ -25,7 +25,7 @@ fn sleeper() -> Child {
 }
 
 #[test]
-fn a_group_takes_a_process_in_and_goes_when_it_is_empty() {
+fn a_group_takes_in_a_process_and_can_be_removed_when_empty() {
     let Some(parent) = somewhere() else { return };
     let group =
         CgroupDirectory::create(&parent, &format!("test-a-{}", std::process::id())).unwrap();
@@ -51,7 +51,7 @@ fn removing_a_version_2_group_ends_the_processes_in_it() {
         CgroupDirectory::create(&parent, &format!("test-b-{}", std::process::id())).unwrap();
     let path = group.path().to_owned();
     if !path.join("cgroup.kill").exists() {
-        eprintln!("this tree cannot end a group, so nothing was tested");
+        eprintln!("this tree cannot kill a whole group, so nothing was tested");
         return;
     }
     let mut child = sleeper();

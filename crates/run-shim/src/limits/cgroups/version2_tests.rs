@@ -36,7 +36,7 @@ fn the_nearest_directories_come_first_and_none_beyond_the_mount() {
 }
 
 #[test]
-fn a_tree_of_systemds_is_left_alone_unless_it_was_given_away() {
+fn a_tree_that_systemd_manages_is_left_alone_unless_delegated() {
     let tree = tempfile::tempdir().unwrap();
     let placement = placement(&tree, "user.slice/x.scope");
     let reason = create(&placement, true, "1", &LIMITS).unwrap_err();
@@ -56,7 +56,7 @@ fn a_directory_without_controllers_is_refused_and_left_as_it_was() {
 }
 
 #[test]
-fn limits_are_written_in_the_words_of_version_2() {
+fn limits_are_written_in_the_format_of_version_2() {
     let tree = tempfile::tempdir().unwrap();
     let group = CgroupDirectory::create(tree.path(), "1").unwrap();
     let files =

@@ -75,7 +75,7 @@ fn a_lock_does_not_hold_up_the_shim_for_long() {
 }
 
 #[test]
-fn only_a_regular_file_of_some_size_is_read() {
+fn only_a_regular_file_of_limited_size_is_read() {
     let repository = Repository::new();
     let config = repository.path("config");
     fs::write(&config, vec![b'#'; 2 << 20]).unwrap();
@@ -89,7 +89,7 @@ fn only_a_regular_file_of_some_size_is_read() {
 }
 
 #[test]
-fn the_text_comes_back_whatever_an_agent_put_there() {
+fn the_text_is_restored_whatever_an_agent_put_in_its_place() {
     let plant: [fn(&Path); 5] = [
         |_| {},
         |config| fs::write(config, "evil").unwrap(),

@@ -55,7 +55,7 @@ fn a_process_that_was_stopped_before_stays_stopped() {
 }
 
 #[test]
-fn a_process_that_got_the_number_of_another_gets_no_signal() {
+fn a_later_process_with_the_same_id_gets_no_signal() {
     let tree = shell("sleep 600 & wait");
     let sleeper = one_below(tree.0.id());
     let earlier = Process { started: sleeper.started - 1, ..sleeper };

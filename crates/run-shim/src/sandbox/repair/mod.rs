@@ -119,7 +119,7 @@ impl Repair {
         if !frozen.holds() {
             return Err(self.first_lost("the agent ran during the repair".to_owned()));
         }
-        let not_continued = |error| format!("the agent could not be continued: {error}");
+        let not_continued = |error| format!("could not let the agent continue: {error}");
         frozen.thaw().map_err(|error| self.first_lost(not_continued(error)))
     }
 

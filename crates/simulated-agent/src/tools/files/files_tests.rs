@@ -115,7 +115,7 @@ fn an_edit_that_is_not_unique_or_finds_nothing_changes_nothing() {
 }
 
 #[test]
-fn writing_makes_directories_and_shows_a_new_file_as_such() {
+fn writing_creates_directories_and_shows_that_a_file_is_new() {
     let environment = TestEnvironment::new();
     let (prepared, tool_run) = environment.call(&write_request("deep/er/new.txt", "a\nb\n"));
     assert_eq!((prepared.tool_name, &prepared.args["streamContent"]), ("Write", &json!("a\nb\n")));

@@ -109,7 +109,7 @@ fn grep_stops_at_its_limits_and_says_so() {
 }
 
 #[test]
-fn glob_finds_files_by_name_anywhere_and_by_path_where_it_says() {
+fn glob_finds_a_bare_name_anywhere_and_a_path_only_at_its_place() {
     let environment = tree();
     for (pattern, expected) in [
         ("*.rs", json!(["src/helper.rs", "src/main.rs"])),

@@ -24,7 +24,7 @@ fn short_output_stays_in_memory_and_keeps_its_order() {
 }
 
 #[test]
-fn long_output_is_whole_in_a_file_and_cut_in_memory() {
+fn long_output_is_complete_in_a_file_and_cut_in_memory() {
     let environment = TestEnvironment::new();
     let mut output = Output::new(&environment);
     let line = [b'x'; 999].into_iter().chain([b'\n']).collect::<Vec<u8>>();
@@ -65,7 +65,7 @@ fn a_file_that_begins_late_contains_the_output_before_it() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_loses_only_the_file() {
+fn if_the_file_cannot_be_written_the_part_in_memory_remains() {
     let mut environment = TestEnvironment::new();
     let file = environment.workspace.join("file");
     fs::write(&file, "in the way").unwrap();

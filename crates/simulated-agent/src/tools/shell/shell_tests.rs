@@ -175,7 +175,7 @@ fn a_workspace_that_is_gone_is_a_spawn_error() {
 }
 
 #[test]
-fn calls_of_several_threads_do_not_disturb_each_other() {
+fn calls_from_several_threads_do_not_disturb_each_other() {
     let environment = TestEnvironment::new();
     thread::scope(|scope| {
         let calls: Vec<_> = (0..8)

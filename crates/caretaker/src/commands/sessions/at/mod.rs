@@ -165,7 +165,7 @@ impl Common {
         let repository = Repository::around(git, &directory).map_err(refused)?;
         let commits = commits(&repository).map_err(refused)?;
         if commits.is_empty() && self.journal.is_wanted() {
-            let what = "no commits to write a journal of";
+            let what = "no commits to write a journal about";
             return Err(CommandError::new(ExitCode::NotFound, what).hint(
                 "the older commit comes first; see the commits with `git log --oneline A..B`",
             ));

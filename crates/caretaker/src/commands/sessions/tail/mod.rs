@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// Show all outputs, thoughts and context.
     #[arg(long)]
     full: bool,
-    /// Print one JSON object per message, or for its new part.
+    /// Print one JSON object per message; if a message grows, one with only the new part.
     #[arg(long)]
     json: bool,
 }

@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_aligned_behind_where_they_come_from() {
+    fn each_part_follows_its_origin_in_aligned_columns() {
         let part = |what: &str, detail: &str, origin: &str| Part {
             what: what.to_owned(),
             detail: detail.to_owned(),
