@@ -73,7 +73,7 @@ fn local_and_reserved_addresses_may_not_be_dialled() {
 
 proptest! {
     #[test]
-    fn no_address_that_std_calls_local_is_dialled(address in any::<Ipv4Addr>()) {
+    fn no_ipv4_address_that_std_considers_local_is_dialled(address in any::<Ipv4Addr>()) {
         let is_near = address.is_loopback() || address.is_private() || address.is_link_local()
             || address.is_multicast() || address.is_broadcast() || address.is_unspecified();
         if is_near {
@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn only_ipv6_ranges_that_are_given_to_hosts_are_dialled(address in any::<Ipv6Addr>()) {
+    fn only_global_and_nat64_addresses_of_ipv6_are_dialled(address in any::<Ipv6Addr>()) {
         if check_address(address.into(), &[]).is_ok() {
             let first = address.segments()[0];
             prop_assert!((0x2000..=0x3fff).contains(&first) || first == 0x64);

@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_files_are_paths() {
+    fn only_a_file_uri_becomes_a_path() {
         assert_eq!(path_of_uri("file:///srv/my%20shop%"), Some("/srv/my shop%".into()));
         assert_eq!(path_of_uri("https://a/b"), None);
     }

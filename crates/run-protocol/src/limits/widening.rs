@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_word_of_a_bound_is_the_one_that_is_written() {
+    fn a_bound_is_serialized_as_its_word() {
         for bound in Bound::ALL {
             assert_eq!(serde_json::to_value(bound).unwrap(), bound.word());
         }

@@ -145,7 +145,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn a_layer_that_says_nothing_changes_nothing(layer in layer()) {
+    fn an_empty_layer_changes_nothing(layer in layer()) {
         let nothing = RunRequest::default;
         prop_assert_eq!(&RunRequest::combine([layer.clone(), nothing()]), &layer);
         prop_assert_eq!(&RunRequest::combine([nothing(), layer.clone()]), &layer);
@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn a_later_layer_wins_and_nothing_that_only_one_says_is_lost(below in layer(), above in layer()) {
+    fn a_later_layer_wins_and_values_that_only_one_layer_sets_are_kept(below in layer(), above in layer()) {
         let both = RunRequest::combine([below.clone(), above.clone()]);
         prop_assert_eq!(&both.model, if above.model.is_some() { &above.model } else { &below.model });
         prop_assert_eq!(both.memory, above.memory.or(below.memory));

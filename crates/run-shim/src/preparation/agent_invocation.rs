@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runtimes_learn_the_limit_if_there_is_one() {
+    fn language_runtimes_get_the_memory_limit_if_there_is_one() {
         let expected = [
             ("JAVA_TOOL_OPTIONS", "-XX:MaxRAM=2147483648".to_owned()),
             ("DOTNET_GCHeapHardLimit", "60000000".to_owned()),

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_as_long_as_a_line_is_not_held_in_memory() {
+    fn very_long_names_and_ids_are_shortened_but_still_match() {
         let id = "i".repeat(1 << 20);
         let line = |subtype: &str| {
             format!(

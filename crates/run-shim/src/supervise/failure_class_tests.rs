@@ -244,7 +244,7 @@ proptest! {
     }
 
     #[test]
-    fn words_in_mirrored_events_mean_nothing(texts in prop::collection::vec(misleading_text(), 1..4)) {
+    fn words_in_mirrored_events_do_not_decide_the_class(texts in prop::collection::vec(misleading_text(), 1..4)) {
         let stderr: String = texts.iter().map(|text| mirrored(text) + "\n").collect();
         prop_assert_eq!(classify(&stderr, Some(1), None), FailureClass::Other, "{}", stderr);
         let behind = format!("stdout: {stderr}Error: Authentication required.\n");
@@ -252,7 +252,7 @@ proptest! {
     }
 
     #[test]
-    fn a_mirrored_event_that_lost_its_beginning_means_nothing(text in misleading_text(), at in any::<prop::sample::Index>()) {
+    fn a_mirrored_event_without_its_beginning_does_not_decide_the_class(text in misleading_text(), at in any::<prop::sample::Index>()) {
         let line = mirrored(&text);
         let start = at.index(line.len());
         if let Some(rest) = line.get(start..) {

@@ -448,7 +448,7 @@ fn inputs() -> impl Strategy<Value = Input> {
 
 proptest! {
     #[test]
-    fn whatever_arrives_a_run_ends_at_most_once_and_success_needs_a_result(
+    fn for_any_input_a_run_ends_at_most_once_and_succeeds_only_with_a_result(
         script in proptest::collection::vec((inputs(), 0u64..200), 0..60)
     ) {
         let mut state = RunState::new(limits(), 0);
@@ -472,7 +472,7 @@ proptest! {
     }
 
     #[test]
-    fn with_every_limit_set_a_deaf_agent_is_always_killed_in_bounded_time(
+    fn with_every_limit_set_an_agent_that_never_exits_is_killed_in_bounded_time(
         script in proptest::collection::vec((inputs(), 0u64..200), 0..30)
     ) {
         let mut state = RunState::new(RunLimits { wall_ms: 3_000, ..limits() }, 0);

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flag_is_proposed_where_it_would_help() {
+    fn a_flag_is_proposed_only_where_it_would_help() {
         let not_listed = NetRefusal::NotListed;
         let of = |host, port, reason| flag(Some(host), port, reason);
         let expected = Some("--allow-host registry.example.org".to_owned());
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_written_as_people_write_them() {
+    fn a_place_is_shown_without_the_https_port_and_without_control_characters() {
         assert_eq!(place(Some("a.example"), Some(443)), "a.example");
         assert_eq!(place(Some("a.example"), Some(22)), "a.example:22");
         assert_eq!(place(None, None), "(no host)");
