@@ -156,7 +156,7 @@ fn in_place(text: &str, place: &str, name: &str) -> String {
     replaced
 }
 
-/// Replaces the second group of each match with `#`, in the same width.
+/// Replaces every letter and digit in the second group of each match with `#`.
 fn hidden(text: &str, found: &Regex) -> String {
     let hide = |found: &Captures<'_>| {
         let hidden = found[2].replace(|it: char| it.is_ascii_alphanumeric(), "#");

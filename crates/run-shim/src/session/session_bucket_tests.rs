@@ -111,7 +111,7 @@ fn no_more_than_a_few_sub_agents_are_shown() {
 }
 
 #[test]
-fn a_directory_named_after_another_session_shows_nothing_of_it() {
+fn a_directory_named_after_another_session_does_not_show_that_session() {
     let place = place();
     let another = place.on_host(CHILD);
     fs::create_dir(&another).unwrap();
