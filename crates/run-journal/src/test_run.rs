@@ -79,6 +79,7 @@ pub(crate) fn spec(run: RunId) -> RunSpec {
         repository_mcp: Vec::new(),
         env: BTreeMap::new(),
         setup: None,
+        certificates: BTreeMap::new(),
         home_files: BTreeMap::new(),
         fresh_cache: false,
         secrets: Vec::new(),

@@ -97,6 +97,9 @@ pub struct RunSpec {
     /// The user's variables for the agent; no secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// The host's files with the user's own certificate authorities, by the variable that names each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub certificates: BTreeMap<String, BytesPath>,
     /// The user's settings for tools such as git, as files in the private home: path in the home, text. No secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub home_files: BTreeMap<String, String>,

@@ -1,5 +1,6 @@
 //! The input of a plan.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -46,6 +47,8 @@ pub struct SandboxRequest {
     /// The program that runs inside, as an absolute path, and its arguments.
     pub program: Vec<OsString>,
     pub env: Vec<EnvVariable>,
+    /// The host's files with the user's own certificate authorities, by the variable that names each.
+    pub certificates: BTreeMap<String, PathBuf>,
     /// The dependency caches of the workspace's tools.
     pub caches: Vec<ToolCache>,
     /// The repository's private caches, one directory for each tool.

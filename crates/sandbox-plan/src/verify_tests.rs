@@ -34,6 +34,7 @@ fn plan_of(steps: Vec<Step>) -> SandboxPlan {
             mode: NetworkMode::None,
             origin: Origin::Always,
             allow: Vec::new(),
+            tun: None,
             limits: NetworkLimits {
                 connections: 1,
                 transfer: 1,

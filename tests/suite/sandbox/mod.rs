@@ -1,6 +1,7 @@
 //! The protections of a sandboxed run: profile, network, login and secrets.
 
 mod caches;
+mod inside;
 pub(crate) mod login;
 pub(crate) mod network;
 mod off;

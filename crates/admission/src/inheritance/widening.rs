@@ -51,6 +51,8 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
         // The choice belongs to the session, not to the run.
         mcp_choice: _,
         env: _,
+        // The sandbox shows only public certificates.
+        certificates: _,
         home_files: _,
         secrets,
         limits,

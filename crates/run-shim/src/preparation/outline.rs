@@ -152,6 +152,11 @@ impl Outline {
             env: without_signing()
                 .chain(environment(spec, home, self.network_mode(spec), secrets))
                 .collect(),
+            certificates: spec
+                .certificates
+                .iter()
+                .map(|(variable, path)| (variable.clone(), path.0.clone()))
+                .collect(),
             caches: self.caches.clone(),
             cache_directory: self.cache_directory.clone(),
         };

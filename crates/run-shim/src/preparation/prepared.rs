@@ -203,7 +203,8 @@ impl Prepared {
         let allow = network.allow.iter().map(|(host, _)| host.clone()).collect();
         let registries = spec.known_registries.iter().filter_map(|host| host.parse().ok());
         let registries = registries.collect::<Vec<AllowedHost>>().into_iter().collect();
-        Some(NetworkPolicy { allow, registries, limits: network.limits, upstream })
+        let (tun, limits) = (network.tun, network.limits);
+        Some(NetworkPolicy { allow, registries, tun, limits, upstream })
     }
 
     pub(crate) fn network_mode(&self) -> NetworkMode {

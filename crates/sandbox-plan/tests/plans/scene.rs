@@ -1,5 +1,6 @@
 //! A host in a temporary directory: home, workspace, state, and the directories of a run.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -87,6 +88,7 @@ impl Scene {
                 run_variable("PATH", "/usr/local/bin:/usr/bin:/bin"),
                 run_variable("HOME", &home),
             ],
+            certificates: BTreeMap::new(),
             caches: Vec::new(),
             cache_directory: run.join("caches"),
             home,

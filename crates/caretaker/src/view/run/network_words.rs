@@ -45,6 +45,14 @@ pub(crate) fn via(via: NetVia) -> &'static str {
     }
 }
 
+/// The host of the agent's self-updates. An agent cannot update itself inside, so a refusal is no news.
+const UPDATES: &str = "downloads.cursor.com";
+
+/// Returns true if a refusal is of no interest to the user. `net-log` lists it anyway.
+pub(crate) fn is_quiet(host: Option<&str>, reason: NetRefusal) -> bool {
+    host == Some(UPDATES) && reason == NetRefusal::NotListed
+}
+
 /// ` ×3`; empty for one attempt.
 pub(crate) fn times(count: u64) -> String {
     if count > 1 { format!(" ×{}", units::grouped(count)) } else { String::new() }
@@ -85,6 +93,20 @@ mod tests {
         assert_eq!(of("*.example.org", None, NetRefusal::BadName), None);
         assert_eq!(of("registry.example.org", None, NetRefusal::ForbiddenAddress), None);
         assert_eq!(flag(None, None, not_listed), None);
+    }
+
+    #[test]
+    fn only_the_refused_self_update_is_quiet() {
+        let not_listed = NetRefusal::NotListed;
+        assert!(is_quiet(Some("downloads.cursor.com"), not_listed));
+        for (host, reason) in [
+            (Some("downloads.cursor.com"), NetRefusal::Unreachable),
+            (Some("evil.downloads.cursor.com"), not_listed),
+            (Some("api2.cursor.sh"), not_listed),
+            (None, not_listed),
+        ] {
+            assert!(!is_quiet(host, reason), "{host:?} {reason:?}");
+        }
     }
 
     #[test]

@@ -247,6 +247,11 @@ impl RunView {
                 host: Some(host), via: NetVia::Tls | NetVia::Connect, ..
             } => self.show_reached(out, host),
             RunEvent::NetAllowed { .. } => Ok(()),
+            RunEvent::NetDenied { host, reason, .. }
+                if network_words::is_quiet(host.as_deref(), *reason) =>
+            {
+                Ok(())
+            }
             RunEvent::NetDenied { host, port, reason, detail, count, .. } => {
                 let place = network_words::place(host.as_deref(), *port);
                 let times = network_words::times(*count);

@@ -15,7 +15,7 @@ use super::{network_words, summary_view};
 use crate::commands::show::{ShownRun, WorkspaceSaved};
 use crate::view::changes::{audit_view, change_view};
 use crate::view::fact_rows::{NAMES, moment, row, rows};
-use crate::view::run::network_sum::NetworkSum;
+use crate::view::run::network_sum::{NetworkSum, Refused};
 use crate::view::styled_line::{BOLD, DIM};
 use crate::view::words;
 
@@ -192,7 +192,9 @@ fn print_network(out: &mut dyn Write, network: &NetworkSum) -> io::Result<()> {
     }
     // DNS, TLS and the proxy may each refuse the same host. Show it once.
     let mut refusals: BTreeMap<(String, String), u64> = BTreeMap::new();
-    for refused in &network.denied {
+    let is_news =
+        |refused: &&Refused| !network_words::is_quiet(refused.host.as_deref(), refused.reason);
+    for refused in network.denied.iter().filter(is_news) {
         let place = network_words::place(refused.host.as_deref(), refused.port);
         let why = network_words::refusal(refused.reason, refused.detail.as_deref());
         let flag = refused.allow_with.as_ref().map_or(String::new(), |flag| format!("; {flag}"));
