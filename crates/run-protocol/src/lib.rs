@@ -31,14 +31,15 @@ pub use bytes_path::BytesPath;
 pub use child::{ChildOrder, ChildRequest, Credentials, Lineage};
 pub use control::{ControlReply, ControlRequest, ServerChange, StopManner};
 pub use event::{
-    Checkpoint, Epoch, JournalHeader, McpCallOutcome, McpRefusal, PendingTool, ReportedStatus,
-    Resumable, RunEvent, SignalName, StopReason,
+    Checkpoint, Epoch, JournalHeader, McpCallOutcome, McpRefusal, PendingTool, RepeatedCall,
+    ReportedStatus, Resumable, RunEvent, SignalName, StopReason,
 };
 pub use exit_code::ExitCode;
 pub use hosts::{AllowedHost, AllowedHostError, HTTPS_PORT, HostName, HostNameError};
 pub use inbox::{HandOver, InboxEntry, Message, MessageSender, Question, QuestionAbout, Relation};
 pub use limits::{
-    Bound, LimitBackend, LimitsInForce, ResourceLimits, RunLimits, Spend, StopLadder, Widening,
+    Bound, LimitBackend, LimitsInForce, OnLoop, ResourceLimits, RunLimits, Spend, StopLadder,
+    Widening,
 };
 pub use login::LoginDrop;
 pub use network::{NetRefusal, NetVia, NetworkMode};

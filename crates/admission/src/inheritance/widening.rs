@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use egress::AllowedHost;
 use run_protocol::{
-    AgentKind, AgentProgram, Bound, ExitCode, NetworkMode, ResourceLimits, RunLimits, RunSpec,
-    ToolApproval, UserMcpFiles, Widening,
+    AgentKind, AgentProgram, Bound, ExitCode, NetworkMode, OnLoop, ResourceLimits, RunLimits,
+    RunSpec, ToolApproval, UserMcpFiles, Widening,
 };
 use sandbox_plan::{Confinement, Profile};
 
@@ -270,6 +270,7 @@ fn time_limits(found: &mut Found, now: &RunLimits, before: &RunLimits) {
         tool_calls,
         tokens,
         journal_bytes,
+        r#loop: on_loop,
         linger_ms,
         drain_ms,
         ladder,
@@ -280,6 +281,8 @@ fn time_limits(found: &mut Found, now: &RunLimits, before: &RunLimits) {
     found.limit(Bound::MaxToolCalls, *tool_calls, before.tool_calls, count);
     found.limit(Bound::MaxTokens, *tokens, before.tokens, count);
     found.limit(Bound::Journal, *journal_bytes, before.journal_bytes, units::bytes);
+    let no_longer_ends = (*on_loop, before.r#loop) == (OnLoop::Warn, OnLoop::End);
+    found.if_wider(Bound::Loop, no_longer_ends, || ("end".to_owned(), "warn".to_owned()));
     for (name, now, before) in [
         ("startup", *startup_ms, before.startup_ms),
         ("tool", *tool_ms, before.tool_ms),

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use run_protocol::{
     Audit, Bound, BytesPath, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind,
     LimitBackend, LimitKind, LimitsInForce, LoginDrop, McpCallOutcome, NetRefusal, NetVia,
-    NetworkMode, NoResult, PendingTool, ReportedStatus, ResourceLimits, Resumable, RunOutcome,
-    SignalName, Spend, StopReason, Widening,
+    NetworkMode, NoResult, PendingTool, RepeatedCall, ReportedStatus, ResourceLimits, Resumable,
+    RunOutcome, SignalName, Spend, StopReason, Widening,
 };
 
 use super::*;
@@ -141,6 +141,7 @@ fn every_event_that_we_write_is_read_back() {
         RunOutcome::TimedOut { limit: LimitKind::Tool { name: "shell".to_owned() } },
         RunOutcome::QuotaExceeded { limit: LimitKind::Memory { bytes: 4 << 30 } },
         RunOutcome::QuotaExceeded { limit: LimitKind::Processes { most: 512 } },
+        RunOutcome::Looping,
         RunOutcome::Cancelled,
         RunOutcome::Suspended,
         RunOutcome::Interrupted,
@@ -223,6 +224,10 @@ fn every_event_that_we_write_is_read_back() {
         RunEvent::Released,
         RunEvent::PromptSent { length: 12 },
         RunEvent::Slow { silent_ms: 60_000, tool: Some("shell".to_owned()) },
+        RunEvent::Looping {
+            calls: vec![RepeatedCall { tool: "shell".to_owned(), subject: "ls".to_owned() }],
+            in_a_row: 24,
+        },
         RunEvent::ProtocolDrift { event: "system/new".to_owned() },
         RunEvent::LimitReached { limit: LimitKind::Tool { name: "shell".to_owned() }, after_ms: 3 },
         RunEvent::LimitReached { limit: LimitKind::WallClock, after_ms: 3 },

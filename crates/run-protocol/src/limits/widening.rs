@@ -58,6 +58,8 @@ bounds! {
     MaxToolCalls = "max-tool-calls",
     /// Tokens.
     MaxTokens = "max-tokens",
+    /// What happens if the agent repeats itself.
+    Loop = "loop",
     /// Memory.
     Memory = "memory",
     /// Processes and threads.

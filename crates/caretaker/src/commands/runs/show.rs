@@ -54,6 +54,9 @@ pub(crate) struct ShownRun {
     pub(crate) tools: BTreeMap<String, BTreeMap<String, u64>>,
     /// Calls that started and never completed.
     pub(crate) open_tools: Vec<String>,
+    /// The last event about tool calls that the agent repeats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) looping: Option<RunEvent>,
     pub(crate) usage: Option<Usage>,
     /// Agent lines that this version does not understand.
     pub(crate) unknown_kinds: BTreeMap<String, u64>,
@@ -101,8 +104,17 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
 
 fn look_at(host: &Host, run: &RunDirectory) -> Result<ShownRun, CommandError> {
     let overview = overview(run)?;
-    let WholeJournal { summary, stderr_tail, limits, caches, network, saved, audit, login } =
-        read_journal(run)?;
+    let WholeJournal {
+        summary,
+        stderr_tail,
+        limits,
+        caches,
+        looping,
+        network,
+        saved,
+        audit,
+        login,
+    } = read_journal(run)?;
     let stderr_tail = match stderr_tail {
         Some(tail) => tail,
         // The run is live or lost: read the log so far.
@@ -116,6 +128,7 @@ fn look_at(host: &Host, run: &RunDirectory) -> Result<ShownRun, CommandError> {
         limits,
         tools: summary.tools,
         open_tools: summary.open_tools,
+        looping,
         usage: summary.usage,
         unknown_kinds: summary.unknown_kinds,
         caches,
@@ -145,6 +158,7 @@ struct WholeJournal {
     stderr_tail: Option<String>,
     limits: Option<LimitsInForce>,
     caches: Vec<String>,
+    looping: Option<RunEvent>,
     network: NetworkSum,
     saved: Option<WorkspaceSaved>,
     audit: Option<Audit>,
@@ -169,6 +183,7 @@ fn read_journal(run: &RunDirectory) -> Result<WholeJournal, CommandError> {
                 read.caches = caches.clone();
                 network.observe(event);
             }
+            RunEvent::Looping { .. } => read.looping = Some(event),
             RunEvent::Audit(audit) => read.audit = Some(audit),
             RunEvent::LoginCarriedBack { .. } | RunEvent::LoginDropped { .. } => {
                 read.login.push(event);

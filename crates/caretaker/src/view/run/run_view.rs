@@ -154,6 +154,10 @@ impl RunView {
                 };
                 self.dim(out, &format!("… silent for {}{during}", units::duration(*silent_ms)))
             }
+            RunEvent::Looping { .. } => {
+                let repeated = words::repeated(event).unwrap_or_default();
+                self.odd(out, &format!("! the agent repeats itself: {repeated}"))
+            }
             RunEvent::ProtocolDrift { event } => {
                 let event = on_one_line(event);
                 self.odd(out, &format!("· unknown agent event: `{event}`"))

@@ -168,6 +168,7 @@ fn print_work(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
         .collect();
     rows(out, "tools", &tools)?;
     row(out, "open tools", &shown.open_tools.join(", "))?;
+    row(out, "repeats", &shown.looping.as_ref().and_then(words::repeated).unwrap_or_default())?;
     row(out, "usage", &shown.usage.as_ref().map(summary_view::usage).unwrap_or_default())?;
     let unknown: Vec<&str> = shown.unknown_kinds.keys().map(String::as_str).collect();
     row(out, "unknown", &unknown.join(", "))
