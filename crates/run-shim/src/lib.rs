@@ -38,9 +38,7 @@ pub use agent_tools::agent_servers::{
 pub use agent_tools::mcp_relay;
 pub use control::orders::{Given, NotGiven, Order};
 pub use control::sockets::{SocketPaths, private_dir};
-pub use control::start_shim::{
-    ShimEnvironment, StartShimError, Started, start_queued_shim, start_shim,
-};
+pub use control::start_shim::{Shim, ShimEnvironment, StartShimError, Started};
 pub use control::{control_client, http_exchange};
 pub use limits::{LimitSurvey, LimitsNotHeld, machine_memory, survey_limits};
 pub use login::{

@@ -3,7 +3,7 @@
 use ground::now_ms;
 use run_journal::{Prompt, RunDirectory};
 use run_protocol::{Credentials, HumanDuration, QueueTerms, RunId, RunName, RunRequest, RunSpec};
-use run_shim::ShimEnvironment;
+use run_shim::Shim;
 
 use super::StartMode;
 use crate::budgets;
@@ -20,7 +20,8 @@ pub struct Admitted<'a> {
     pub(crate) host: &'a Host,
     pub(super) config: &'a Config,
     pub spec: RunSpec,
-    pub(super) shim_environment: ShimEnvironment,
+    /// Has started already if the caller starts the run now.
+    pub(super) shim: Shim,
     pub(super) credentials: Credentials,
     /// Saved once the state directory exists.
     pub(super) trial: Trial,
@@ -32,8 +33,8 @@ pub struct Admitted<'a> {
 #[derive(Debug)]
 pub struct CreatedRun {
     pub run: RunDirectory,
-    /// The caller needs this if it starts the shim now.
-    pub shim_environment: ShimEnvironment,
+    /// The caller needs this if it starts the run now.
+    pub shim: Shim,
     /// The daemon needs these if it starts the shim later. They are never on disk.
     pub credentials: Credentials,
 }
@@ -41,14 +42,14 @@ pub struct CreatedRun {
 impl Admitted<'_> {
     /// Creates the run's directory.
     pub fn create_run<'p>(self, prompt: impl Into<Prompt<'p>>) -> Result<CreatedRun, CommandError> {
-        let Self { host, config, spec, shim_environment, credentials, trial, .. } = self;
+        let Self { host, config, spec, shim, credentials, trial, .. } = self;
         // For queued runs the daemon checks the budgets.
         if spec.queue.is_none() {
             budgets::check(host, config, spec.group.as_deref())?;
         }
         let run = create_run_directory(host, &spec, prompt)?;
         trial.remember(host.state.path());
-        Ok(CreatedRun { run, shim_environment, credentials })
+        Ok(CreatedRun { run, shim, credentials })
     }
 }
 

@@ -15,7 +15,7 @@ use cursor_home::WorkspacePath;
 use run_protocol::{
     AgentProgram, Credentials, ExitCode, QueueTerms, RunId, RunRequest, RunSpec, SessionStart,
 };
-use run_shim::{ShimEnvironment, SocketPaths, check_run};
+use run_shim::{Shim, ShimEnvironment, SocketPaths, check_run};
 use sandbox_plan::Confinement;
 use uuid::Uuid;
 
@@ -204,6 +204,11 @@ impl<'a, 'r> Admission<'a, 'r> {
         }
         self.check_sockets(run)?;
         self.check_disk()?;
+        let mut shim = Shim::new(program, shim_environment);
+        if matches!(self.context.start_mode, StartMode::Direct { .. }) {
+            // The shim starts during the other checks. If one of them fails, it ends without having done anything.
+            shim.start_ahead(&host.state.run_dir(&run));
+        }
         let user_mcp = user_mcp::check(host, &spec, asked)?;
         check_run(&host.state, &spec, chosen.profile.profile.clone())?;
         if let Some(name) = &asked.name {
@@ -222,7 +227,7 @@ impl<'a, 'r> Admission<'a, 'r> {
             remarks.extend(git.remarks);
         }
         remarks.extend(self.inheritance_remarks(&spec, &chosen.profile));
-        Ok(Admitted { host, config, spec, shim_environment, credentials, trial, remarks })
+        Ok(Admitted { host, config, spec, shim, credentials, trial, remarks })
     }
 }
 

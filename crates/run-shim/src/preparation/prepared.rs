@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use run_journal::{RunDirectory, StateRoot};
 use run_protocol::{AllowedHost, NetworkMode, RunEvent, RunSpec};
-use sandbox_plan::{Confinement, RunDirectories};
+use sandbox_plan::{Confinement, Profile, RunDirectories};
 use tokio::sync::mpsc;
 
 use crate::agent_tools::agent_servers::Reach;
@@ -38,9 +38,9 @@ pub(crate) struct Prepared {
     mount_points: PathBuf,
     mcp: ServerFiles,
     reach: Reach,
-    /// The tools with caches, and the lock that keeps the caches.
+    /// The tools with caches.
     caches: Vec<String>,
-    _cache: Option<RepositoryCache>,
+    cache: Option<RepositoryCache>,
 }
 
 impl Prepared {
@@ -48,9 +48,10 @@ impl Prepared {
         run: &RunDirectory,
         state: &StateRoot,
         spec: &RunSpec,
+        profile: Profile,
         secrets: &[(String, String)],
     ) -> Result<Self, PrepareError> {
-        let outline = Outline::new(state, spec)?;
+        let outline = Outline::with_profile(state, spec, profile)?;
         let path = run.prompt_path();
         let prompt =
             std::fs::read(&path).map_err(|source| PrepareError::Prompt { path, source })?;
@@ -87,7 +88,7 @@ impl Prepared {
             mcp: outline.mcp,
             reach: outline.reach,
             caches: caches.iter().map(|cache| cache.tool.clone()).collect(),
-            _cache: cache,
+            cache,
         })
     }
 
@@ -129,13 +130,20 @@ impl Prepared {
             mcp: outline.mcp,
             reach: outline.reach,
             caches: Vec::new(),
-            _cache: None,
+            cache: None,
         }
     }
 
     /// The tools whose dependency caches the run has.
     pub(crate) fn caches(&self) -> &[String] {
         &self.caches
+    }
+
+    /// Waits until the caches have their links. The agent's release must come after that.
+    pub(crate) async fn caches_linked(&mut self) {
+        if let Some(cache) = &mut self.cache {
+            cache.linked().await;
+        }
     }
 
     /// Removes all files of a run that will not start.
