@@ -267,6 +267,10 @@ fn run_examples() -> Vec<RunEvent> {
         },
         RunEvent::SetupOutput { text: text("added 120 packages in 3s") },
         RunEvent::ProtectionRestored { path: "/home/ada/project/.git/config".into() },
+        RunEvent::BucketDrift {
+            bucket: "b0".repeat(32),
+            directory: "/home/ada/.local/state/caretaker/chats/b0/6f1d".into(),
+        },
     ]
 }
 
@@ -316,6 +320,7 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::McpChanged { .. } => 40,
         RunEvent::SetupOutput { .. } => 41,
         RunEvent::ProtectionRestored { .. } => 42,
+        RunEvent::BucketDrift { .. } => 43,
     }
 }
 
@@ -390,7 +395,7 @@ fn each_example_has_a_different_kind_and_the_common_fields() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 43 + 1);
+    assert_eq!(kinds.len(), 20 + 44 + 1);
 }
 
 #[test]
