@@ -49,4 +49,4 @@ pub use start::command_line::{
 pub use start::environment::{AgentEnvironment, is_stripped};
 pub use start::extra_flags::{ExtraFlagError, ExtraFlags};
 pub use trust::trust_marker_json;
-pub use workspace::{ProjectDir, SessionDir, WorkspacePath, WorkspacePathError};
+pub use workspace::{BucketHash, ProjectDir, SessionDir, WorkspacePath, WorkspacePathError};

@@ -272,6 +272,10 @@ fn run_examples() -> Vec<RunEvent> {
             calls: vec![RepeatedCall { tool: text("shell"), subject: text("cargo test") }],
             in_a_row: 12,
         },
+        RunEvent::BucketDrift {
+            bucket: "b0".repeat(32),
+            directory: "/home/ada/.local/state/caretaker/chats/b0/6f1d".into(),
+        },
     ]
 }
 
@@ -322,6 +326,7 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::SetupOutput { .. } => 41,
         RunEvent::ProtectionRestored { .. } => 42,
         RunEvent::Looping { .. } => 43,
+        RunEvent::BucketDrift { .. } => 44,
     }
 }
 

@@ -361,6 +361,14 @@ pub enum RunEvent {
         /// The root from before the run, in hex.
         to: String,
     },
+    /// The agent keeps its session in a bucket that the user's chats do not have, so Caretaker keeps it. The user's own
+    /// cursor-agent does not see it.
+    BucketDrift {
+        /// The bucket's name.
+        bucket: String,
+        /// The session's directory.
+        directory: BytesPath,
+    },
     /// The changes to the workspace that a careful user wants to know about.
     Audit(Audit),
     /// The agent's usage: tool calls, time, tokens. The shim writes it once the agent has ended.

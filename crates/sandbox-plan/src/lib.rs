@@ -48,7 +48,7 @@ pub use profile::{
     builtin_profiles,
 };
 pub use request::{
-    ChatsBind, EnvVariable, OWN_COMMON_DIR, Placeholders, PrivateFile, RunDirectories,
+    BucketView, ChatsBind, EnvVariable, OWN_COMMON_DIR, Placeholders, PrivateFile, RunDirectories,
     SHADOW_COMMON_DIR, SandboxRequest, SandboxUser, Secrecy, VariableSource,
 };
 pub use seccomp::{FilterError, SeccompProgram};

@@ -190,6 +190,7 @@ fn every_event_that_we_write_is_read_back() {
             messages: 4,
             pending: vec![PendingTool { tool: "shell".to_owned(), subject: "ls".to_owned() }],
         },
+        RunEvent::BucketDrift { bucket: "5e".repeat(32), directory: BytesPath::from("s/chats/5e") },
         RunEvent::RootPutBack { from: None, to: "5e".repeat(32) },
         RunEvent::ProtectionLost { path: BytesPath::from("w/.cursor") },
         RunEvent::ProtectionRestored { path: BytesPath::from("w/.git/config") },

@@ -19,7 +19,6 @@ pub(crate) struct ServerFiles {
     pub(crate) session_dir: PathBuf,
     pub(crate) workspace: WorkspacePath,
     pub(crate) home: PathBuf,
-    pub(crate) host_config_root: PathBuf,
     /// Caretaker's own program.
     pub(crate) relay: PathBuf,
     pub(crate) servers: RunServers,
@@ -52,8 +51,6 @@ impl ServerFiles {
             run_dir: &self.run_dir,
             session_dir: &self.session_dir,
             workspace: &self.workspace,
-            home: &self.home,
-            host_config_root: &self.host_config_root,
             servers,
             now_ms: ground::now_ms(),
         }

@@ -51,5 +51,5 @@ pub fn check_run(state: &StateRoot, spec: &RunSpec, profile: Profile) -> Result<
 pub fn plan_run(state: &StateRoot, spec: &RunSpec) -> Result<SandboxPlan, PrepareError> {
     let outline = Outline::new(state, spec)?;
     let expected = outline.expected_roots();
-    outline.plan(spec, expected, &[], RunDirectories::MayBeMissing)
+    outline.plan(spec, expected, &outline.bucket(), &[], RunDirectories::MayBeMissing)
 }

@@ -9,8 +9,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use cursor_home::{
-    CliConfig, CursorRoots, McpServers, ProjectDir, WorkspacePath, WorkspacePathError,
-    agent_cli_state_json, approvals_json, trust_marker_json,
+    CliConfig, McpServers, ProjectDir, WorkspacePath, WorkspacePathError, agent_cli_state_json,
+    approvals_json, trust_marker_json,
 };
 use ground::{Durable, replace_file};
 
@@ -39,9 +39,6 @@ pub(crate) struct PrivateRoots {
     pub(crate) dot_cursor: PathBuf,
     /// Becomes `$HOME/.cursor/projects`.
     pub(crate) projects: PathBuf,
-    /// This workspace's bucket of chats on the host, and its path inside.
-    pub(crate) chats_on_host: PathBuf,
-    pub(crate) chats_inside: PathBuf,
     pub(crate) home_files: Vec<HomeFile>,
 }
 
@@ -60,8 +57,6 @@ pub(crate) struct RootsRequest<'a> {
     /// All runs of a session share it: approvals, trust, transcripts.
     pub(crate) session_dir: &'a Path,
     pub(crate) workspace: &'a WorkspacePath,
-    pub(crate) home: &'a Path,
-    pub(crate) host_config_root: &'a Path,
     /// The shim's own server, and those that the user chose.
     pub(crate) servers: &'a McpServers,
     pub(crate) now_ms: u64,
@@ -70,12 +65,9 @@ pub(crate) struct RootsRequest<'a> {
 impl RootsRequest<'_> {
     /// Returns the paths that `build` will make. Creates nothing.
     pub(crate) fn expected(&self) -> PrivateRoots {
-        let inside = CursorRoots::in_sandbox(self.home);
         PrivateRoots {
             dot_cursor: self.run_dir.join("dotcursor"),
             projects: self.session_dir.join("data").join("projects"),
-            chats_on_host: self.host_config_root.join("chats").join(self.workspace.bucket()),
-            chats_inside: inside.chats_of(self.workspace),
             home_files: self.home_files(),
         }
     }

@@ -14,7 +14,7 @@ struct Place {
 
 fn place() -> Place {
     let directory = tempfile::tempdir().unwrap();
-    for name in ["run", "session", "home", "host"] {
+    for name in ["run", "session"] {
         fs::create_dir(directory.path().join(name)).unwrap();
     }
     Place { directory, workspace: WorkspacePath::new(Path::new("/srv/my work")).unwrap() }
@@ -27,8 +27,6 @@ impl Place {
             run_dir: &root.join("run"),
             session_dir: &root.join("session"),
             workspace: &self.workspace,
-            home: &root.join("home"),
-            host_config_root: &root.join("host"),
             servers: &agent_servers::own(Path::new("/opt/caretaker")),
             now_ms: 0,
         }
@@ -59,10 +57,6 @@ fn the_agent_finds_our_server_approved_and_its_workspace_trusted() {
     );
     assert!(approvals.contains(&expected), "{approvals}");
     assert!(project.trust_marker().exists());
-    assert_eq!(
-        roots.chats_on_host,
-        place.directory.path().join("host/chats").join(place.workspace.bucket())
-    );
 }
 
 #[test]

@@ -136,6 +136,10 @@ pub(crate) fn has_answered(outcome: &RunOutcome) -> bool {
     )
 }
 
+/// Why a session cannot be resumed although its agent answered.
+pub(crate) const NO_KNOWN_BUCKET: &str = "the agent answered, but left no store in a place where cursor-agent is known to \
+     keep sessions; its version may use another one";
+
 const FORGOTTEN: &str = "the agent began an empty conversation instead of continuing this one";
 
 /// Returns the reason if the agent did not continue the conversation.

@@ -8,6 +8,7 @@ use crate::host_path::{self, FileKind, Found};
 use crate::origin::Origin;
 use crate::plan::{DataFile, PlanError, PlanWarning};
 use crate::profile::{Access, Size};
+use crate::request::BucketView;
 use crate::step::{Author, Step};
 use crate::workspace::Workspace;
 
@@ -80,18 +81,20 @@ impl Planner<'_> {
             self.push_file(data, file.mode & 0o777, Author::Caretaker, &Origin::Run);
         }
 
-        if !request.chats.inside.starts_with(&request.home) {
-            return Err(PlanError::ChatsOutsideHome(request.chats.inside.clone()));
+        let views = &request.chats.views;
+        if let Some(outside) = views.iter().find(|view| !view.inside.starts_with(&request.home)) {
+            return Err(PlanError::ChatsOutsideHome(outside.inside.clone()));
         }
         let projects = request.home.join(".cursor/projects");
-        let chats = (&request.chats.bucket, request.chats.inside.clone(), &self.rules.run.chats);
+        let bucket =
+            |view: &BucketView| (&request.chats.bucket, view.inside.clone(), &self.rules.run.chats);
         let data = (&request.data_root, projects, &self.rules.run.data);
-        for (source, dest, rule) in [chats, data] {
+        for (source, dest, rule) in views.iter().map(bucket).chain([data]) {
             self.check_reachable(&dest)?;
             self.push_run_directory(source, dest, rule.value, &rule.origin)?;
         }
-        for session in &request.chats.sessions {
-            self.session(session)?;
+        for view in views {
+            view.sessions.iter().try_for_each(|session| self.session(session, &view.inside))?;
         }
         if let Some(login) = &request.login {
             let dest = request.home.join(".config/cursor");
@@ -102,7 +105,7 @@ impl Planner<'_> {
     }
 
     /// Mounts a session's own directory in the bucket. The agent cannot move a mount aside.
-    fn session(&mut self, directory: &Path) -> Result<(), PlanError> {
+    fn session(&mut self, directory: &Path, bucket: &Path) -> Result<(), PlanError> {
         let unusable = || PlanError::NotPlain(directory.to_owned());
         let (Some(parent), Some(name)) = (directory.parent(), directory.file_name()) else {
             return Err(unusable());
@@ -115,7 +118,7 @@ impl Planner<'_> {
             return Err(PlanError::RunDirectoryKind { path: source, kind });
         }
         let rule = &self.rules.run.chats;
-        let dest = self.request.chats.inside.join(name);
+        let dest = bucket.join(name);
         self.push_run_directory(&source, dest, rule.value, &rule.origin)
     }
 

@@ -138,11 +138,15 @@ fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
         &request.inside_sockets,
         &request.data_root,
         &request.chats.bucket,
-        &request.chats.inside,
     ];
+    let in_bucket = request
+        .chats
+        .views
+        .iter()
+        .flat_map(|view| std::iter::once(&view.inside).chain(&view.sessions));
     let paths = run_paths
         .into_iter()
-        .chain(&request.chats.sessions)
+        .chain(in_bucket)
         .chain(&request.expose)
         .chain([&request.cache_directory])
         .chain(&request.ours);

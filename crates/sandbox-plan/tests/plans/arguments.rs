@@ -274,7 +274,7 @@ fn a_plan_can_be_made_before_anything_of_the_run_exists() {
     let mut scene = scene();
     let run = scene.request.dot_cursor.parent().unwrap().to_owned();
     std::fs::remove_dir_all(&run).unwrap();
-    std::fs::remove_dir_all(&scene.request.chats.sessions[0]).unwrap();
+    std::fs::remove_dir_all(&scene.request.chats.views[0].sessions[0]).unwrap();
     scene.request.run_directories = RunDirectories::MayBeMissing;
     let plan = scene.plan();
     assert!(!run.exists());

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use sandbox_plan::{
-    ChatsBind, EnvVariable, MountPoints, Placeholders, PrivateFile, Profile, RunDirectories,
-    SandboxPlan, SandboxRequest, SandboxUser, Secrecy, VariableSource, builtin_profiles, plan,
+    BucketView, ChatsBind, EnvVariable, MountPoints, Placeholders, PrivateFile, Profile,
+    RunDirectories, SandboxPlan, SandboxRequest, SandboxUser, Secrecy, VariableSource,
+    builtin_profiles, plan,
 };
 use tempfile::TempDir;
 
@@ -77,8 +78,10 @@ impl Scene {
             data_root,
             chats: ChatsBind {
                 bucket: private_bucket,
-                inside: home.join(".cursor/chats/bucket"),
-                sessions: vec![session],
+                views: vec![BucketView {
+                    inside: home.join(".cursor/chats/bucket"),
+                    sessions: vec![session],
+                }],
             },
             login: None,
             private_home_files: Vec::new(),

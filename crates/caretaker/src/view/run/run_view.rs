@@ -291,6 +291,17 @@ impl RunView {
             RunEvent::RootPutBack { .. } => {
                 self.odd(out, "! the store points to the old conversation again")
             }
+            RunEvent::BucketDrift { directory, .. } => {
+                let kept = directory.0.display().to_string();
+                let kept = on_one_line(&kept);
+                self.odd(
+                    out,
+                    &format!(
+                        "! the agent names its directory of sessions differently from your own; Caretaker keeps \
+                         this session in `{kept}`"
+                    ),
+                )
+            }
             RunEvent::Checkpoint(checkpoint) => self.show_checkpoint(out, checkpoint),
             RunEvent::Ended { outcome, why, duration_ms, stderr_tail, .. } => {
                 self.show_end(out, outcome, why, *duration_ms, stderr_tail)

@@ -215,6 +215,7 @@ fn no_event_of_ours_carries_a_control_character_to_the_terminal() {
             in_a_row: 12,
         }),
         run(RunEvent::ProtocolDrift { event: evil() }),
+        run(RunEvent::BucketDrift { bucket: evil(), directory: evil().as_str().into() }),
         run(RunEvent::LimitReached { limit: LimitKind::Tool { name: evil() }, after_ms: 1 }),
         run(RunEvent::Signalled { signal: SignalName::Kill, target: evil() }),
         run(RunEvent::McpCall {
