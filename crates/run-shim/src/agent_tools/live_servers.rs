@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cursor_home::{McpServers, WorkspacePath};
+use cursor_home::{CliConfig, McpServers, WorkspacePath};
 use ground::with_causes;
 use run_journal::StateRoot;
 use run_protocol::{McpChoice, RunEvent, ServerChange};
@@ -23,6 +23,7 @@ pub(crate) struct ServerFiles {
     /// Caretaker's own program.
     pub(crate) relay: PathBuf,
     pub(crate) servers: RunServers,
+    pub(crate) config: CliConfig,
 }
 
 impl ServerFiles {
@@ -55,6 +56,7 @@ impl ServerFiles {
             home: &self.home,
             host_config_root: &self.host_config_root,
             servers,
+            config: &self.config,
             now_ms: ground::now_ms(),
         }
     }

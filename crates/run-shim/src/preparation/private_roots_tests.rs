@@ -30,6 +30,7 @@ impl Place {
             home: &root.join("home"),
             host_config_root: &root.join("host"),
             servers: &agent_servers::own(Path::new("/opt/caretaker")),
+            config: &CliConfig::default(),
             now_ms: 0,
         }
         .build()
@@ -75,5 +76,5 @@ fn our_files_are_private_and_can_be_written_again() {
     }
     assert_eq!(fs::metadata(roots.dot_cursor.join("mcp.json")).unwrap().mode() & 0o777, 0o600);
     let leftovers = fs::read_dir(&roots.dot_cursor).unwrap().count();
-    assert_eq!(leftovers, 1, "no temporary file is left");
+    assert_eq!(leftovers, 2, "only mcp.json and cli.json, no temporary file");
 }

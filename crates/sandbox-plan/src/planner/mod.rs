@@ -138,6 +138,7 @@ fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
         .into_iter()
         .chain(&request.chats.sessions)
         .chain(&request.expose)
+        .chain(request.stand_ins.values())
         .chain([&request.cache_directory])
         .chain(&request.ours);
     for path in paths {

@@ -1,5 +1,6 @@
 //! A host in a temporary directory: home, workspace, state, and the directories of a run.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,6 +83,7 @@ impl Scene {
             login: None,
             private_home_files: Vec::new(),
             expose: Vec::new(),
+            stand_ins: BTreeMap::new(),
             program: Vec::new(),
             env: vec![
                 run_variable("PATH", "/usr/local/bin:/usr/bin:/bin"),
