@@ -401,7 +401,7 @@ fn each_example_has_a_different_kind_and_the_common_fields() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 44 + 1);
+    assert_eq!(kinds.len(), 20 + 45 + 1);
 }
 
 #[test]

@@ -99,6 +99,11 @@ impl StateRoot {
         self.0.join("caches")
     }
 
+    /// The kept versions of installed agents.
+    pub fn agents(&self) -> PathBuf {
+        self.0.join("agents")
+    }
+
     /// The records of run groups.
     pub fn groups(&self) -> PathBuf {
         self.0.join("groups")

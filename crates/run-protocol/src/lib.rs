@@ -50,8 +50,8 @@ pub use request::{Contradiction, Mode, NotAMode, NotARequest, QUEUE, RunRequest}
 pub use run_id::{NotARunId, RunId};
 pub use session_record::{McpChoice, MintedSession, SessionRecord};
 pub use spec::{
-    AgentKind, AgentMode, AgentProgram, RepositoryServer, RunSpec, SessionStart, ToolApproval,
-    UserMcpFiles,
+    AgentKind, AgentMode, AgentPolicy, AgentProgram, RepositoryServer, RunSpec, SessionStart,
+    ToolApproval, UserMcpFiles,
 };
 pub use workspace_history::{
     Audit, ChangeCounts, Finding, FindingKind, WorkspaceSaving, WorktreeOrigin,

@@ -44,6 +44,8 @@ pub struct SandboxRequest {
     pub private_home_files: Vec<PrivateFile>,
     /// The agent's program and the MCP relay, shown read-only at their own paths.
     pub expose: Vec<PathBuf>,
+    /// Paths in `expose` that the sandbox shows from another place: path → place.
+    pub stand_ins: BTreeMap<PathBuf, PathBuf>,
     /// The program that runs inside, as an absolute path, and its arguments.
     pub program: Vec<OsString>,
     pub env: Vec<EnvVariable>,

@@ -2,6 +2,7 @@
 
 mod caches;
 mod inside;
+mod installs;
 pub(crate) mod login;
 pub(crate) mod network;
 mod off;
@@ -10,3 +11,4 @@ mod root_caller;
 mod secrets;
 pub(crate) mod strict;
 mod unavailable;
+mod user_policy;

@@ -90,6 +90,7 @@ impl Admission<'_, '_> {
             home: physical_home(host)?,
             host_config_root: roots.config().into(),
             login_file: self.login_file(&chosen.agent, roots).map(BytesPath::from),
+            policy: self.policy(chosen, &request),
             user_mcp: self.user_mcp(&chosen.workspace, roots)?,
             repository_mcp: self.repository_mcp(&chosen.workspace)?,
             mcp_choice: self.mcp_choice(),
@@ -108,8 +109,8 @@ impl Admission<'_, '_> {
             widened: Vec::new(),
             socket_dir: host.places.sockets.clone().into(),
         };
-        let Some(before) = before else { return Ok(spec) };
-        let widened = inheritance::wider_than(&spec, before);
+        let Some(before) = self.before_with(&spec.agent) else { return Ok(spec) };
+        let widened = inheritance::wider_than(&spec, &before);
         inheritance::check(&widened, &asked.widen)?;
         // After the check, because this only removes paths.
         spec.expose.retain(|path| path.0.exists());

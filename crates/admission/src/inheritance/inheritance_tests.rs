@@ -327,6 +327,7 @@ fn narrow() -> RunSpec {
     ];
     let mut spec = stage.spec_after(None, "", &flags).unwrap();
     spec.resources.required = true;
+    spec.policy.as_mut().unwrap().deny.push("Shell(rm)".to_owned());
     spec
 }
 
@@ -350,6 +351,10 @@ fn each_bound_can_be_widened_alone_and_narrowing_it_again_is_not_a_widening() {
         (Bound::Agent, |spec| spec.agent.kind = run_protocol::AgentKind::Cursor),
         (Bound::Mode, |spec| spec.mode = None),
         (Bound::Force, |spec| spec.tool_approval = ToolApproval::Force),
+        (Bound::Permissions, |spec| spec.policy.as_mut().unwrap().deny.clear()),
+        (Bound::Permissions, |spec| {
+            spec.policy.as_mut().unwrap().allow.push("Shell(rm)".to_owned());
+        }),
         (Bound::UserMcp, |spec| {
             spec.user_mcp = Some(servers(None));
         }),

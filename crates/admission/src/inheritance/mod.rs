@@ -15,7 +15,9 @@
 //! | profile | the flag, else the earlier run; its current text, unless that allows more than before |
 //! | network | the flag, else the earlier run; a profile that is narrower now wins over both |
 //! | resources | the flags, else the earlier run; lower where the profile has been lowered since |
-//! | agent, model, mode, group | the flag, else the earlier run |
+//! | agent | the flag, else the earlier run; if an update has removed that version, the present one |
+//! | model, mode, group | the flag, else the earlier run |
+//! | policy | the user's present rules and those of the earlier run together; the model of the earlier run |
 //! | limits | the flags, else the earlier run |
 //! | tool_approval | the flags, else the earlier run; never `force` because of another profile |
 //! | extra_flags | the flags, if there are any, else the earlier run |

@@ -46,6 +46,7 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
         home: _,
         host_config_root: _,
         login_file: _,
+        policy,
         user_mcp,
         repository_mcp,
         // The choice belongs to the session, not to the run.
@@ -80,6 +81,15 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
     found.if_wider(Bound::Force, is_unasked && before.tool_approval != ToolApproval::Force, || {
         ("tools that the agent's permissions allow".to_owned(), "all tools".to_owned())
     });
+    if let (Some(policy), Some(had)) = (policy, &before.policy) {
+        let lost = had.deny.iter().filter(|rule| !policy.deny.contains(rule));
+        let new = policy.allow.iter().filter(|rule| !had.allow.contains(rule));
+        let words = lost.map(|rule| format!("no longer denies {rule}"));
+        let words: Vec<String> = words.chain(new.map(|rule| format!("allows {rule}"))).collect();
+        found.if_wider(Bound::Permissions, !words.is_empty(), || {
+            ("your rules for the last run".to_owned(), words.join(", "))
+        });
+    }
     let has_more = has_more_servers(user_mcp, &before.user_mcp, network);
     found.if_wider(Bound::UserMcp, has_more, || {
         (server_words(&before.user_mcp), server_words(user_mcp))

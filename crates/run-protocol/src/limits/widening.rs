@@ -42,6 +42,8 @@ bounds! {
     Mode = "mode",
     /// Tools run without asking.
     Force = "force",
+    /// The user's own allow and deny rules for the agent.
+    Permissions = "permissions",
     /// The user's own MCP servers.
     UserMcp = "user-mcp",
     /// MCP servers from the repository's own file.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cursor_home::{McpServers, WorkspacePath};
+use cursor_home::{CliConfig, McpServers, WorkspacePath};
 use ground::with_causes;
 use run_journal::StateRoot;
 use run_protocol::{McpChoice, RunEvent, ServerChange};
@@ -22,6 +22,7 @@ pub(crate) struct ServerFiles {
     /// Caretaker's own program.
     pub(crate) relay: PathBuf,
     pub(crate) servers: RunServers,
+    pub(crate) config: CliConfig,
 }
 
 impl ServerFiles {
@@ -52,6 +53,7 @@ impl ServerFiles {
             session_dir: &self.session_dir,
             workspace: &self.workspace,
             servers,
+            config: &self.config,
             now_ms: ground::now_ms(),
         }
     }

@@ -20,7 +20,7 @@ use crate::preparation::agent_invocation::{arguments, environment, without_signi
 use crate::preparation::caches::RepositoryCache;
 use crate::preparation::error::PrepareError;
 use crate::preparation::placeholders;
-use crate::preparation::private_roots::{HomeFile, PrivateRoots};
+use crate::preparation::private_roots::{self, HomeFile, PrivateRoots};
 use crate::sandbox::gate;
 use crate::session::session_bucket::SessionBucket;
 use crate::session::session_places::SessionPlaces;
@@ -74,6 +74,7 @@ impl Outline {
             home: spec.home.0.clone(),
             servers,
             relay,
+            config: private_roots::config_of(spec),
         };
         let variable = |name: &str| spec.env.get(name).cloned();
         let caches = ToolCache::find(&profile, workspace.as_path(), &spec.home.0, &variable);
@@ -122,9 +123,11 @@ impl Outline {
         run_directories: RunDirectories,
     ) -> Result<SandboxPlan, PrepareError> {
         let home = &self.mcp.home;
-        let mut expose: Vec<PathBuf> =
-            spec.agent.expose.iter().chain(&spec.expose).map(|path| path.0.clone()).collect();
+        let hooks = spec.policy.iter().flat_map(|policy| &policy.hook_programs);
+        let exposed = spec.agent.expose.iter().chain(&spec.expose).chain(hooks);
+        let mut expose: Vec<PathBuf> = exposed.map(|path| path.0.clone()).collect();
         expose.push(self.mcp.relay.clone());
+        let kept = spec.agent.expose.first().zip(spec.agent.kept.as_ref());
         let gate = [self.mcp.relay.clone().into_os_string(), "gate".into()];
         let program = gate.into_iter().chain(self.behind_gate(spec)).collect();
         let request = SandboxRequest {
@@ -145,6 +148,10 @@ impl Outline {
             login: spec.login_file.as_ref().map(|_| LoginCopy::mounted_in(&self.mcp.run_dir)),
             private_home_files: home_files(spec, roots.home_files),
             expose,
+            stand_ins: kept
+                .map(|(path, kept)| (path.0.clone(), kept.0.clone()))
+                .into_iter()
+                .collect(),
             program,
             env: without_signing()
                 .chain(environment(spec, home, self.network_mode(spec), secrets))

@@ -13,6 +13,7 @@ use cursor_home::{
     approvals_json, trust_marker_json,
 };
 use ground::{Durable, replace_file};
+use run_protocol::{RunSpec, ToolApproval};
 
 use crate::preparation::agents_directory::AgentsDirectory;
 
@@ -59,6 +60,7 @@ pub(crate) struct RootsRequest<'a> {
     pub(crate) workspace: &'a WorkspacePath,
     /// The shim's own server, and those that the user chose.
     pub(crate) servers: &'a McpServers,
+    pub(crate) config: &'a CliConfig,
     pub(crate) now_ms: u64,
 }
 
@@ -79,6 +81,7 @@ impl RootsRequest<'_> {
         // The approvals first, so that the agent never sees an unapproved server.
         self.write_approvals()?;
         self.write_mcp_json()?;
+        write(&roots.dot_cursor.join("cli.json"), &self.config.to_project_json())?;
         let project = ProjectDir::at(roots.projects.join(self.workspace.slug()));
         let trust = trust_marker_json(self.workspace, self.now_ms)?;
         write_for_agent(&project.trust_marker(), &trust)?;
@@ -99,15 +102,25 @@ impl RootsRequest<'_> {
     }
 
     fn home_files(&self) -> Vec<HomeFile> {
-        let config =
-            CliConfig { allow: vec![cursor_home::every_tool_of(SERVER)], ..CliConfig::default() };
         let file =
             |path: &str, content: Vec<u8>| HomeFile { path: path.into(), content, mode: 0o600 };
         vec![
-            file(".cursor/cli-config.json", config.to_json()),
+            file(".cursor/cli-config.json", self.config.to_json()),
             file(".cursor/agent-cli-state.json", agent_cli_state_json()),
         ]
     }
+}
+
+/// The settings of the agent in the sandbox: the user's rules, and leave to call the shim's own tools.
+pub(crate) fn config_of(spec: &RunSpec) -> CliConfig {
+    let policy = spec.policy.clone().unwrap_or_default();
+    let of_user = match spec.tool_approval {
+        ToolApproval::AllowList => policy.allow.as_slice(),
+        // All tools are allowed anyway.
+        ToolApproval::Force => &[],
+    };
+    let ours = cursor_home::every_tool_of(SERVER);
+    CliConfig { allow: [&[ours], of_user].concat(), policy }
 }
 
 /// The generated `mcp.json` in the run's directory.

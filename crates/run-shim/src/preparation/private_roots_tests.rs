@@ -28,6 +28,7 @@ impl Place {
             session_dir: &root.join("session"),
             workspace: &self.workspace,
             servers: &agent_servers::own(Path::new("/opt/caretaker")),
+            config: &CliConfig::default(),
             now_ms: 0,
         }
         .build()
@@ -69,5 +70,5 @@ fn our_files_are_private_and_can_be_written_again() {
     }
     assert_eq!(fs::metadata(roots.dot_cursor.join("mcp.json")).unwrap().mode() & 0o777, 0o600);
     let leftovers = fs::read_dir(&roots.dot_cursor).unwrap().count();
-    assert_eq!(leftovers, 1, "no temporary file is left");
+    assert_eq!(leftovers, 2, "only mcp.json and cli.json, no temporary file");
 }

@@ -19,6 +19,8 @@ const OWN_DIRECTORIES: [&str; 6] = ["/tmp", "/run", "/proc", "/dev", "/etc", "/u
 struct Exposure {
     path: PathBuf,
     physical: PathBuf,
+    /// Where it is on the host: at `physical`, unless another directory stands in for it.
+    source: PathBuf,
     found: Found,
     origin: Origin,
 }
@@ -166,12 +168,14 @@ impl Planner<'_> {
         origin: &Origin,
         workspace: &Path,
     ) -> Result<Option<Exposure>, PlanError> {
-        let Some((physical, found)) = resolve(&path)? else {
+        let stand_in = self.request.stand_ins.get(&path);
+        let Some((source, found)) = resolve(stand_in.unwrap_or(&path))? else {
             return match need {
                 Need::Program => Err(PlanError::ExposedMissing(path)),
                 Need::Tool => Ok(None),
             };
         };
+        let physical = if stand_in.is_some() { path.clone() } else { source.clone() };
         if path.starts_with(workspace) || physical.starts_with(workspace) {
             return match need {
                 // The agent can write the workspace, so it could replace the program for the next run.
@@ -193,13 +197,17 @@ impl Planner<'_> {
         if let Some(inner) = hidden {
             return Err(PlanError::ExposedTooWide { path, inner });
         }
-        Ok(Some(Exposure { path, physical, found, origin: origin.clone() }))
+        Ok(Some(Exposure { path, physical, source, found, origin: origin.clone() }))
     }
 
     fn expose(&mut self, exposure: Exposure) {
-        let Exposure { path, physical, found, origin } = exposure;
+        let Exposure { path, physical, source, found, origin } = exposure;
         if !self.is_shown(&physical) {
-            self.push_bind(&physical, found, Access::ReadOnly, &origin);
+            let (access, identity) = (Access::ReadOnly, Some(found.identity));
+            self.push(
+                Step::Bind { source, dest: physical.clone(), access, identity },
+                origin.clone(),
+            );
         }
         let is_reached = path == physical || self.is_shown(&path) || self.is_behind_link(&path);
         if !is_reached {

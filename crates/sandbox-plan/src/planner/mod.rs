@@ -148,6 +148,7 @@ fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
         .into_iter()
         .chain(in_bucket)
         .chain(&request.expose)
+        .chain(request.stand_ins.values())
         .chain([&request.cache_directory])
         .chain(&request.ours);
     for path in paths {

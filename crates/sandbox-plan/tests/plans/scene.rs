@@ -86,6 +86,7 @@ impl Scene {
             login: None,
             private_home_files: Vec::new(),
             expose: Vec::new(),
+            stand_ins: BTreeMap::new(),
             program: Vec::new(),
             env: vec![
                 run_variable("PATH", "/usr/local/bin:/usr/bin:/bin"),

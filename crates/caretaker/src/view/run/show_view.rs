@@ -12,7 +12,7 @@ use run_journal::RunState;
 use run_protocol::Checkpoint;
 
 use super::{network_words, summary_view};
-use crate::commands::show::{ShownRun, WorkspaceSaved};
+use crate::commands::show::{ShownPolicy, ShownRun, WorkspaceSaved};
 use crate::view::changes::{audit_view, change_view};
 use crate::view::fact_rows::{NAMES, moment, row, rows};
 use crate::view::run::network_sum::{NetworkSum, Refused};
@@ -55,6 +55,7 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
         profile => profile.to_owned(),
     };
     row(out, "profile", &profile)?;
+    rows(out, "rules", &shown.policy.as_ref().map(rules).unwrap_or_default())?;
     let limits = shown.limits.as_ref().map(|limits| {
         format!("{}, by {}", words::resources(&limits.held), words::backend(limits.backend))
     });
@@ -76,6 +77,31 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     let directory = shown.files.directory.0.display().to_string();
     let size = units::bytes(run.journal_bytes);
     row(out, "files", &format!("{directory} (journal: {size})"))
+}
+
+/// The user's rules: `deny Shell(git push)`, `not applied: ~/.cursor/hooks.json`.
+fn rules(policy: &ShownPolicy) -> Vec<String> {
+    let team = policy.team.as_ref().map(|team| match team.as_str() {
+        Some(team) => team.to_owned(),
+        None => team.to_string(),
+    });
+    let programs: Vec<String> =
+        policy.hook_programs.iter().map(|path| path.0.display().to_string()).collect();
+    let model =
+        policy.model.as_ref().map(|model| format!("{} (your default)", display_model(model)));
+    [
+        ("deny ", policy.deny.join(", ")),
+        ("allow ", policy.allow.join(", ")),
+        ("model ", model.unwrap_or_default()),
+        ("", if policy.http1 { "HTTP/1.1".to_owned() } else { String::new() }),
+        ("team ", team.unwrap_or_default()),
+        ("hooks in /etc/cursor start ", programs.join(", ")),
+        ("not applied: ", policy.not_applied.join(", ")),
+    ]
+    .into_iter()
+    .filter(|(_, value)| !value.is_empty())
+    .map(|(name, value)| format!("{name}{value}"))
+    .collect()
 }
 
 /// The beginning of the answer, and how to see the rest.

@@ -58,6 +58,15 @@ fn shown() -> ShownRun {
     let file = |name: &str| format!("/state/runs/r/{name}").into();
     ShownRun {
         v: 1,
+        policy: Some(ShownPolicy {
+            deny: vec!["Shell(git push)".to_owned(), "Read(\u{1b}[2J)".to_owned()],
+            allow: vec!["Shell(ls)".to_owned()],
+            model: Some("Claude 4.6 Opus".to_owned()),
+            http1: true,
+            team: Some(42.into()),
+            hook_programs: vec!["/opt/guard/check".into()],
+            not_applied: vec!["~/.cursor/hooks.json".to_owned()],
+        }),
         why: words::why(&overview.state).map(ToOwned::to_owned),
         exit_code: Some(124),
         answer: None,
