@@ -13,3 +13,4 @@ mod retention;
 mod stale_runs;
 mod start_to_end;
 mod stopping;
+pub(crate) mod trial;

@@ -2,6 +2,7 @@
 
 pub(crate) mod project;
 mod promises;
+pub(crate) mod trial;
 
 use std::fs;
 use std::io;
@@ -50,6 +51,19 @@ pub(crate) enum Status {
     Warning,
     /// Runs cannot work.
     Failure,
+    /// Something that failed before made the check impossible.
+    NotReached,
+}
+
+impl Status {
+    pub(crate) fn mark(self) -> &'static str {
+        match self {
+            Self::Ok => "✓",
+            Self::Warning => "!",
+            Self::Failure => "✗",
+            Self::NotReached => "–",
+        }
+    }
 }
 
 impl Finding {

@@ -50,6 +50,11 @@ impl JournalPrinter {
         Self::new(form, out, audience, Width::of_stdout())
     }
 
+    /// Prints nothing, for a command that follows a run only to wait for its end.
+    pub(crate) fn silent() -> Self {
+        Self::new(Form::Raw, Box::new(io::sink()), Audience::Program, Width::Unlimited)
+    }
+
     fn new(form: Form, out: Box<dyn Write>, audience: Audience, width: Width) -> Self {
         let printer = match form {
             Form::ForAPerson => Printer::ForAPerson(Box::new(RunView::new(width))),
