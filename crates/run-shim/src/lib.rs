@@ -56,6 +56,7 @@ pub use session::checkpoint::pending_tools;
 pub use session::locks::{WorkspaceBusy, WorkspaceHold, clean_up_after_the_dead, hold_workspace};
 pub use session::minted_session::{mint_session, minted_session};
 pub use session::session_memory::{look_at_session, outlive_last_agent};
+pub use session::session_places::SessionPlaces;
 pub use session::session_record::{
     SessionHolder, read_session_record, renew_session_record, session_holder,
 };

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::past;
 use super::{Form, Shown, output_in};
+use crate::runs::trial;
 use crate::stage::Stage;
 
 /// Makes a stage with past runs and a directory for sockets.
@@ -102,6 +103,29 @@ fn doctor_looks_at_a_project() {
         let output = output_in(command, form);
         shown.text(name, &shown.page(&args, &output, form));
     }
+}
+
+#[test]
+fn doctor_tries_an_agent() {
+    let stage = stage();
+    set_mode(&stage, 0o700);
+    let shown = shown(&stage).also(r"[0-9a-f-]{36}", "<run>");
+    shown.once("doctor/trial", &["doctor", "--trial", "--agent", "simulated"]);
+    shown.json("doctor/trial", &["doctor", "--trial", "--agent", "simulated"]);
+    let does = "sed '/^mcp /d' | CURSOR_CONFIG_DIR=/tmp/elsewhere \"$agent\" \"$@\"";
+    let agent = trial::install(&stage, "2026.10.01-abc1234", does);
+    let args = ["doctor", "--trial", "--yes", "--agent", &agent];
+    let page = |args: &[&str]| {
+        let mut command = stage.caretaker(args);
+        command.env("CURSOR_API_KEY", "any-key");
+        let output = output_in(command, Form::Terminal { columns: 100 });
+        shown.page(args, &output, Form::Terminal { columns: 100 })
+    };
+    shown.text("doctor/trial-failed", &page(&args));
+    shown.text("doctor/trial-unasked", &page(&["doctor", "--trial", "--agent", &agent]));
+    stage.configure("min_free = \"900TiB\"\n");
+    shown.once("doctor/trial-not-started", &["doctor", "--trial", "--agent", "simulated"]);
+    shown.once("doctor/report-alone", &["doctor", "--report", "trial.json"]);
 }
 
 /// Returns every command and subcommand in bash's completions.

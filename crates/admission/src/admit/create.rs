@@ -2,14 +2,17 @@
 
 use ground::now_ms;
 use run_journal::{Prompt, RunDirectory};
-use run_protocol::{Credentials, HumanDuration, QueueTerms, RunId, RunName, RunRequest, RunSpec};
+use run_protocol::{
+    AgentProgram, BytesPath, Credentials, HumanDuration, QueueTerms, RunId, RunName, RunRequest,
+    RunSpec,
+};
 use run_shim::Shim;
 
 use super::StartMode;
 use crate::budgets;
 use crate::command_error::CommandError;
 use crate::config::Config;
-use crate::host::Host;
+use crate::host::{Host, kept_agents};
 use crate::request::name_claim::NameClaim;
 use crate::sandbox::bubblewrap::Trial;
 use crate::words::talk::Remark;
@@ -53,7 +56,8 @@ impl Admitted<'_> {
     }
 }
 
-/// Creates the directory of a checked run. If two requests ask for the same name at once, the name claim decides which gets it.
+/// Creates the directory of a checked run, and keeps the run's version of the agent. If two requests ask for the same
+/// name at once, the name claim decides which gets it.
 pub fn create_run_directory<'p>(
     host: &Host,
     spec: &RunSpec,
@@ -61,7 +65,20 @@ pub fn create_run_directory<'p>(
 ) -> Result<RunDirectory, CommandError> {
     let name: Option<RunName> = spec.name.as_ref().and_then(|name| name.parse().ok());
     let _claim = name.map(|name| NameClaim::new(&host.state, &name)).transpose()?;
-    Ok(RunDirectory::create(&host.state, spec, prompt)?)
+    // Without a sandbox the agent runs where it is installed.
+    if spec.bwrap.0.as_os_str().is_empty() {
+        return Ok(RunDirectory::create(&host.state, spec, prompt)?);
+    }
+    let kept = kept_agents::keep(&host.state, &spec.agent)?;
+    let agent = AgentProgram { kept: kept.directory.clone().map(BytesPath), ..spec.agent.clone() };
+    let run = RunDirectory::create(&host.state, &RunSpec { agent, ..spec.clone() }, prompt)?;
+    let is_new = kept.is_new;
+    drop(kept);
+    if is_new {
+        // Old versions go when a new one comes. If that fails, `gc` does it.
+        kept_agents::remove_unneeded(&host.state).ok();
+    }
+    Ok(run)
 }
 
 /// The queue conditions that the request names. Priority and account may also come from the earlier run.

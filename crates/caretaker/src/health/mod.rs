@@ -2,6 +2,7 @@
 
 pub(crate) mod project;
 mod promises;
+pub(crate) mod trial;
 
 use std::fs;
 use std::io;
@@ -50,6 +51,19 @@ pub(crate) enum Status {
     Warning,
     /// Runs cannot work.
     Failure,
+    /// Something that failed before made the check impossible.
+    NotReached,
+}
+
+impl Status {
+    pub(crate) fn mark(self) -> &'static str {
+        match self {
+            Self::Ok => "✓",
+            Self::Warning => "!",
+            Self::Failure => "✗",
+            Self::NotReached => "–",
+        }
+    }
 }
 
 impl Finding {
@@ -184,10 +198,15 @@ fn bubblewrap(host: &Host) -> Vec<Finding> {
         Err(error) => return vec![failure(error)],
     };
     let place = bubblewrap.path.display();
+    let trial = bubblewrap.try_out();
     let version = match bubblewrap.version() {
         Ok(Some(version)) => {
             let summary = format!("{version} at {place}");
-            match version.known_holes().as_slice() {
+            let holes = match &trial {
+                Ok(()) => bubblewrap.known_holes(version),
+                Err(_) => version.known_holes(),
+            };
+            match holes.as_slice() {
                 [] => Finding::ok("bubblewrap", summary),
                 [hole, ..] => Finding {
                     id: "bubblewrap",
@@ -204,7 +223,7 @@ fn bubblewrap(host: &Host) -> Vec<Finding> {
         ),
         Err(error) => return vec![failure(error)],
     };
-    let trial = match bubblewrap.try_out() {
+    let trial = match trial {
         Ok(()) => Finding::ok("sandbox", "user namespaces work, a trial sandbox started"),
         Err(error) => failure(error),
     };

@@ -50,6 +50,11 @@ impl JournalPrinter {
         Self::new(form, out, audience, Width::of_stdout())
     }
 
+    /// Prints nothing, for a command that follows a run only to wait for its end.
+    pub(crate) fn silent() -> Self {
+        Self::new(Form::Raw, Box::new(io::sink()), Audience::Program, Width::Unlimited)
+    }
+
     fn new(form: Form, out: Box<dyn Write>, audience: Audience, width: Width) -> Self {
         let printer = match form {
             Form::ForAPerson => Printer::ForAPerson(Box::new(RunView::new(width))),
@@ -192,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_the_agent_did_not_end_is_not_ended_for_a_program() {
+    fn an_unterminated_agent_line_stays_unterminated_for_a_program() {
         let printed = |audience| printed_ending(Form::Raw, audience, b"{\"ty", LineEnding::Missing);
         assert_eq!(printed(Audience::Program), b"{\"ty");
         assert_eq!(printed(Audience::Person), b"{\"ty\n");

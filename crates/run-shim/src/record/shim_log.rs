@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_has_an_end_and_says_so_once() {
+    fn a_full_log_says_so_once_and_grows_no_more() {
         let room = Arc::new(AtomicUsize::new(10));
         let mut log = Bounded { inner: Vec::new(), room };
         for _ in 0..5 {

@@ -17,6 +17,7 @@ mod claim;
 mod close;
 mod drive;
 mod failure_class;
+mod finished_call;
 mod hold;
 pub(crate) mod outcome_words;
 mod prepare;
