@@ -20,13 +20,17 @@ pub enum ForbiddenAddress {
     Private,
     #[error("it is a link-local address, where clouds have their metadata service")]
     LinkLocal,
-    #[error("it is in a provider's own network, and no tunnel of this machine leads there")]
+    #[error(
+        "it is in a provider's own network and not behind a tunnel; see `tun` in the profile's [network]"
+    )]
     SharedSpace,
     #[error("it is a cloud's own service")]
     CloudService,
     #[error("it is a multicast address")]
     Multicast,
-    #[error("it is reserved for network tests, and no tunnel of this machine leads there")]
+    #[error(
+        "it is reserved for network tests and not behind a tunnel; see `tun` in the profile's [network]"
+    )]
     Benchmark,
     #[error("it is reserved and belongs to no host")]
     Reserved,

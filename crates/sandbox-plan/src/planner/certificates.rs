@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Planner, resolve};
 use crate::host_path::{Directory, FileKind};
 use crate::plan::{DataFile, PlanError, PlanWarning};
-use crate::request::{Secrecy, VariableSource};
+use crate::request::{EnvVariable, Secrecy, VariableSource};
 use crate::step::{Author, Step};
 
 /// The host's variables that may name a file of certificates.
@@ -41,11 +41,12 @@ impl Planner<'_> {
     /// Copies the certificates to the sandbox, and points the variables to the copies.
     pub(super) fn certificates(&mut self) -> Result<(), PlanError> {
         for (name, path) in &self.request.certificates {
-            let of_run = |variable: &&crate::EnvVariable| {
+            let Some(origin) = self.rules.passes(name.as_ref()).cloned() else { continue };
+            // The user's own value for this run names a path inside.
+            let is_set = |variable: &EnvVariable| {
                 variable.source == VariableSource::Run && variable.name == name.as_str()
             };
-            let Some(origin) = self.rules.passes(name.as_ref()).cloned() else { continue };
-            if self.request.env.iter().find(of_run).is_some() {
+            if self.request.env.iter().any(is_set) {
                 continue;
             }
             let contents = match certificates_at(path)? {

@@ -132,7 +132,7 @@ impl Outside {
         self.in_world(&[], &command).output().unwrap()
     }
 
-    /// Like [`Self::play`], with routes to the addresses of TUN proxies and VPNs: over the "cable", or through a "tun".
+    /// Like [`Self::play`], with routes to the addresses of TUN proxies and VPNs; see `tunnel.sh` for the ways.
     pub(crate) fn play_over(&self, way: &str, script: &str, flags: &[&str]) -> Output {
         for pipe in ["near", "far"] {
             std::fs::remove_file(self.world().join(pipe)).ok();

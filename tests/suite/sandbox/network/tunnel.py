@@ -1,5 +1,5 @@
 # One end of a tunnel: a TUN interface whose packets travel over UDP to the other end, as with a real TUN proxy.
-# Arguments: the address here, the address there, and a pipe to tell that the interface exists.
+# Arguments: the address here, the address there, and a pipe into which it writes when the interface exists.
 import fcntl
 import os
 import select
@@ -16,8 +16,8 @@ tunnel = os.open("/dev/net/tun", os.O_RDWR)
 fcntl.ioctl(tunnel, TUNSETIFF, struct.pack("16sH22x", b"tunnel", IFF_TUN | IFF_NO_PI))
 cable = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 cable.bind((here, 9000))
-with open(pipe, "w") as told:
-    told.write("yes\n")
+with open(pipe, "w") as ready:
+    ready.write("yes\n")
 while True:
     for ready in select.select([tunnel, cable], [], [])[0]:
         try:

@@ -2,8 +2,8 @@
 #
 #   there: 198.18.0.10, 100.64.0.10, 10.1.2.3
 #
-# $1 is "cable", for a route over the cable, or "tun", for a route through a TUN interface; $2 is the directory with
-# tunnel.py; the rest is the command.
+# $1 says where the route leads: "cable", "tun" for a TUN interface, or "tap" for a TAP interface with nothing behind it.
+# $2 is the directory with tunnel.py. The rest is the command.
 set -e
 PATH=$PATH:/usr/sbin:/sbin
 way=$1
@@ -13,7 +13,14 @@ there="nsenter -t $host -n"
 for address in 198.18.0.10 100.64.0.10 10.1.2.3; do
     $there ip addr add $address/32 dev lo
 done
-if [ "$way" = tun ]; then
+route="dev tunnel"
+case $way in
+cable) route="via 203.0.113.10" ;;
+tap)
+    ip tuntap add dev tunnel mode tap
+    ip link set tunnel up
+    ;;
+tun)
     mkfifo "$dir/near" "$dir/far"
     $there python3 "$dir/tunnel.py" 203.0.113.10 203.0.113.1 "$dir/far" &
     far=$!
@@ -26,10 +33,8 @@ if [ "$way" = tun ]; then
     $there ip link set tunnel up
     ip addr add 192.0.2.1/32 peer 192.0.2.10 dev tunnel
     ip link set tunnel up
-    route="dev tunnel"
-else
-    route="via 203.0.113.10"
-fi
+    ;;
+esac
 for network in 198.18.0.0/15 100.64.0.0/10 10.0.0.0/8; do
     ip route add $network $route
 done
