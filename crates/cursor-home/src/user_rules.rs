@@ -38,7 +38,7 @@ pub fn user_policy(bytes: &[u8]) -> Result<AgentPolicy, RulesError> {
     });
     let left_out = DECIDED_BY_THE_RUN.iter().filter(|(key, below, usual)| {
         let value = config.get(*key).and_then(|value| value.pointer(below));
-        value.is_some_and(|value| value.to_string() != *usual)
+        value.map(Value::to_string).is_some_and(|value| value != *usual)
     });
     Ok(AgentPolicy {
         deny: list(&config, "deny")?,
