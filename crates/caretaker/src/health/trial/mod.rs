@@ -156,8 +156,8 @@ impl Evidence {
         let wrong = |summary: String| Some(Err((summary, means)));
         match self.first.network {
             _ if !self.has_begun() => None,
-            _ if self.first.has_reached_host => wrong(format!(
-                "the agent reached {host}: your profile or configuration has it on the list"
+            _ if self.first.is_host_listed => wrong(format!(
+                "your profile or configuration has {host} on the list, so nothing refuses it"
             )),
             _ if self.first.was_refused_host => {
                 Some(Ok(format!("the sandbox refused {host}, which is not on its list")))

@@ -109,15 +109,15 @@ fn the_session_and_the_directory_must_be_those_that_caretaker_chose() {
 
 #[test]
 fn a_network_that_refuses_nothing_is_a_failure() {
-    let with = |network: NetworkMode, has_reached_host: bool| {
+    let with = |network: NetworkMode, is_host_listed: bool| {
         let network = Some(network);
-        let first = Turn { network, has_reached_host, was_refused_host: false, ..turn("ready") };
+        let first = Turn { network, is_host_listed, was_refused_host: false, ..turn("ready") };
         wrong(&Evidence { first, ..evidence() })
     };
     for (found, summary) in [
         (
             with(NetworkMode::Allowlist, true),
-            "the agent reached example.com: your profile or configuration has it on the list",
+            "your profile or configuration has example.com on the list, so nothing refuses it",
         ),
         (
             with(NetworkMode::Allowlist, false),

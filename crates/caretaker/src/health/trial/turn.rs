@@ -4,7 +4,7 @@ use admission::command_error::CommandError;
 use agent_stream::{AgentStream, EventKind};
 use public_events::as_raw_line;
 use run_journal::{JournalEntry, Position, RunDirectory};
-use run_protocol::{McpCallOutcome, NetworkMode, Resumable, RunEvent, RunOutcome};
+use run_protocol::{McpCallOutcome, NetRefusal, NetworkMode, Resumable, RunEvent, RunOutcome};
 
 use super::prompts::{TOOL, UNLISTED_HOST};
 use crate::running::following::{open_journal, read_to_end};
@@ -18,8 +18,10 @@ pub(crate) struct Turn {
     pub(crate) has_called_tool: bool,
     /// The network that the sandbox had.
     pub(crate) network: Option<NetworkMode>,
+    /// True if the sandbox refused the unlisted host because it is not on the list.
     pub(crate) was_refused_host: bool,
-    pub(crate) has_reached_host: bool,
+    /// True if the list has that host.
+    pub(crate) is_host_listed: bool,
     /// The text of the agent's result, which may be empty.
     pub(crate) answer: Option<String>,
     /// True if the agent's process did not end after the result.
@@ -71,11 +73,17 @@ impl Turn {
             RunEvent::McpCall { tool, outcome: McpCallOutcome::Ok, .. } if tool == TOOL => {
                 self.has_called_tool = true;
             }
-            RunEvent::NetDenied { host: Some(host), .. } if host == UNLISTED_HOST => {
-                self.was_refused_host = true;
+            RunEvent::NetDenied { host: Some(host), reason, .. } if host == UNLISTED_HOST => {
+                match reason {
+                    NetRefusal::NotListed | NetRefusal::RegistryNotListed => {
+                        self.was_refused_host = true
+                    }
+                    // It failed only later, so the list has it.
+                    _ => self.is_host_listed = true,
+                }
             }
             RunEvent::NetAllowed { host: Some(host), .. } if host == UNLISTED_HOST => {
-                self.has_reached_host = true;
+                self.is_host_listed = true;
             }
             RunEvent::Lingered { .. } => self.has_lingered = true,
             RunEvent::Checkpoint(checkpoint) => {
@@ -90,5 +98,38 @@ impl Turn {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use run_protocol::NetVia;
+
+    use super::*;
+
+    /// Whether the sandbox refused the unlisted host, and whether the list has it.
+    fn seen(events: impl IntoIterator<Item = RunEvent>) -> (bool, bool) {
+        let mut turn = Turn::default();
+        events.into_iter().for_each(|event| turn.event(event));
+        (turn.was_refused_host, turn.is_host_listed)
+    }
+
+    #[test]
+    fn only_a_refusal_because_of_the_list_shows_that_the_list_works() {
+        let (port, via, detail, count) = (None, NetVia::Dns, None, 1);
+        let denied = |host: &str, reason: NetRefusal| {
+            let (host, detail) = (Some(host.to_owned()), detail.clone());
+            RunEvent::NetDenied { host, port, via, reason, detail, count }
+        };
+        let allowed = |host: &str| {
+            let host = Some(host.to_owned());
+            RunEvent::NetAllowed { host, port, via, count }
+        };
+        assert_eq!(seen([denied(UNLISTED_HOST, NetRefusal::NotListed)]), (true, false));
+        assert_eq!(seen([denied(UNLISTED_HOST, NetRefusal::Unreachable)]), (false, true));
+        assert_eq!(seen([allowed(UNLISTED_HOST)]), (false, true));
+        let others = [denied("api2.cursor.sh", NetRefusal::NotListed), allowed("api2.cursor.sh")];
+        assert_eq!(seen(others), (false, false));
     }
 }
