@@ -86,6 +86,11 @@ pub enum PlanWarning {
         .0.display()
     )]
     StoreLinked(PathBuf),
+    #[error(
+        "`{}` is read-only, because its files are hard links to your package store; install copies to let the agent write there",
+        .0.display()
+    )]
+    StoreReadOnly(PathBuf),
 }
 
 impl PlanWarning {
@@ -101,7 +106,8 @@ impl PlanWarning {
             | Self::GitReadOnly { .. }
             | Self::NotShown(_)
             | Self::ToolInWorkspace(_)
-            | Self::CacheHidden { .. } => false,
+            | Self::CacheHidden { .. }
+            | Self::StoreReadOnly(_) => false,
         }
     }
 }
