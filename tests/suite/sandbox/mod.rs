@@ -4,6 +4,7 @@ mod caches;
 pub(crate) mod login;
 pub(crate) mod network;
 mod off;
+mod projects;
 mod registries;
 mod root_caller;
 mod secrets;
