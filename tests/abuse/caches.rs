@@ -38,6 +38,13 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         act: |world| reveals(&world.in_home(".cargo/credentials.toml"), &world.secret),
     },
     Attempt {
+        id: "K1e",
+        does: "reads npm's credentials deep in a directory of Node versions",
+        held_by: &[NOTHING],
+        evidence: Evidence::Inside,
+        act: |world| reveals(&world.in_home(".nvm/versions/node/v20.0.0/etc/npmrc"), &world.secret),
+    },
+    Attempt {
         id: "K2",
         does: "adds a package to the host's dependency cache",
         held_by: &["EROFS"],

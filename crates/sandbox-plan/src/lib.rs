@@ -48,8 +48,8 @@ pub use profile::{
     builtin_profiles,
 };
 pub use request::{
-    BucketView, ChatsBind, EnvVariable, OWN_COMMON_DIR, Placeholders, PrivateFile, RunDirectories,
-    SHADOW_COMMON_DIR, SandboxRequest, SandboxUser, Secrecy, VariableSource,
+    BucketView, ChatsBind, EnvVariable, NO_JSON, NO_XML, OWN_COMMON_DIR, Placeholders, PrivateFile,
+    RunDirectories, SHADOW_COMMON_DIR, SandboxRequest, SandboxUser, Secrecy, VariableSource,
 };
 pub use seccomp::{FilterError, SeccompProgram};
 pub use step::PlanFds;

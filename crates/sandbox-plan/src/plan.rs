@@ -91,6 +91,11 @@ pub enum PlanWarning {
     StoreLinked(PathBuf),
     #[error("`{}`, which {variable} names, is not shown inside: {why}", .path.display())]
     CertificatesNotShown { variable: String, path: PathBuf, why: CertificatesError },
+    #[error(
+        "`{}` is read-only, because its files are hard links to your package store; install copies to let the agent write there",
+        .0.display()
+    )]
+    StoreReadOnly(PathBuf),
 }
 
 impl PlanWarning {
@@ -107,7 +112,8 @@ impl PlanWarning {
             | Self::NotShown(_)
             | Self::ToolInWorkspace(_)
             | Self::CacheHidden { .. }
-            | Self::CertificatesNotShown { .. } => false,
+            | Self::CertificatesNotShown { .. }
+            | Self::StoreReadOnly(_) => false,
         }
     }
 }

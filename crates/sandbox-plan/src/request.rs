@@ -85,6 +85,9 @@ pub struct Placeholders {
     pub common_dir: PathBuf,
     /// A file with the text [`SHADOW_COMMON_DIR`].
     pub shadow_common_dir: PathBuf,
+    /// Files with the texts [`NO_JSON`] and [`NO_XML`].
+    pub json: PathBuf,
+    pub xml: PathBuf,
 }
 
 /// A `commondir` file that changes nothing: it tells git that the repository is where it is. Git rejects an empty file.
@@ -92,6 +95,10 @@ pub const OWN_COMMON_DIR: &[u8] = b".\n";
 
 /// A `commondir` file that points git in a linked worktree to the directory for locks; see the planner's `git_locks`.
 pub const SHADOW_COMMON_DIR: &[u8] = b"/run/repository.git\n";
+/// Covers a credential file that must be JSON.
+pub const NO_JSON: &[u8] = b"{}\n";
+/// Covers a credential file that must be XML. Maven's is the only one.
+pub const NO_XML: &[u8] = b"<settings/>\n";
 
 /// The directories where the agent may look for the sessions of its workspace. They show no other session of the
 /// workspace.

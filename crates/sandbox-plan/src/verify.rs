@@ -140,6 +140,24 @@ impl SandboxPlan {
         lost.collect()
     }
 
+    /// Returns the host's files and directories that other mounts of the sandbox cover. If a process on the host renames
+    /// one, the mount moves with it, and the kernel reports no change of the mounts.
+    pub fn mount_points_on_host(&self) -> impl Iterator<Item = PathBuf> {
+        self.steps.iter().enumerate().filter_map(|(index, planned)| {
+            let point = planned.step.mounted_at()?;
+            // The last mount around the point shows the file that the point is.
+            let mut around = self.steps[..index].iter().rev().map(|earlier| &earlier.step);
+            let around =
+                around.find(|step| step.mounted_at().is_some_and(|at| point.starts_with(at)))?;
+            match around {
+                Step::Bind { source, dest, .. } if dest != point => {
+                    Some(source.join(point.strip_prefix(dest).ok()?))
+                }
+                _ => None,
+            }
+        })
+    }
+
     /// Checks the host's mounts below a read-only mount. They must be read-only too.
     fn check_others(
         &self,

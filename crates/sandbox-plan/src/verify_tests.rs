@@ -194,3 +194,35 @@ proptest! {
         prop_assert!(plan().verify(&line, &identity).is_err());
     }
 }
+
+#[test]
+fn only_mounts_on_files_of_the_host_move_when_a_process_there_renames_the_file() {
+    let shown = |source: &str, dest: &str| Step::Bind {
+        source: source.into(),
+        dest: dest.into(),
+        access: Access::ReadOnly,
+        identity: None,
+    };
+    let plan = plan_of(vec![
+        Step::Proc,
+        Step::HideFirstProcess,
+        Step::Tmpfs { dest: "/home".into(), size: 1, mode: 0o700 },
+        shown("/seed/cargo", "/run/seed/cargo"),
+        shown("/run/empty", "/run/seed/cargo/credentials"),
+        shown("/home/w", "/home/w"),
+        shown("/run/dot", "/home/w/.cursor"),
+        shown("/home/w/.cursor/rules", "/home/w/.cursor/rules"),
+        shown("/home/w/.git", "/home/w/.git"),
+        shown("/home/w/.git", "/home/w/.git"),
+        shown("/home/w/.git/hooks", "/home/w/.git/hooks"),
+    ]);
+    let points: Vec<PathBuf> = plan.mount_points_on_host().collect();
+    let expected = [
+        "/seed/cargo/credentials",
+        "/home/w/.cursor",
+        "/run/dot/rules",
+        "/home/w/.git",
+        "/home/w/.git/hooks",
+    ];
+    assert_eq!(points, expected.map(PathBuf::from));
+}

@@ -6,8 +6,9 @@ use anyhow::bail;
 
 use crate::commands;
 
-/// A program and its package.
+/// A program or another file, and its package.
 pub(crate) struct Package {
+    /// A name on PATH, or a path.
     program: &'static str,
     package: &'static str,
     why: &'static str,
@@ -38,6 +39,15 @@ pub(crate) const PIPX: Package =
 pub(crate) const NPM: Package = package("npm", "npm", "tests install a project's packages with it");
 pub(crate) const MMDEBSTRAP: Package =
     package("mmdebstrap", "mmdebstrap", "the full tests make a fresh Debian with it");
+pub(crate) const GO: Package = package("go", "golang-go", "the full tests test a Go project");
+pub(crate) const MAVEN: Package = package("mvn", "maven", "the full tests test a Maven project");
+pub(crate) const JAVA_COMPILER: Package =
+    package("javac", "default-jdk-headless", "the full tests test a Maven project");
+pub(crate) const MAVEN_PLUGINS: Package = package(
+    "/usr/share/java/maven-surefire-plugin.jar",
+    "libmaven-compiler-plugin-java libmaven-resources-plugin-java libsurefire-java junit4",
+    "`mvn test` needs these plugins",
+);
 
 /// Makes sure that all these programs are installed.
 #[expect(clippy::print_stderr, reason = "a chore shows what it does")]

@@ -1,10 +1,10 @@
 //! Attempts on the private dependency caches, which stay between runs.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::evidence::Snapshot;
-use super::hostile::{Caller, write};
+use super::hostile::{Caller, Hostile, write};
 use super::table::Verdict;
 use super::whole_runs::{ALL, ONE, WholeRun, held, hostile};
 use crate::stage::{assert_exit, stderr};
@@ -54,6 +54,17 @@ fn cache_link(caller: Caller) -> Verdict {
     held("a writer that follows no links")
 }
 
+/// Leaves a file in the private cache.
+pub(super) const POISON: &str = "echo EVIL > ~/.cargo/registry/poison";
+
+/// Makes a workspace that has nothing to do with the other one.
+pub(super) fn another_repository(hostile: &Hostile) -> PathBuf {
+    let another = hostile.stage.home().join("work/another");
+    write(&another.join("Cargo.toml"), "# a package\n");
+    hostile.give_away();
+    another
+}
+
 /// One run leaves a file in its cache. The next run in the same repository finds it; a run in another repository does
 /// not, and neither does a run with a fresh cache.
 fn cache_of_another(caller: Caller) -> Verdict {
@@ -65,11 +76,9 @@ fn cache_of_another(caller: Caller) -> Verdict {
         assert_exit(&output, 0);
         fs::read_to_string(workspace.join("listed")).unwrap().contains("poison")
     };
-    let output = hostile.play("shell echo EVIL > ~/.cargo/registry/poison\nsay done", &[]);
+    let output = hostile.play(&format!("shell {POISON}\nsay done"), &[]);
     assert_exit(&output, 0);
-    let another = hostile.stage.home().join("work/another");
-    write(&another.join("Cargo.toml"), "# a package\n");
-    hostile.give_away();
+    let another = another_repository(&hostile);
     assert!(finds(&hostile.workspace(), &[]), "the cache is not kept, so this proves nothing");
     assert!(!finds(&another, &[]), "a run in another repository sees it");
     assert!(!finds(&hostile.workspace(), &["--fresh-cache"]), "a fresh cache has it");

@@ -63,6 +63,11 @@ pub(super) fn git_does(directory: &Path, words: &[&str]) -> String {
 /// A stage whose repository has a commit, and a directory and a file that must not be written.
 pub(super) fn with_commit(caller: Caller) -> (Hostile, PathBuf) {
     let hostile = hostile(caller);
+    let victim = add_commit_and_victim(&hostile);
+    (hostile, victim)
+}
+
+pub(super) fn add_commit_and_victim(hostile: &Hostile) -> PathBuf {
     let main = hostile.workspace();
     fs::remove_file(main.join(".git/config.worktree")).unwrap();
     git_does(&main, &["commit", "--quiet", "--allow-empty", "-m", "one"]);
@@ -70,7 +75,7 @@ pub(super) fn with_commit(caller: Caller) -> (Hostile, PathBuf) {
     fs::create_dir(&victim).unwrap();
     fs::write(victim.join("start-up"), "harmless\n").unwrap();
     hostile.give_away();
-    (hostile, victim)
+    victim
 }
 
 /// Starts a run whose first tool has ended and whose second is running.

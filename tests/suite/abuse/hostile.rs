@@ -357,6 +357,7 @@ fn furnish(home: &Path) {
         (".local/bin/tool", "#!/bin/sh\n"),
         (".local/bin/.npmrc", SECRET),
         (".local/bin/etc/npmrc", SECRET),
+        (".nvm/versions/node/v20.0.0/etc/npmrc", SECRET),
         (".cargo/credentials.toml", SECRET),
         (".cargo/registry/cache/credentials.toml", SECRET),
         (".cargo/registry/cache/reg/a-1.0.0.crate", "a package\n"),

@@ -68,7 +68,18 @@ pub(super) const WHOLE_RUNS: &[WholeRun] = &[
         taken_away(caller, ".git/hooks", |workspace| {
             let hooks = workspace.join(".git/hooks");
             fs::remove_dir_all(&hooks).unwrap();
-            fs::create_dir(hooks).unwrap();
+            // The agent may be faster.
+            fs::create_dir_all(hooks).unwrap();
+        })
+    }),
+    whole("C8d", "waits until a process on the host renames git's hooks", |caller| {
+        taken_away(caller, ".git/hooks", |workspace| {
+            fs::rename(workspace.join(".git/hooks"), workspace.join(".git/aside")).unwrap();
+        })
+    }),
+    whole("C8e", "waits until a process on the host renames .git", |caller| {
+        taken_away(caller, ".git", |workspace| {
+            fs::rename(workspace.join(".git"), workspace.join("aside")).unwrap();
         })
     }),
     whole("C11", "makes new hooks and tasks", audited),
@@ -206,10 +217,11 @@ fn second_run(caller: Caller) -> Verdict {
     held("the workspace lock")
 }
 
-/// If a path on the host is removed or replaced, the mount over it disappears. The run must not continue without it.
+/// If a path on the host is removed or replaced, the mount over it disappears. If it is renamed, the mount moves with it.
+/// The run must not continue without it.
 fn taken_away(caller: Caller, what: &str, take: fn(&Path)) -> Verdict {
     let mut hostile = hostile(caller);
-    let script = "shell[timeout=300s] while ! (echo evil > .git/hooks/post-commit || mkdir .cursor) 2>/dev/null; do :; done; touch it-wrote; sleep 600";
+    let script = "shell[timeout=300s] while ! (mkdir -p .git/hooks && echo evil > .git/hooks/post-commit || mkdir .cursor) 2>/dev/null; do :; done; touch it-wrote; sleep 600";
     let run = hostile.detach(script, &[]);
     take(&hostile.workspace());
     let waited = hostile.command(&["wait", &run]).output().unwrap();

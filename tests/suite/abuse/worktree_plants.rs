@@ -70,7 +70,7 @@ fn list_behind_a_link(caller: Caller) -> Verdict {
 }
 
 /// Writes to the victim's directory and to the repository's hooks, and prints a result.
-fn deeds(hostile: &Hostile, victim: &Path) -> String {
+pub(super) fn deeds(hostile: &Hostile, victim: &Path) -> String {
     let (victim, hooks) = (victim.display(), hostile.workspace().join(".git/hooks"));
     format!(
         "echo evil > {victim}/made; echo evil >> {victim}/start-up; echo evil > {}/made; \
@@ -91,26 +91,33 @@ fn set_up(caller: Caller) -> Verdict {
     held("the sandbox, and the gate's marks")
 }
 
+/// Packs refs in a worktree in every way.
+pub(super) const PACK: &str = "git pack-refs --all --prune; git gc -q; rm -f /run/repository.git/5.new; git pack-refs --all; true";
+
 fn packed_refs(caller: Caller) -> Verdict {
     let (hostile, _victim) = with_commit(caller);
     let main = hostile.workspace();
     git_does(&main, &["branch", "loose"]);
     hostile.give_away();
-    let script = "shell git pack-refs --all --prune; git gc -q; rm -f /run/repository.git/5.new; git pack-refs --all; true\n\
-        say done";
-    assert_exit(&hostile.play(script, &["--worktree"]), 0);
+    assert_exit(&hostile.play(&format!("shell {PACK}\nsay done"), &["--worktree"]), 0);
     assert!(main.join(".git/refs/heads/loose").exists(), "the ref was packed away");
     git_does(&main, &["rev-parse", "--verify", "loose"]);
     held("placeholders for the new file and its lock")
 }
 
-fn ignore_rules(caller: Caller) -> Verdict {
-    let (hostile, victim) = with_commit(caller);
+/// Makes the user's ignore rules a link to a link in the workspace, which leads to the victim's file.
+pub(super) fn plant_rules(hostile: &Hostile, victim: &Path) {
     let (home, workspace) = (hostile.stage.home(), hostile.workspace());
     fs::create_dir_all(home.join(".config/git")).unwrap();
     symlink(workspace.join("rules"), home.join(".config/git/ignore")).unwrap();
     symlink(victim.join("start-up"), workspace.join("rules")).unwrap();
     hostile.give_away();
+}
+
+fn ignore_rules(caller: Caller) -> Verdict {
+    let (hostile, victim) = with_commit(caller);
+    let workspace = hostile.workspace();
+    plant_rules(&hostile, &victim);
     let output = hostile.play("shell cat ~/.config/git/ignore > seen\nsay done", &[]);
     assert_exit(&output, 0);
     let seen = fs::read_to_string(workspace.join("seen")).unwrap();

@@ -6,6 +6,7 @@ mod installs;
 pub(crate) mod login;
 pub(crate) mod network;
 mod off;
+mod projects;
 mod registries;
 mod root_caller;
 mod secrets;

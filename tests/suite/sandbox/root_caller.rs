@@ -6,10 +6,8 @@ use std::path::Path;
 
 use pretty_assertions::assert_eq;
 
-use crate::sandbox::strict::{extend_strict, give_away};
+use crate::sandbox::strict::{ORDINARY_USER as OWNER, extend_strict, give_away};
 use crate::stage::{Stage, assert_exit, stderr};
-
-const OWNER: u32 = 65534;
 
 /// Makes a stage whose workspace, home and state belong to an ordinary user. Returns `None` if the test is not root.
 fn stage_of_another() -> Option<Stage> {

@@ -8,6 +8,9 @@ use pretty_assertions::assert_eq;
 
 use crate::stage::{Stage, assert_exit, stderr, wrapped_in};
 
+/// An ordinary user whom root becomes.
+pub(crate) const ORDINARY_USER: u32 = 65534;
+
 /// Runs a script as an ordinary user: the current one, or one that root becomes.
 fn play(stage: &Stage, script: &str, flags: &[&str]) -> Output {
     let prompt = format!("Play this:\n```agent\n{script}\n```\n");
@@ -16,8 +19,8 @@ fn play(stage: &Stage, script: &str, flags: &[&str]) -> Output {
     if !rustix::process::getuid().is_root() {
         return command.output().unwrap();
     }
-    give_away(&stage.root(), 65534);
-    as_user(65534, &command).output().unwrap()
+    give_away(&stage.root(), ORDINARY_USER);
+    as_user(ORDINARY_USER, &command).output().unwrap()
 }
 
 /// Returns the same command as another user. Only root can do this.

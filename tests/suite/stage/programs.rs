@@ -26,14 +26,19 @@ pub(crate) fn copy_program(from: &Path, to: &Path) {
 /// Returns a path to a program that another user can execute: in the build directory, or a copy if other users cannot
 /// enter that.
 pub(crate) fn for_others(program: &Path, directory: &Path) -> PathBuf {
-    let lets_others_in =
-        |path: &Path| std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o001 != 0);
-    if program.ancestors().all(lets_others_in) {
+    if is_for_others(program) {
         return program.to_owned();
     }
     let copy = directory.join(program.file_name().unwrap());
     copy_program(program, &copy);
     copy
+}
+
+/// Returns true if another user can execute this program or enter this directory.
+pub(crate) fn is_for_others(path: &Path) -> bool {
+    let lets_others_in =
+        |path: &Path| std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o001 != 0);
+    path.ancestors().all(lets_others_in)
 }
 
 /// Returns the root of the checkout.

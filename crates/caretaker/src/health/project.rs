@@ -15,51 +15,70 @@ struct Kind {
     id: &'static str,
     manifests: &'static [&'static str],
     programs: &'static [&'static str],
-    /// The variable that names the directory of the tool's files, the directory if it is not set, and where the
-    /// dependencies are in that directory.
+    /// Directories in the workspace with installed dependencies.
+    installed: &'static [&'static str],
+    /// The variable that names the directory of the tool's files, the directory if it is not set (if there is one), and
+    /// where the dependencies are in that directory.
     caches: &'static [(&'static str, &'static str, &'static str)],
+    /// How to get the dependencies onto this host.
+    fetch: &'static str,
 }
+
+const FETCH: &str = "fetch them once on this machine, or let the run fetch them: --registries";
 
 const KINDS: [Kind; 6] = [
     Kind {
         id: "cargo",
         manifests: &["Cargo.toml"],
         programs: &["cargo"],
+        installed: &["vendor"],
         caches: &[("CARGO_HOME", ".cargo", "registry/cache")],
+        fetch: FETCH,
     },
     Kind {
         id: "npm",
         manifests: &["package.json"],
         programs: &["node", "npm"],
+        installed: &["node_modules"],
         caches: &[
             ("npm_config_cache", ".npm", "_cacache"),
             ("PNPM_HOME", ".local/share/pnpm", "store"),
             ("YARN_CACHE_FOLDER", ".cache/yarn", ""),
         ],
+        fetch: FETCH,
     },
     Kind {
         id: "python",
         manifests: &["pyproject.toml", "requirements.txt"],
         programs: &["python3"],
-        caches: &[("UV_CACHE_DIR", ".cache/uv", ""), ("PIP_CACHE_DIR", ".cache/pip", "")],
+        installed: &[".venv", "venv"],
+        // Not pip's own cache: without its index, pip finds nothing there.
+        caches: &[("UV_CACHE_DIR", ".cache/uv", ""), ("VIRTUAL_ENV", "", "")],
+        fetch: "install them into a virtualenv and activate it, use uv, or let the run fetch them: --registries",
     },
     Kind {
         id: "go",
         manifests: &["go.mod"],
         programs: &["go"],
+        installed: &["vendor"],
         caches: &[("GOMODCACHE", "go/pkg/mod", "cache/download")],
+        fetch: FETCH,
     },
     Kind {
         id: "maven",
         manifests: &["pom.xml"],
         programs: &["java", "mvn"],
+        installed: &[],
         caches: &[("", ".m2", "repository")],
+        fetch: FETCH,
     },
     Kind {
         id: "gradle",
         manifests: &["build.gradle", "build.gradle.kts"],
         programs: &["java"],
+        installed: &[],
         caches: &[("GRADLE_USER_HOME", ".gradle", "caches/modules-2")],
+        fetch: FETCH,
     },
 ];
 
@@ -85,7 +104,7 @@ fn findings(
         .filter_map(|kind| {
             let has = |name: &&&str| workspace.join(name).symlink_metadata().is_ok();
             let manifest = kind.manifests.iter().find(has)?;
-            Some(kind.finding(environment, manifest, &is_shown))
+            Some(kind.finding(environment, workspace, manifest, &is_shown))
         })
         .collect();
     if found.is_empty() {
@@ -106,6 +125,7 @@ impl Kind {
     fn finding(
         &self,
         environment: &Environment,
+        workspace: &Path,
         manifest: &str,
         is_shown: &impl Fn(&Path) -> bool,
     ) -> Finding {
@@ -127,26 +147,32 @@ impl Kind {
             }
         }
         let tools = format!("{manifest}: {} visible inside", visible.join(" and "));
+        let installed = self.installed.iter().map(|name| workspace.join(name));
         let caches: Vec<PathBuf> =
-            self.caches.iter().map(|cache| directory(environment, cache)).collect();
-        match caches.iter().find(|cache| cache.is_dir()) {
-            Some(cache) => {
-                Finding::ok(self.id, format!("{tools}; dependencies in {}", cache.display()))
+            self.caches.iter().filter_map(|cache| directory(environment, cache)).collect();
+        match installed.chain(caches.iter().cloned()).find(|place| place.is_dir()) {
+            Some(place) => {
+                Finding::ok(self.id, format!("{tools}; dependencies in {}", place.display()))
             }
             None => Finding::warning(
                 self.id,
                 format!("{tools}; this host has no dependencies in {}", caches[0].display()),
-                "fetch them once on this machine, or let the run fetch them: --registries",
+                self.fetch,
             ),
         }
     }
 }
 
-fn directory(environment: &Environment, (variable, usual, below): &(&str, &str, &str)) -> PathBuf {
+/// Returns the directory of a tool's dependencies. `None` if only its variable names it, and it is not set.
+fn directory(
+    environment: &Environment,
+    (variable, usual, below): &(&str, &str, &str),
+) -> Option<PathBuf> {
     let set = environment.variable(variable).map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = set.unwrap_or_else(|| environment.home.join(usual));
+    let usual = (!usual.is_empty()).then(|| environment.home.join(usual));
+    let home = set.or(usual)?;
     // Joining an empty path would add a slash.
-    if below.is_empty() { home } else { home.join(below) }
+    Some(if below.is_empty() { home } else { home.join(below) })
 }
 
 /// Looks for a program as a shell inside does: on the host's PATH, but only in visible directories.

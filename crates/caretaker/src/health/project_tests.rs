@@ -47,6 +47,22 @@ fn a_project_with_its_tools_and_dependencies_passes() {
 }
 
 #[test]
+fn dependencies_may_be_installed_in_the_workspace_and_pips_own_cache_has_none_to_offer() {
+    let tools = ["shown/bin/python3", "shown/bin/node", "shown/bin/npm"];
+    let summaries = |files: &[&str]| -> Vec<String> {
+        check(&tools, files).into_iter().map(|(_, _, summary, _)| summary).collect()
+    };
+    let installed = ["work/package.json", "work/node_modules/x", "work/setup.cfg"];
+    let expected = "package.json: /shown/bin/node and /shown/bin/npm visible inside; dependencies in /work/node_modules";
+    assert_eq!(summaries(&installed), [expected]);
+    let of_pip = ["work/requirements.txt", "home/.cache/pip/http-v2/x"];
+    let expected = "requirements.txt: /shown/bin/python3 visible inside; this host has no dependencies in /home/.cache/uv";
+    assert_eq!(summaries(&of_pip), [expected]);
+    let in_venv = ["work/requirements.txt", "work/.venv/pyvenv.cfg"];
+    assert!(summaries(&in_venv)[0].ends_with("; dependencies in /work/.venv"));
+}
+
+#[test]
 fn each_missing_thing_is_named_with_one_thing_to_try() {
     let found = check(
         &["hidden/bin/go", "shown/bin/python3"],

@@ -10,14 +10,31 @@ use rustix::fs::{Dir, FileType};
 
 use super::{Planner, resolve};
 use crate::host_path::{self, Directory, FileKind};
-use crate::origin::Origin;
+use crate::origin::{Origin, Sourced};
 use crate::plan::{PlanError, PlanWarning};
-use crate::profile::Access;
+use crate::profile::{Access, Unprotected};
 use crate::step::Step;
 use crate::tool_caches::{PrivatePart, SEEDS_INSIDE, Seed};
+use crate::workspace::Tree;
 
 /// The search for credential files ends after this many entries. It always lists the first directory completely.
 const MOST_ENTRIES: usize = 2_000;
+/// The search goes this many levels down: `tools/image/node/20.0.0/etc` in `~/.volta`.
+const DEEPEST: usize = 5;
+/// The search goes only one level into these. They have many files, and no tool keeps its settings deeper in them.
+const WITHOUT_SETTINGS: [&str; 11] = [
+    ".git",
+    "doc",
+    "docs",
+    "include",
+    "lib",
+    "lib64",
+    "node_modules",
+    "site-packages",
+    "src",
+    "store",
+    "test",
+];
 /// The number of installed files to check for hard links.
 const MOST_SAMPLED: usize = 64;
 
@@ -117,14 +134,24 @@ impl Planner<'_> {
         below.or(system.map(Path::to_owned)).or_else(|| around.filter(|_| !is_there()))
     }
 
-    /// Warns if installed packages are hard links to the user's package store.
-    pub(super) fn store_links(&mut self) {
+    /// Installed packages may be hard links to the user's package store. Warns about it, or shows them read-only if the
+    /// profile allows no unprotected file.
+    pub(super) fn store_links(&mut self, tree: &Tree) -> Result<(), PlanError> {
+        let Sourced { value, origin } = &self.rules.workspace.unprotected;
         for name in ["node_modules", ".venv"] {
-            let path = self.request.workspace.join(name);
-            if is_of_store(&path) {
-                self.warnings.push(PlanWarning::StoreLinked(path));
+            let path = tree.path().join(name);
+            if !is_of_store(&path) {
+                continue;
+            }
+            match value {
+                Unprotected::Warn => self.warnings.push(PlanWarning::StoreLinked(path)),
+                Unprotected::Refuse => {
+                    self.keep(tree, Path::new(name), origin)?;
+                    self.warnings.push(PlanWarning::StoreReadOnly(path));
+                }
             }
         }
+        Ok(())
     }
 
     /// Covers credential files in the directories that the sandbox shows read-only.
@@ -147,18 +174,22 @@ impl Planner<'_> {
                 continue;
             }
             // Below its first level, a seed has only packages.
-            let deepest = usize::from(!dest.starts_with(SEEDS_INSIDE));
+            let deepest = if dest.starts_with(SEEDS_INSIDE) { 0 } else { DEEPEST };
             for (relative, kind) in named_in(source, deepest, &|name| mask_of(name).is_some()) {
                 let mask = relative.file_name().and_then(mask_of);
                 covered.extend(mask.map(|mask| (dest.join(&relative), kind, mask.origin.clone())));
             }
         }
         for (dest, kind, origin) in covered {
-            let placeholder = match kind {
-                FileType::Directory => &self.request.placeholders.directory,
+            let placeholders = &self.request.placeholders;
+            let placeholder = match (kind, dest.extension().and_then(OsStr::to_str)) {
+                (FileType::Directory, _) => &placeholders.directory,
                 // Inside, a link is dangling, or leads to a file that the sandbox shows under another name.
-                FileType::Symlink => continue,
-                _ => &self.request.placeholders.file,
+                (FileType::Symlink, _) => continue,
+                // Their programs refuse to start with an empty file.
+                (_, Some("json")) => &placeholders.json,
+                (_, Some("xml")) => &placeholders.xml,
+                _ => &placeholders.file,
             };
             let placed = resolve(placeholder)?;
             let identity = placed.as_ref().map(|(_, found)| found.identity);
@@ -197,7 +228,11 @@ fn is_of_store(directory: &Path) -> bool {
     n_linked * 2 > n_files
 }
 
-/// Returns the entries of a directory whose names match, and those of the directories in it.
+fn is_without_settings(name: &OsStr) -> bool {
+    WITHOUT_SETTINGS.iter().any(|other| name == *other)
+}
+
+/// Returns the entries whose names match, in a directory and in the directories below it.
 fn named_in(
     directory: &Path,
     deepest: usize,
@@ -213,6 +248,7 @@ fn named_in(
             break;
         }
         let Ok(opened) = root.open_to_list(&at) else { continue };
+        let has_settings = !at.file_name().is_some_and(is_without_settings);
         for entry in Dir::read_from(&opened).into_iter().flatten().flatten() {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name == "." || name == ".." {
@@ -222,7 +258,7 @@ fn named_in(
             let kind = entry.file_type();
             if fits(name) {
                 named.push((at.join(name), kind));
-            } else if kind == FileType::Directory && depth < deepest {
+            } else if kind == FileType::Directory && depth < deepest && has_settings {
                 pending.push_back((at.join(name), depth + 1));
             }
         }

@@ -81,7 +81,6 @@ pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
     planner.caches()?;
     planner.masks()?;
     planner.visible_shell()?;
-    planner.store_links();
     let dot_cursor = planner.workspace(&workspace)?;
     planner.push(Step::RemountReadOnly("/".into()), Origin::Always);
     planner.push(Step::ChangeDirectory(workspace.path().to_owned()), Origin::Run);
@@ -134,6 +133,8 @@ fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
         &request.placeholders.file,
         &request.placeholders.common_dir,
         &request.placeholders.shadow_common_dir,
+        &request.placeholders.json,
+        &request.placeholders.xml,
         &request.dot_cursor,
         &request.inside_sockets,
         &request.data_root,

@@ -31,6 +31,7 @@ impl Planner<'_> {
         self.keep_named_by_user(workspace)?;
         self.nested_repositories(workspace)?;
         self.protect(tree, &rules.workspace.protect, access)?;
+        self.store_links(tree)?;
         self.hide_placeholders_from_git(workspace.path());
         Ok(shown)
     }

@@ -93,18 +93,50 @@ fn a_cache_in_a_shown_directory_needs_a_place_for_its_mount() {
 }
 
 #[test]
-fn credentials_are_covered_in_shown_directories_and_directly_below() {
-    let home = [
+fn credentials_are_covered_in_shown_directories_and_below_but_not_among_packages() {
+    let covered = [
         ".local/bin/.npmrc",
-        ".local/bin/tool",
         ".local/share/uv/credentials/a",
         ".npm-global/etc/npmrc",
+        ".nvm/versions/node/v20.0.0/etc/npmrc",
+        ".volta/tools/image/node/20.0.0/etc/npmrc",
     ];
-    let mut scene = scene(&[], &home);
-    let said = scene.run(
-        "cat ~/.local/bin/.npmrc ~/.npm-global/etc/npmrc; ls -A ~/.local/share/uv/credentials; cat ~/.local/bin/tool",
-    );
-    assert_eq!(said, "from the host\n");
+    let package = ".nvm/versions/node/v20.0.0/lib/node_modules/x/credentials.json";
+    let mut scene = scene(&[], &[&covered[..], &[".local/bin/tool", package]].concat());
+    let all = covered.join(" ");
+    let said = scene.run(&format!("cd; cat {all} 2>/dev/null; cat .local/bin/tool {package}"));
+    assert_eq!(said, "from the host\n".repeat(2));
+}
+
+#[test]
+fn the_credentials_of_each_tool_are_covered_when_the_user_shows_its_directory() {
+    let credentials = [
+        (".cargo", "credentials"),
+        (".cargo", "credentials.toml"),
+        (".cargo", "credentials.toml.bak"),
+        (".m2", "settings.xml"),
+        (".m2", "settings-security.xml"),
+        (".gradle", "gradle.properties"),
+        (".config/pip", "pip.conf"),
+        (".config/pypoetry", "auth.toml"),
+        (".config/pnpm", "auth.ini"),
+        (".config/composer", "auth.json"),
+        (".config/gh", "hosts.yml"),
+        (".gem", "credentials"),
+        (".ivy2", ".credentials"),
+        ("tools/maven", "conf/settings.xml"),
+    ];
+    let files = credentials.map(|(directory, file)| format!("{directory}/{file}"));
+    let plain = [".cargo/config.toml", "tools/maven/conf/logging.properties"];
+    let mut scene = scene(&[], &[&files.each_ref().map(|file| &**file)[..], &plain].concat());
+    scene.request.expose =
+        credentials.iter().map(|(directory, _)| scene.home().join(directory)).collect();
+    scene.request.expose.dedup();
+    let all = files.join(" ");
+    let said = scene.run(&format!("cd; cat {all}; cat {}", plain.join(" ")));
+    let settings = "<settings/>\n";
+    let placeholders = [settings, settings, "{}\n", settings].concat();
+    assert_eq!(said, format!("{placeholders}{}", "from the host\n".repeat(2)));
 }
 
 #[test]
@@ -116,5 +148,23 @@ fn packages_that_are_hard_links_to_a_store_are_reported() {
     fs::hard_link(scene.in_workspace(files[0]), scene.home().join("store/1")).unwrap();
     assert!(!scene.plan().warnings().contains(&warning), "one link alone is not a store");
     fs::hard_link(scene.in_workspace(files[1]), scene.home().join("store/2")).unwrap();
+    assert!(scene.plan().warnings().contains(&warning));
+    let said = scene.run("echo new > node_modules/a/1 && cat node_modules/a/1");
+    assert_eq!(said, "new\n");
+}
+
+#[test]
+fn packages_of_a_store_are_read_only_if_nothing_may_stay_unprotected() {
+    let strict = "[workspace]\nunprotected = \"refuse\"\n";
+    let profile = format!("extends = \"default\"\n{strict}");
+    let mut scene = Scene::with_profile("work", &profile);
+    scene.write(&scene.in_workspace("node_modules/a/1"), "from the host\n");
+    fs::hard_link(scene.in_workspace("node_modules/a/1"), scene.home().join("1")).unwrap();
+    let said = scene.run(
+        "(echo new > node_modules/a/1) 2>/dev/null || cat node_modules/a/1
+         mv node_modules aside 2>/dev/null || echo pinned",
+    );
+    assert_eq!(said, "from the host\npinned\n");
+    let warning = PlanWarning::StoreReadOnly(scene.in_workspace("node_modules"));
     assert!(scene.plan().warnings().contains(&warning));
 }

@@ -49,6 +49,8 @@ impl Scene {
         fs::write(run.join("no-file"), "").unwrap();
         fs::write(run.join("commondir"), sandbox_plan::OWN_COMMON_DIR).unwrap();
         fs::write(run.join("shadow"), sandbox_plan::SHADOW_COMMON_DIR).unwrap();
+        fs::write(run.join("json"), sandbox_plan::NO_JSON).unwrap();
+        fs::write(run.join("xml"), sandbox_plan::NO_XML).unwrap();
         fs::create_dir_all(home.join(".ssh")).unwrap();
         fs::write(home.join(".ssh/id"), "key").unwrap();
         fs::write(run.join("dotcursor/mcp.json"), OURS).unwrap();
@@ -72,6 +74,8 @@ impl Scene {
                 file: run.join("no-file"),
                 common_dir: run.join("commondir"),
                 shadow_common_dir: run.join("shadow"),
+                json: run.join("json"),
+                xml: run.join("xml"),
             },
             dot_cursor,
             inside_sockets,

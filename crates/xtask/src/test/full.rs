@@ -98,6 +98,10 @@ pub(super) fn run(only: Option<&str>) -> anyhow::Result<()> {
             commands::check(commands::cargo_command(args).env(variable, rounds))
         });
     }
+    report.step("projects of Go and Maven", || {
+        let args = ["test", "--locked", "-p", "suite", "sandbox::projects", "--", "--ignored"];
+        commands::check(&mut commands::cargo_command(args))
+    });
     for target in fuzzing::targets()? {
         report.step(&format!("fuzz: {target}"), || fuzzing::fuzz(&tools, &target));
     }

@@ -18,7 +18,7 @@ use crate::system_packages::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Also run the long tests: storms of kills, a minute of fuzzing per target, the API against its description,
-    /// stores of the real SDK, a fresh Debian. Prints the duration of each step and of the slowest tests.
+    /// projects of Go and Maven, stores of the real SDK, a fresh Debian. Prints the duration of each step and of the slowest tests.
     #[arg(long)]
     full: bool,
     /// With --full: run only the steps whose name contains this.

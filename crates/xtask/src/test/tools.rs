@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::commands;
-use crate::system_packages::{self, JQ, MMDEBSTRAP, PIPX};
+use crate::system_packages::{self, GO, JAVA_COMPILER, JQ, MAVEN, MAVEN_PLUGINS, MMDEBSTRAP, PIPX};
 
 const CARGO_FUZZ: &str = "cargo-fuzz@0.13.2";
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
@@ -19,7 +19,7 @@ pub(super) struct Tools {
 impl Tools {
     /// Installs the missing programs.
     pub(super) fn install() -> anyhow::Result<Self> {
-        system_packages::ensure(&[JQ, PIPX, MMDEBSTRAP])?;
+        system_packages::ensure(&[JQ, PIPX, MMDEBSTRAP, GO, MAVEN, JAVA_COMPILER, MAVEN_PLUGINS])?;
         let tools = Self { root: commands::target_dir().join("tools") };
         let root = tools.root.to_string_lossy().into_owned();
         if !tools.cargo_fuzz().exists() {

@@ -4,6 +4,7 @@
 //! to bubblewrap: the options, the files, the filters. Then it passes the same to a real bubblewrap in an outer
 //! namespace, with the same gate and probe but with exactly one protection removed; see `replay`.
 
+mod prepared_runs;
 mod protections;
 mod rebinding;
 mod recording;
@@ -18,7 +19,9 @@ use abuse::{Answer, Attempt, Evidence};
 use super::evidence::Snapshot;
 use super::hostile::place_of;
 use super::table::Verdict;
-use protections::{EXCLUDED, Off, PROTECTIONS, Protection, SEEN_INSIDE_ALONE};
+use protections::{
+    AFTER_PREPARATION, EXCLUDED, IN_WORKTREES, Off, PROTECTIONS, Protection, SEEN_INSIDE_ALONE,
+};
 use recording::Recording;
 use replay::Replayed;
 
@@ -139,8 +142,9 @@ fn without_the_death_signal_an_agent_outlives_its_shim() {
 
 #[test]
 fn excluded_attempts_are_not_in_the_list_of_protections() {
+    let all = || PROTECTIONS.iter().chain(IN_WORKTREES).chain(AFTER_PREPARATION);
     for (id, _) in EXCLUDED {
-        let is_tried = PROTECTIONS.iter().any(|protection| protection.attempts.contains(id));
+        let is_tried = all().any(|protection| protection.attempts.contains(id));
         assert!(!is_tried, "{id}");
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Protection {
     pub(super) attempts: &'static [&'static str],
 }
 
-/// The test never makes these attempts without their protection: success would affect the machine itself, or nothing
+/// The tests never make these attempts without their protection: success would affect the machine itself, or nothing
 /// can remove the protection.
 pub(super) const EXCLUDED: &[(&str, &str)] = &[
     ("P4a", "core_pattern belongs to the machine; root's code would run on the next crash"),
@@ -48,6 +48,15 @@ pub(super) const EXCLUDED: &[(&str, &str)] = &[
     ("S2d", "a program in the kernel affects the machine"),
     ("S2o", "the kernel's log belongs to the machine"),
     ("P3b", "bubblewrap always sets no_new_privs"),
+    (
+        "C26",
+        "Caretaker's own copy follows no link; `without_caretaker_each_trap_would_do_harm` copies as cp does",
+    ),
+    ("C26b", "Caretaker's own reader follows no link; any other reader gets the text behind it"),
+    (
+        "K4",
+        "the shim's own writer follows no link; the attempt checks that any other would get there",
+    ),
 ];
 
 /// If the repository has this link and no rules, bubblewrap up to 0.11 follows the link to the host's root
@@ -56,7 +65,11 @@ const LINK: &str = r#"mv "$home/work/project/.cursor" "$home/victim"
 ln -s "/oldroot$home/victim" "$home/work/project/.cursor""#;
 
 const SEED: &str = "/run/seed/cargo/registry/cache";
+const DEEP_CREDENTIALS: &str = "~/.nvm/versions/node/v20.0.0/etc/npmrc";
 const SEED_CREDENTIALS: &str = "/run/seed/cargo/registry/cache/credentials.toml";
+
+/// The user's ignore rules, as the run's own git sees them.
+const RULES: &str = "~/.config/git/ignore";
 
 const CAPABILITIES: Off = Off::Option("--cap-drop");
 const NESTING: Off = Off::Option("--disable-userns");
@@ -123,6 +136,7 @@ pub(super) const PROTECTIONS: &[Protection] = &[
     protection("credentials are covered", &[Off::Mount("~/.local/bin/.npmrc")], &["K1a"]),
     protection("credentials are covered", &[Off::Mount("~/.local/bin/etc/npmrc")], &["K1b"]),
     protection("credentials are covered", &[Off::Mount(SEED_CREDENTIALS)], &["K1c"]),
+    protection("credentials are covered", &[Off::Mount(DEEP_CREDENTIALS)], &["K1e"]),
     protection("the host's cache is read-only", &[Off::ReadOnly(SEED)], &["K2"]),
     protection(
         "a cache belongs to one repository",
@@ -230,4 +244,33 @@ pub(super) const PROTECTIONS: &[Protection] = &[
     protection("the private home has a size limit", &[Off::Size("~")], &["L1e"]),
     protection("/run has a size limit", &[Off::Size("/run")], &["L1f"]),
     protection("parent directories have a size limit", &[Off::Size("~/work")], &["L1g"]),
+];
+
+/// For attempts from a worktree that Caretaker made, and from its set-up command.
+pub(super) const IN_WORKTREES: &[Protection] = &[
+    protection(
+        "the home is private, also to the set-up command",
+        &[Off::Private("~", "~")],
+        &["C27"],
+    ),
+    protection(
+        "hooks are read-only, also to the set-up command",
+        &[Off::ReadOnly("./.git")],
+        &["C27"],
+    ),
+    protection(
+        "git cannot replace packed-refs",
+        &[Off::Mount("/run/repository.git/5.new")],
+        &["C28"],
+    ),
+];
+
+/// For attempts that the user's settings or an earlier run prepared.
+pub(super) const AFTER_PREPARATION: &[Protection] = &[
+    protection("rules in the workspace are not copied", &[Off::Private(RULES, RULES)], &["C29"]),
+    protection(
+        "a cache belongs to one repository",
+        &[Off::Private("~/.cargo/registry", "another repository's cache")],
+        &["K5"],
+    ),
 ];

@@ -1,5 +1,5 @@
 //! Proves that the attempts on git's configuration can succeed: after git on the host has replaced it, a read-only mount
-//! of the same file does not stop them. Only a new file does.
+//! of the same file does not stop them. Only a new file does. After a rename on the host, no mount protects the old name.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -20,7 +20,12 @@ struct Unwatched {
 }
 
 impl Unwatched {
-    fn new(how: &str) -> Self {
+    /// An agent that catches the configuration.
+    fn catching(how: &str) -> Self {
+        Self::with_agent(&["python3", "catch.py", how])
+    }
+
+    fn with_agent(agent: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let workspace = directory.path().canonicalize().unwrap();
         make_repository(&workspace);
@@ -32,7 +37,8 @@ impl Unwatched {
             .args(["--unshare-user", "--unshare-pid", "--disable-userns", "--die-with-parent"])
             .args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"])
             .args(["--bind", work, work, "--bind", git, git, "--ro-bind", config, config])
-            .args(["--chdir", work, "--json-status-fd", "1", "--", "python3", "catch.py", how])
+            .args(["--chdir", work, "--json-status-fd", "1", "--"])
+            .args(agent)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -87,7 +93,7 @@ impl Drop for Unwatched {
 #[test]
 fn an_agent_that_kept_the_file_can_still_write_it_when_the_same_file_is_mounted_again() {
     for how in ["descriptor", "link", "reopen"] {
-        let sandbox = Unwatched::new(how);
+        let sandbox = Unwatched::catching(how);
         sandbox.replace();
         sandbox.wait_for("caught");
         sandbox.bind_again();
@@ -99,7 +105,7 @@ fn an_agent_that_kept_the_file_can_still_write_it_when_the_same_file_is_mounted_
 #[test]
 fn a_kept_file_is_useless_to_the_agent_when_a_new_file_is_mounted() {
     for how in ["descriptor", "link", "reopen"] {
-        let sandbox = Unwatched::new(how);
+        let sandbox = Unwatched::catching(how);
         sandbox.replace();
         sandbox.wait_for("caught");
         sandbox.replace();
@@ -107,4 +113,14 @@ fn a_kept_file_is_useless_to_the_agent_when_a_new_file_is_mounted() {
         sandbox.wait_for("wrote");
         assert!(!sandbox.has_escaped(), "{how}");
     }
+}
+
+#[test]
+fn after_a_rename_on_the_host_the_agent_can_write_a_new_file_under_the_old_name() {
+    let waits =
+        "touch ready; while [ -e .git/config ]; do :; done; echo evil > .git/config && touch wrote";
+    let sandbox = Unwatched::with_agent(&["sh", "-c", waits]);
+    fs::rename(sandbox.config(), sandbox.workspace.join(".git/aside")).unwrap();
+    sandbox.wait_for("wrote");
+    assert!(sandbox.has_escaped(), "C8d and C8e prove nothing");
 }

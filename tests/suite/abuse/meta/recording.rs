@@ -63,13 +63,18 @@ pub(super) struct Recording {
     /// Contains the snapshot, the program and the results.
     pub(super) directory: TempDir,
     /// Keeps the stage's directory until the recording is dropped.
-    _hostile: Hostile,
+    pub(super) hostile: Hostile,
 }
 
 impl Recording {
-    /// Starts a run whose bubblewrap records its input, and ends the run. Returns `None` if the shim would not trust
-    /// our bubblewrap.
+    /// Records an ordinary run. Returns `None` if the shim would not trust our bubblewrap.
     pub(super) fn new() -> Option<Self> {
+        Self::of(&[], |_| {})
+    }
+
+    /// Starts a run with these flags, on a stage with more on it. Its bubblewrap records its input, and then the run
+    /// ends.
+    pub(super) fn of(flags: &[&str], prepare: fn(&Hostile)) -> Option<Self> {
         let namespace = Namespace::with_mounts()?;
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
@@ -80,7 +85,8 @@ impl Recording {
         let caller = if is_root() { Caller::Root } else { Caller::User };
         let hostile = Hostile::on(Stage::new(), caller, program.clone());
         hostile.bring_probe();
-        let run = record(&hostile, namespace, &taken);
+        prepare(&hostile);
+        let run = record(&hostile, namespace, &taken, flags);
         let snapshot = directory.path().join("snapshot");
         copy(&hostile.stage.root(), &snapshot);
         fs::write(snapshot.join("home/world"), without_neighbour(hostile.world())).unwrap();
@@ -99,13 +105,13 @@ impl Recording {
             stage_root: hostile.stage.root(),
             snapshot,
             directory,
-            _hostile: hostile,
+            hostile,
         })
     }
 }
 
 /// Starts a run that waits, and returns once its bubblewrap has recorded everything.
-fn record(hostile: &Hostile, namespace: Namespace, taken: &Path) -> String {
+fn record(hostile: &Hostile, namespace: Namespace, taken: &Path, flags: &[&str]) -> String {
     // Opening a descriptor again through /proc keeps the offset of the one that bubblewrap reads.
     let bwrap = format!(
         "#!/bin/sh\n\
@@ -120,7 +126,7 @@ fn record(hostile: &Hostile, namespace: Namespace, taken: &Path) -> String {
     );
     let prompt = "```agent\nshell sleep 600\n```\n";
     let args = ["run", "--agent", "simulated", "--profile", "abused", "--detach", prompt];
-    let mut command = hostile.command(&args);
+    let mut command = hostile.command(&[&args, flags].concat());
     namespace.trust_bubblewrap(&hostile.stage, bwrap.as_bytes(), &mut command);
     let output = namespace.command(&[], &command).output().unwrap();
     assert_exit(&output, 0);

@@ -92,6 +92,20 @@ impl Recording {
         fs::read_to_string(out.join("ended")).unwrap().trim() == "124"
     }
 
+    /// Makes an attempt of a whole run without these protections: gives these words to the gate. Returns the agent's
+    /// output, and the outer host's home directory after it.
+    pub(super) fn replay_words(
+        &self,
+        name: &str,
+        off: &[Off],
+        words: &[&str],
+    ) -> (String, PathBuf) {
+        let (out, said) = self.run(name, off, words, "");
+        let printed = fs::read(out.join("answers")).unwrap_or_default();
+        assert_eq!(printed.first(), Some(&6), "the gate did not start: {said}");
+        (String::from_utf8_lossy(&printed[1..]).into_owned(), out.join("home"))
+    }
+
     /// Runs a command in the sandbox without these protections. Returns the results directory and the output.
     fn run(&self, name: &str, off: &[Off], words: &[&str], patience: &str) -> (PathBuf, String) {
         let out = self.directory.path().join(name);
@@ -233,11 +247,19 @@ impl Recording {
         }
     }
 
+    /// Returns the private cache in which a run left a file.
+    fn poisoned_cache(&self) -> PathBuf {
+        let caches = fs::read_dir(self.world.state.join("caches")).unwrap();
+        let mut registries = caches.map(|cache| cache.unwrap().path().join("cargo/registry"));
+        registries.find(|registry| registry.join("poison").exists()).expect("a poisoned cache")
+    }
+
     /// Resolves a path from the plan: `~` is the home directory, `.` the workspace.
     fn place(&self, place: &str) -> String {
         let world = &self.world;
         let path = match place {
             "the sessions" => world.home.join(".cursor/chats").join(&world.buckets[0]),
+            "another repository's cache" => self.poisoned_cache(),
             _ => match (place.strip_prefix("~"), place.strip_prefix("./")) {
                 (Some(rest), _) => return format!("{}{rest}", world.home.display()),
                 (_, Some(rest)) => world.workspace.join(rest),
