@@ -263,7 +263,14 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         does: "reads another session of the workspace",
         held_by: &["ENOENT"],
         evidence: Evidence::Inside,
-        act: |world| reveals(&store(world), &world.secret),
+        act: |world| {
+            let answers = stores(world).map(|store| reveals(&store, &world.secret));
+            let best = answers.reduce(|one, other| match one {
+                Answer::Done(_) => one,
+                _ => other,
+            });
+            best.unwrap_or(Answer::refused(NOTHING))
+        },
     },
     Attempt {
         id: "W2b",
@@ -271,12 +278,12 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         held_by: &["ENOENT"],
         evidence: Evidence::Intact(&[OTHER_SESSION]),
         act: |world| {
-            let opened = fs::OpenOptions::new().append(true).open(store(world));
-            let written = opened.and_then(|mut file| {
+            let written = stores(world).map(|store| {
                 use std::io::Write;
-                file.write_all(b"EVIL")
+                fs::OpenOptions::new().append(true).open(store)?.write_all(b"EVIL")
             });
-            outcome(written, "it was written")
+            let written = written.reduce(|one, other| one.or(other));
+            outcome(written.unwrap_or(Err(std::io::ErrorKind::NotFound.into())), "it was written")
         },
     },
     Attempt {
@@ -287,7 +294,9 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         act: |world| {
             let chats = world.in_home(".cursor/chats");
             let Ok(found) = fs::read_dir(chats) else { return Answer::refused(NOTHING) };
-            let others = found.flatten().filter(|entry| entry.file_name() != *world.bucket);
+            let others = found
+                .flatten()
+                .filter(|entry| world.buckets.iter().all(|bucket| entry.file_name() != **bucket));
             match others.count() {
                 0 => Answer::refused(NOTHING),
                 count => Answer::done(format!("{count} of them")),
@@ -296,9 +305,10 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
 ];
 
-fn store(world: &World) -> std::path::PathBuf {
-    let bucket = world.in_home(".cursor/chats").join(&world.bucket);
-    bucket.join(&world.other_session).join("store.db")
+fn stores(world: &World) -> impl Iterator<Item = std::path::PathBuf> {
+    let chats = world.in_home(".cursor/chats");
+    let buckets = world.buckets.iter().map(move |bucket| chats.join(bucket));
+    buckets.map(|bucket| bucket.join(&world.other_session).join("store.db"))
 }
 
 /// Looks for any of these names in a directory.

@@ -194,6 +194,7 @@ const NOT_FOR_CHILDREN: &[(&str, &str)] = &[
     ("idle_timeout", r#""none""#),
     ("journal", r#""none""#),
     ("labels", r#"{"a":"b"}"#),
+    ("loop", r#""warn""#),
     ("max_file_size", r#""none""#),
     ("max_tokens", r#""none""#),
     ("max_tool_calls", r#""none""#),

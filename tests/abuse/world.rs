@@ -27,8 +27,8 @@ pub struct World {
     pub secret: String,
     /// The agent's own key: the agent may have it, but no command line may.
     pub key: String,
-    /// The bucket of the workspace's sessions, and a session in it that is not the run's.
-    pub bucket: String,
+    /// The buckets of the workspace's sessions, and a session in each that is not the run's. Most agents use the first.
+    pub buckets: Vec<String>,
     pub other_session: String,
     pub host_name: String,
     /// The identity of the machine's network namespace.

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Makes the attempts, each by its id, in the order of the table.
+/// Makes the attempts with these ids, in the order of the table.
 fn try_them(world: &Path, ids: &[&str]) -> io::Result<()> {
     let world = World::read(world)?;
     let all = abuse::attempts().into_iter().chain(abuse::attempts_on_the_way_out());

@@ -11,8 +11,8 @@ use egress::AllowedHost;
 use ground::now_ms;
 use run_journal::{RunDirectory, RunFilter, Which};
 use run_protocol::{
-    AgentMode, ChildOrder, ChildRequest, ExitCode, Lineage, McpChoice, NetworkMode, PromptCheck,
-    QueueTerms, RunLimits, RunName, RunSpec, SessionStart,
+    AgentMode, AgentPolicy, ChildOrder, ChildRequest, ExitCode, Lineage, McpChoice, NetworkMode,
+    PromptCheck, QueueTerms, RunLimits, RunName, RunSpec, SessionStart,
 };
 use run_shim::{SocketPaths, check_run};
 use sandbox_plan::{Profile, builtin_profiles};
@@ -26,6 +26,7 @@ use crate::host::{Host, list_runs};
 use crate::inheritance::{sentence, wider_than};
 use crate::request::name_claim;
 use crate::sandbox::profiles::OFF;
+use crate::sandbox::user_policy;
 use crate::worktrees::{Fresh, Wanted, origin_of};
 
 const MEBIBYTE: u64 = 1024 * 1024;
@@ -73,6 +74,7 @@ pub fn queue_child(
     let wanted = Wanted { name: name.as_ref(), include: &config.worktree.include };
     let fresh = Fresh::make_of_whole(host, Path::new(&parent.workspace), wanted)
         .map_err(|error| error.hint("do the work yourself: a child needs a worktree of its own"))?;
+    let policy = present_policy(&narrowed)?;
     let make = || -> Result<RunDirectory, CommandError> {
         let workspace = fresh.path().to_str().ok_or_else(|| {
             CommandError::new(ExitCode::Usage, "the worktree's path is not UTF-8")
@@ -98,6 +100,7 @@ pub fn queue_child(
             }),
             lineage: Some(Lineage { run: parent.run, session: parent.session, depth }),
             delivers: Vec::new(),
+            policy,
             widened: Vec::new(),
             // The parent's choice applies to the child through its lineage.
             mcp_choice: McpChoice::default(),
@@ -113,6 +116,16 @@ pub fn queue_child(
     let made = make();
     fresh.settle(made.is_ok());
     Ok(QueuedRun { run: made?.run_id(), credentials, warnings: Vec::new() })
+}
+
+/// The parent's rules for the agent, and those that the user has added since.
+fn present_policy(narrowed: &RunSpec) -> Result<Option<AgentPolicy>, CommandError> {
+    let Some(of_parent) = &narrowed.policy else { return Ok(None) };
+    let projects = user_policy::projects(Path::new(&narrowed.workspace), None);
+    let present = user_policy::present(&narrowed.host_config_root.0, &narrowed.home.0, &projects)?;
+    let policy = user_policy::continued(present, Some(of_parent));
+    user_policy::check(Some(&policy), &parsed_profile(narrowed)?)?;
+    Ok(Some(policy))
 }
 
 /// The child's generation, counted from a run that a user started.

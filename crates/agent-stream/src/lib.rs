@@ -35,7 +35,7 @@ pub use stream_summary::{MalformedLine, StreamSummary, TextDifference};
 pub use text::text_reducer::{TextMode, TextReducer, TextVerdict};
 pub use tools::interaction::{Interaction, QueryAnswer};
 pub use tools::open_calls::{OpenCall, OpenCalls};
-pub use tools::tool_call::{Outcome, OutcomeClass, OutcomeKind, ToolCall, is_known_tool};
+pub use tools::tool_call::{Outcome, OutcomeClass, OutcomeKind, ToolCall};
 pub use tools::tool_details::{
     EditSuccess, FileArgs, McpArgs, McpSuccess, ReadSuccess, RejectedCall, ShellArgs, ShellOutput,
     TaskArgs,

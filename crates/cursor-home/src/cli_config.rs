@@ -1,60 +1,54 @@
-//! `cli-config.json` and `agent-cli-state.json`: the agent's settings in its private root.
+//! `cli-config.json`, the project's `cli.json` and `agent-cli-state.json`: the agent's settings in a sandbox.
 
+use run_protocol::AgentPolicy;
 use serde_json::{Value, json};
 
 use crate::json_file;
 
 /// The settings that Caretaker controls. The agent adds its own when it rewrites the file.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct CliConfig {
     /// Permission entries such as `Shell(ls)` or `Mcp(server:tool)`.
     pub allow: Vec<String>,
-    /// Wins over `allow`, and over `--force`.
-    pub deny: Vec<String>,
-    pub approval_mode: ApprovalMode,
-    pub agent_http: AgentHttp,
-}
-
-/// How to treat a tool call that no entry mentions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ApprovalMode {
-    /// Runs only allowed calls. In headless mode, the agent rejects everything else immediately.
-    #[default]
-    Allowlist,
-    /// Runs everything that is not denied.
-    Unrestricted,
-}
-
-/// The HTTP version between the agent and its server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AgentHttp {
-    #[default]
-    AgentDecides,
-    /// For proxies that do not support HTTP/2.
-    Http1,
+    /// The user's rules. The deny entries win over `allow`, and over `--force`.
+    pub policy: AgentPolicy,
 }
 
 impl CliConfig {
     /// Returns the bytes of `cli-config.json`.
     pub fn to_json(&self) -> Vec<u8> {
-        let approval_mode = match self.approval_mode {
-            ApprovalMode::Allowlist => "allowlist",
-            ApprovalMode::Unrestricted => "unrestricted",
-        };
         let mut config = json!({
             "version": 1,
             "editor": { "vimMode": false },
-            "permissions": { "allow": self.allow, "deny": self.deny },
-            "approvalMode": approval_mode,
+            "permissions": self.permissions(),
+            // Never the user's own mode: an unrestricted agent would ignore `--no-force`.
+            "approvalMode": "allowlist",
             // Cursor's sandbox cannot start inside ours, and every shell call would fail.
             "sandbox": { "mode": "disabled" },
             // Commits belong to the user, so the agent must not add its name unasked.
             "attribution": { "attributeCommitsToAgent": false, "attributePRsToAgent": false },
         });
-        if self.agent_http == AgentHttp::Http1 {
+        let AgentPolicy { model, http1, account, .. } = &self.policy;
+        for (key, value) in model {
+            config[key] = value.clone();
+        }
+        if *http1 {
             config["network"] = json!({ "useHttp1ForAgent": true });
         }
+        if let Some(account) = account {
+            config["authInfo"] = account.clone();
+        }
         json_file::to_bytes(&config)
+    }
+
+    /// Returns the bytes of the project's `.cursor/cli.json`, with the same permissions. The agent may rewrite its
+    /// `cli-config.json`, but not this file, and the project's lists replace those of `cli-config.json`.
+    pub fn to_project_json(&self) -> Vec<u8> {
+        json_file::to_bytes(&json!({ "permissions": self.permissions() }))
+    }
+
+    fn permissions(&self) -> Value {
+        json!({ "allow": self.allow, "deny": self.policy.deny })
     }
 }
 
@@ -99,20 +93,25 @@ mod tests {
     }
 
     #[test]
-    fn permissions_mode_and_http_are_written_as_asked() {
-        let config = CliConfig {
-            allow: vec![every_tool_of("caretaker")],
+    fn the_users_rules_are_in_both_files_and_the_other_settings_as_the_user_has_them() {
+        let model = json!({ "modelId": "sonnet-4.6", "maxMode": true });
+        let policy = AgentPolicy {
             deny: vec!["Read(**/.env)".to_owned()],
-            approval_mode: ApprovalMode::Unrestricted,
-            agent_http: AgentHttp::Http1,
+            model: [("model".to_owned(), model.clone())].into(),
+            http1: true,
+            account: Some(json!({ "activeTeamId": 7 })),
+            ..AgentPolicy::default()
         };
+        let config = CliConfig { allow: vec![every_tool_of("caretaker")], policy };
         let written: Value = serde_json::from_slice(&config.to_json()).unwrap();
-        assert_eq!(
-            written["permissions"],
-            json!({"allow": ["Mcp(caretaker:*)"], "deny": ["Read(**/.env)"]})
-        );
-        assert_eq!(written["approvalMode"], "unrestricted");
+        let permissions = json!({"allow": ["Mcp(caretaker:*)"], "deny": ["Read(**/.env)"]});
+        assert_eq!(written["permissions"], permissions);
+        assert_eq!(written["approvalMode"], "allowlist");
         assert_eq!(written["network"], json!({"useHttp1ForAgent": true}));
+        assert_eq!(written["model"], model);
+        assert_eq!(written["authInfo"], json!({"activeTeamId": 7}));
+        let project: Value = serde_json::from_slice(&config.to_project_json()).unwrap();
+        assert_eq!(project, json!({ "permissions": permissions }));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!                               ├──► SessionDir, ProjectDir        where its files are
 //!  workspace ──► WorkspacePath ─┘
 //!  McpServers ──► mcp.json, mcp-approvals.json ─┐
-//!  CliConfig, trust marker, RulesFile           ├──► bytes          the files that we write for it
+//!  user's rules ─► CliConfig, trust, RulesFile  ├──► bytes          the files that we write for it
 //!  AgentCommand, ExtraFlags, AgentEnvironment ──┴──► argv, env      how we start it
 //! ```
 //!
@@ -28,9 +28,10 @@ mod roots;
 mod rules;
 mod start;
 mod trust;
+mod user_rules;
 mod workspace;
 
-pub use cli_config::{AgentHttp, ApprovalMode, CliConfig, agent_cli_state_json, every_tool_of};
+pub use cli_config::{CliConfig, agent_cli_state_json, every_tool_of};
 pub use login::{LOGIN_TOKENS, LONGEST_TOKEN, Login, LoginError};
 pub use mcp::approvals::{approval_id, approvals_json};
 pub use mcp::server::{McpServer, McpServerError, Transport};
@@ -40,8 +41,9 @@ pub use mcp::user_files::{DisabledServers, McpFile, McpFileError, UserServers};
 pub use roots::{CursorRoots, HostEnvironment, RootsError, without_dots};
 pub use rules::{RulesFile, RulesNameError};
 pub use start::agent_binary::{
-    AgentCheck, AgentSearch, AgentVersion, Candidate, Exposure, FoundBy, NotAProgramPath,
-    PinnedAgent, SIMULATED_VERSION, candidates, parse_version, says_it_is_cursor,
+    AgentCheck, AgentSearch, AgentVersion, BESIDE_THE_LAUNCHER, Beside, Candidate, Exposure,
+    FoundBy, NotAProgramPath, PinnedAgent, SIMULATED_VERSION, candidates, parse_version,
+    says_it_is_cursor,
 };
 pub use start::command_line::{
     AgentCommand, ModelSlug, ModelSlugError, PartialOutput, ServerApproval,
@@ -49,4 +51,5 @@ pub use start::command_line::{
 pub use start::environment::{AgentEnvironment, is_stripped};
 pub use start::extra_flags::{ExtraFlagError, ExtraFlags};
 pub use trust::trust_marker_json;
-pub use workspace::{ProjectDir, SessionDir, WorkspacePath, WorkspacePathError};
+pub use user_rules::{RulesError, has_hooks, hook_programs, project_deny_rules, user_policy};
+pub use workspace::{BucketHash, ProjectDir, SessionDir, WorkspacePath, WorkspacePathError};

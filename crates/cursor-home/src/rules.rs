@@ -58,7 +58,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_file_applies_always_and_holds_the_text_as_given() {
+    fn the_file_always_applies_and_keeps_the_text_as_given() {
         let rules = RulesFile::new("caretaker", "House rules: \"be\nkind\"", "---\n# Hi\r\n\ttext")
             .unwrap();
         assert_eq!(rules.file_name(), "caretaker.mdc");

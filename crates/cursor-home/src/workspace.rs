@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use md5::{Digest, Md5};
+use sha2::Sha256;
 use uuid::Uuid;
 
 use crate::roots::CursorRoots;
@@ -10,6 +11,19 @@ use crate::roots::CursorRoots;
 /// The absolute physical path of a workspace, without a trailing slash. The caller has resolved its symlinks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkspacePath(PathBuf);
+
+/// The hash that names a workspace's bucket. Released builds use MD5. The vendor's SDK moved from MD5 to SHA-256, and the
+/// command line may follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BucketHash {
+    Md5,
+    Sha256,
+}
+
+impl BucketHash {
+    /// All known hashes, oldest first.
+    pub const ALL: [Self; 2] = [Self::Md5, Self::Sha256];
+}
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -43,9 +57,23 @@ impl WorkspacePath {
         self.0.to_str().ok_or_else(|| WorkspacePathError::NotUtf8(self.0.clone()))
     }
 
-    /// Returns the directory name below `chats/`: the MD5 of the bytes of the path, in hex.
+    /// Returns the directory name below `chats/` that released builds use: the MD5 of the bytes of the path, in hex.
     pub fn bucket(&self) -> String {
-        hex::encode(Md5::digest(self.0.as_os_str().as_encoded_bytes()))
+        self.bucket_by(BucketHash::Md5)
+    }
+
+    /// Returns the directory name below `chats/` of a build that uses this hash.
+    pub fn bucket_by(&self, hash: BucketHash) -> String {
+        let path = self.0.as_os_str().as_encoded_bytes();
+        match hash {
+            BucketHash::Md5 => hex::encode(Md5::digest(path)),
+            BucketHash::Sha256 => hex::encode(Sha256::digest(path)),
+        }
+    }
+
+    /// Returns true if a directory below `chats/` belongs to this workspace.
+    pub fn has_bucket(&self, name: &str) -> bool {
+        BucketHash::ALL.into_iter().any(|hash| self.bucket_by(hash) == name)
     }
 
     /// Returns the directory name below `projects/`: the path, with one dash for every run of characters other than
@@ -143,7 +171,7 @@ impl ProjectDir {
 }
 
 impl CursorRoots {
-    /// Returns the directory that holds all sessions of a workspace.
+    /// Returns the directory where released builds keep all sessions of a workspace.
     pub fn chats_of(&self, workspace: &WorkspacePath) -> PathBuf {
         self.chats().join(workspace.bucket())
     }

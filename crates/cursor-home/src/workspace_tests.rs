@@ -25,6 +25,15 @@ fn the_bucket_is_the_md5_of_the_path() {
 }
 
 #[test]
+fn a_bucket_may_also_be_named_by_sha256() {
+    let work = workspace("/tmp/work");
+    let sha256 = "f9be197a95b070f4bcfd5146a95439552fca4a863581c3f410f8fdfdc4bb5188";
+    assert_eq!(work.bucket_by(BucketHash::Sha256), sha256);
+    assert!(work.has_bucket(&work.bucket()) && work.has_bucket(sha256));
+    assert!(!work.has_bucket("") && !work.has_bucket(&workspace("/tmp/other").bucket()));
+}
+
+#[test]
 fn slashes_that_mean_nothing_do_not_change_the_bucket() {
     for spelling in ["/tmp/work/", "/tmp//work", "/tmp/./work", "//tmp/work//"] {
         assert_eq!(workspace(spelling), workspace("/tmp/work"), "{spelling}");

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn json_in_a_string_is_unpacked_even_with_half_a_character_in_it() {
+    fn json_in_a_string_is_unpacked_even_with_half_a_surrogate_pair_in_it() {
         assert_eq!(*unpack(&json!("{\"a\":\"\\ud83d\"}")), json!({"a": "\u{fffd}"}));
         assert_eq!(*unpack(&json!("{no")), json!("{no"));
         assert_eq!(*unpack(&json!("7")), json!("7"));

@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_are_the_text_between_line_ends(text in "[a\n]{0,40}") {
+        fn lines_joined_with_their_ends_give_the_original_text(text in "[a\n]{0,40}") {
             let lines = all(text.as_bytes());
             let joined: Vec<u8> = lines.iter().flatten().flat_map(|(line, is_terminated)| {
                 let end: &[u8] = if *is_terminated { b"\n" } else { b"" };

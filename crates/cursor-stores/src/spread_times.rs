@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_spread_between_what_is_recorded() {
+    fn missing_times_are_spread_between_the_recorded_ones() {
         let (recorded, between) = (Moment::recorded, Moment::interpolated);
         assert_eq!(
             spread(&[None, Some(100), None, None, Some(400), None], Some(600)),

@@ -2,6 +2,9 @@
 //!
 //! The owner of a name chooses its address, and that owner may be hostile. So the shim checks every address before it
 //! dials. It refuses this machine, its local networks and a cloud's own services.
+//!
+//! Two ranges depend on the machine. A TUN proxy answers every name from `198.18.0.0/15`, and some VPNs from
+//! `100.64.0.0/10`. They are allowed only if the machine reaches the address through a tunnel.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,22 +20,37 @@ pub enum ForbiddenAddress {
     Private,
     #[error("it is a link-local address, where clouds have their metadata service")]
     LinkLocal,
-    #[error("it is in a provider's own network")]
+    #[error(
+        "it is in a provider's own network and not behind a tunnel; see `tun` in the profile's [network]"
+    )]
     SharedSpace,
     #[error("it is a cloud's own service")]
     CloudService,
     #[error("it is a multicast address")]
     Multicast,
+    #[error(
+        "it is reserved for network tests and not behind a tunnel; see `tun` in the profile's [network]"
+    )]
+    Benchmark,
     #[error("it is reserved and belongs to no host")]
     Reserved,
     #[error("it contains another address")]
     Disguised,
 }
 
-/// Checks an address that a name resolved to. `own` has the addresses of this machine's interfaces.
-pub fn check_address(address: IpAddr, own: &[IpAddr]) -> Result<(), ForbiddenAddress> {
+/// Checks an address that a name resolved to. `own` has the addresses of this machine's interfaces. `is_tunnelled` says
+/// whether the machine reaches an address through a tunnel. It is asked only about the ranges that tunnels use.
+pub fn check_address(
+    address: IpAddr,
+    own: &[IpAddr],
+    is_tunnelled: impl Fn(Ipv4Addr) -> bool,
+) -> Result<(), ForbiddenAddress> {
     match address {
-        IpAddr::V4(address) => check_v4(address)?,
+        IpAddr::V4(address) => match check_v4(address) {
+            Err(ForbiddenAddress::SharedSpace | ForbiddenAddress::Benchmark)
+                if is_tunnelled(address) => {}
+            checked => checked?,
+        },
         IpAddr::V6(address) => check_v6(address, own)?,
     }
     if own.contains(&address) { Err(ForbiddenAddress::Own) } else { Ok(()) }
@@ -47,10 +65,9 @@ fn check_v4(address: Ipv4Addr) -> Result<(), ForbiddenAddress> {
         [10, ..] | [192, 168, ..] | [172, 16..=31, ..] => ForbiddenAddress::Private,
         [169, 254, ..] => ForbiddenAddress::LinkLocal,
         [100, 64..=127, ..] => ForbiddenAddress::SharedSpace,
-        // Addresses for protocols, benchmarks and a retired transition scheme, not for hosts.
-        [0, ..] | [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] | [240..=255, ..] => {
-            ForbiddenAddress::Reserved
-        }
+        [198, 18..=19, ..] => ForbiddenAddress::Benchmark,
+        // Addresses for protocols and a retired transition scheme, not for hosts.
+        [0, ..] | [192, 0, 0, _] | [192, 88, 99, _] | [240..=255, ..] => ForbiddenAddress::Reserved,
         [224..=239, ..] => ForbiddenAddress::Multicast,
         _ if address == AZURE_WIRE_SERVER => ForbiddenAddress::CloudService,
         _ => return Ok(()),
@@ -68,7 +85,7 @@ fn check_v6(address: Ipv6Addr, own: &[IpAddr]) -> Result<(), ForbiddenAddress> {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             let [a, b] = high.to_be_bytes();
             let [c, d] = low.to_be_bytes();
-            return check_address(Ipv4Addr::new(a, b, c, d).into(), own)
+            return check_address(Ipv4Addr::new(a, b, c, d).into(), own, |_| false)
                 .map_err(|_| ForbiddenAddress::Disguised);
         }
         [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => ForbiddenAddress::Private,

@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn a_message_with_one_byte_changed_never_asks_for_a_longer_wait_than_allowed(
+    fn a_message_with_one_changed_byte_never_asks_for_more_bytes_than_allowed(
         at in 0usize..200, value in any::<u8>()
     ) {
         let mut bytes = records(&hello(&usual(b"api2.cursor.sh")), 64);

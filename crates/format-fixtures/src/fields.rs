@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unread_field_is_named_in_every_form() {
+    fn an_unread_field_is_named_in_every_format() {
         let json = r#"{"a":[1,{"x":2}],"b":{"c":3,"d":4},"e":5}"#;
         assert_eq!(unread(Form::Json, json), ["/b/d", "/e"]);
         let lines = format!("{json}\n{json}\n");

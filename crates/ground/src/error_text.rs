@@ -23,7 +23,7 @@ mod tests {
     struct Said(&'static str, #[source] Option<Box<Self>>);
 
     #[test]
-    fn every_cause_is_said_once() {
+    fn every_cause_appears_only_once() {
         let root = Said("no space left", None);
         let middle = Said("the write failed: no space left", Some(Box::new(root)));
         let top = Said("the journal cannot grow", Some(Box::new(middle)));

@@ -6,8 +6,9 @@ use pretty_assertions::assert_eq;
 use run_protocol::{
     Audit, Bound, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind, HandOver,
     JournalHeader, LimitBackend, LimitKind, LimitsInForce, LoginDrop, McpCallOutcome, McpRefusal,
-    NetRefusal, NetVia, NetworkMode, PendingTool, QuestionAbout, ReportedStatus, ResourceLimits,
-    Resumable, RunEvent, RunId, RunOutcome, SignalName, Spend, StopReason, Widening,
+    NetRefusal, NetVia, NetworkMode, PendingTool, QuestionAbout, RepeatedCall, ReportedStatus,
+    ResourceLimits, Resumable, RunEvent, RunId, RunOutcome, SignalName, Spend, StopReason,
+    Widening,
 };
 use serde_json::Value;
 
@@ -267,6 +268,14 @@ fn run_examples() -> Vec<RunEvent> {
         },
         RunEvent::SetupOutput { text: text("added 120 packages in 3s") },
         RunEvent::ProtectionRestored { path: "/home/ada/project/.git/config".into() },
+        RunEvent::Looping {
+            calls: vec![RepeatedCall { tool: text("shell"), subject: text("cargo test") }],
+            in_a_row: 12,
+        },
+        RunEvent::BucketDrift {
+            bucket: "b0".repeat(32),
+            directory: "/home/ada/.local/state/caretaker/chats/b0/6f1d".into(),
+        },
     ]
 }
 
@@ -316,6 +325,8 @@ fn place_of(event: &RunEvent) -> usize {
         RunEvent::McpChanged { .. } => 40,
         RunEvent::SetupOutput { .. } => 41,
         RunEvent::ProtectionRestored { .. } => 42,
+        RunEvent::Looping { .. } => 43,
+        RunEvent::BucketDrift { .. } => 44,
     }
 }
 
@@ -390,7 +401,7 @@ fn each_example_has_a_different_kind_and_the_common_fields() {
         }
         assert!(kinds.insert(kind), "{line}");
     }
-    assert_eq!(kinds.len(), 20 + 43 + 1);
+    assert_eq!(kinds.len(), 20 + 45 + 1);
 }
 
 #[test]

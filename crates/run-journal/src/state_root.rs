@@ -59,6 +59,11 @@ impl StateRoot {
         self.session_dir(session).join("lease.lock")
     }
 
+    /// The sessions in buckets that the user's chats do not have, in the same layout as Cursor's own `chats`.
+    pub fn chats(&self) -> PathBuf {
+        self.0.join("chats")
+    }
+
     /// The inboxes of all sessions.
     pub fn inboxes(&self) -> PathBuf {
         self.0.join("inbox")
@@ -92,6 +97,11 @@ impl StateRoot {
     /// The dependency caches of repositories.
     pub fn caches(&self) -> PathBuf {
         self.0.join("caches")
+    }
+
+    /// The kept versions of installed agents.
+    pub fn agents(&self) -> PathBuf {
+        self.0.join("agents")
     }
 
     /// The records of run groups.

@@ -145,6 +145,14 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
     },
+    /// The agent repeats the same tool calls, and their results do not change. Written again each time the number has
+    /// doubled.
+    Looping {
+        /// The calls that it repeats: one, or two or three in turn.
+        calls: Vec<RepeatedCall>,
+        /// How many calls in a row repeat them.
+        in_a_row: u64,
+    },
     /// The agent printed a kind of event that this build does not know. Written once per kind.
     ProtocolDrift {
         /// `type/subtype`.
@@ -353,6 +361,14 @@ pub enum RunEvent {
         /// The root from before the run, in hex.
         to: String,
     },
+    /// The agent keeps its session in a bucket that the user's chats do not have, so Caretaker keeps it. The user's own
+    /// cursor-agent does not see it.
+    BucketDrift {
+        /// The bucket's name.
+        bucket: String,
+        /// The session's directory.
+        directory: BytesPath,
+    },
     /// The changes to the workspace that a careful user wants to know about.
     Audit(Audit),
     /// The agent's usage: tool calls, time, tokens. The shim writes it once the agent has ended.
@@ -393,6 +409,8 @@ pub enum StopReason {
     Amnesia,
     /// A limit.
     Limit,
+    /// The agent repeats itself.
+    Looping,
     /// The agent gave its result, but its process is still alive.
     Lingering,
     /// No result will come.
@@ -481,6 +499,15 @@ pub struct Checkpoint {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PendingTool {
     /// The tool's name, as the model knows it.
+    pub tool: String,
+    /// Its arguments in a few words.
+    pub subject: String,
+}
+
+/// A tool call that the agent repeats.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RepeatedCall {
+    /// The tool's name.
     pub tool: String,
     /// Its arguments in a few words.
     pub subject: String,

@@ -26,7 +26,7 @@ pub enum ExitCode {
     StillRunning = 75,
     /// The agent is not logged in.
     AuthenticationMissing = 77,
-    /// The run reached a time limit.
+    /// The run reached a time limit, or the agent repeated itself.
     TimedOut = 124,
     /// The sandbox or the shim failed before the agent ran, the journal failed, or a protection was removed.
     SupervisorFailed = 125,

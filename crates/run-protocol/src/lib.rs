@@ -31,14 +31,15 @@ pub use bytes_path::BytesPath;
 pub use child::{ChildOrder, ChildRequest, Credentials, Lineage};
 pub use control::{ControlReply, ControlRequest, ServerChange, StopManner};
 pub use event::{
-    Checkpoint, Epoch, JournalHeader, McpCallOutcome, McpRefusal, PendingTool, ReportedStatus,
-    Resumable, RunEvent, SignalName, StopReason,
+    Checkpoint, Epoch, JournalHeader, McpCallOutcome, McpRefusal, PendingTool, RepeatedCall,
+    ReportedStatus, Resumable, RunEvent, SignalName, StopReason,
 };
 pub use exit_code::ExitCode;
 pub use hosts::{AllowedHost, AllowedHostError, HTTPS_PORT, HostName, HostNameError};
 pub use inbox::{HandOver, InboxEntry, Message, MessageSender, Question, QuestionAbout, Relation};
 pub use limits::{
-    Bound, LimitBackend, LimitsInForce, ResourceLimits, RunLimits, Spend, StopLadder, Widening,
+    Bound, LimitBackend, LimitsInForce, OnLoop, ResourceLimits, RunLimits, Spend, StopLadder,
+    Widening,
 };
 pub use login::LoginDrop;
 pub use network::{NetRefusal, NetVia, NetworkMode};
@@ -49,8 +50,8 @@ pub use request::{Contradiction, Mode, NotAMode, NotARequest, QUEUE, RunRequest}
 pub use run_id::{NotARunId, RunId};
 pub use session_record::{McpChoice, MintedSession, SessionRecord};
 pub use spec::{
-    AgentKind, AgentMode, AgentProgram, RepositoryServer, RunSpec, SessionStart, ToolApproval,
-    UserMcpFiles,
+    AgentKind, AgentMode, AgentPolicy, AgentProgram, RepositoryServer, RunSpec, SessionStart,
+    ToolApproval, UserMcpFiles,
 };
 pub use workspace_history::{
     Audit, ChangeCounts, Finding, FindingKind, WorkspaceSaving, WorktreeOrigin,

@@ -33,6 +33,8 @@ pub enum RunOutcome {
         /// The limit.
         limit: LimitKind,
     },
+    /// The agent repeated the same tool calls, their results did not change, and the shim stopped the run.
+    Looping,
     /// The user stopped the run.
     Cancelled,
     /// The user suspended the run; its session can be resumed.
@@ -195,7 +197,7 @@ impl RunOutcome {
                 ExitCode::Failed
             }
             Self::Unknown { .. } => ExitCode::Unknown,
-            Self::TimedOut { .. } => ExitCode::TimedOut,
+            Self::TimedOut { .. } | Self::Looping => ExitCode::TimedOut,
             Self::QuotaExceeded { .. } => ExitCode::QuotaExceeded,
             Self::Cancelled | Self::Suspended | Self::Interrupted => ExitCode::Cancelled,
             Self::NotResumable => ExitCode::NotResumable,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn only_text_that_is_not_blank_is_a_prompt() {
+fn a_prompt_must_be_utf8_without_nul_and_not_blank() {
     for (prompt, problem) in [
         (&b""[..], PromptProblem::Empty),
         (b" \n\t", PromptProblem::Empty),

@@ -1,8 +1,10 @@
 //! The spec of a run, `spec.json`: everything that admission decides before any process exists.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
@@ -84,6 +86,9 @@ pub struct RunSpec {
     /// The user's login file. The run gets a private copy. `None`: the run logs in with a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login_file: Option<BytesPath>,
+    /// The user's own rules for the agent. `None`: the run has no sandbox, so the agent reads the user's own files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<AgentPolicy>,
     /// The files that define the user's own MCP servers, if the agent gets those servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_mcp: Option<UserMcpFiles>,
@@ -97,6 +102,9 @@ pub struct RunSpec {
     /// The user's variables for the agent; no secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// The host's files with the user's own certificate authorities, by the variable that names each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub certificates: BTreeMap<String, BytesPath>,
     /// The user's settings for tools such as git, as files in the private home: path in the home, text. No secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub home_files: BTreeMap<String, String>,
@@ -160,6 +168,46 @@ pub struct UserMcpFiles {
     pub only: Option<Vec<String>>,
 }
 
+/// What a sandboxed agent gets from the user's own `cli-config.json`, and what it does not get.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentPolicy {
+    /// The permissions that the user or the project denies, such as `Shell(git push)`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deny: Vec<String>,
+    /// The permissions that the user allows. They count only if the run asks for [`ToolApproval::AllowList`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
+    /// The keys that select the user's default model, as they are in the user's file. Empty if the run names a model.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub model: BTreeMap<String, Value>,
+    /// True if the agent must use HTTP/1.1.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub http1: bool,
+    /// The user's `authInfo`, if it names the team. All of it, because the agent may reject a part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<Value>,
+    /// The programs that the enterprise hooks in `/etc/cursor` start. The sandbox shows them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hook_programs: Vec<BytesPath>,
+    /// The user's files and settings that do not apply in the sandbox.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+}
+
+impl AgentPolicy {
+    /// The name of the user's default model.
+    pub fn model_name(&self) -> Option<&str> {
+        let model = self.model.get("model")?;
+        ["displayName", "modelId"].iter().find_map(|key| model.get(key)?.as_str())
+    }
+
+    /// The team that the agent works for: a number, or text.
+    pub fn team(&self) -> Option<&Value> {
+        self.account.as_ref()?.get("activeTeamId")
+    }
+}
+
 /// A server from the repository's `.cursor/mcp.json` that the user allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -191,9 +239,21 @@ pub struct AgentProgram {
     pub leading_arguments: Vec<String>,
     /// The paths that the program needs. The sandbox shows them read-only.
     pub expose: Vec<BytesPath>,
+    /// Caretaker's own copy of the installed version. The sandbox shows it in place of the directory in `expose`, so
+    /// that an update of the installed agent cannot take files away from the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<BytesPath>,
     /// The version that the program reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+}
+
+impl AgentProgram {
+    /// The directory of an installed agent. `None`: the agent is a single file.
+    pub fn installed_directory(&self) -> Option<&Path> {
+        let shown = self.expose.first()?;
+        (self.kind == AgentKind::Cursor && *shown != self.program).then_some(&*shown.0)
+    }
 }
 
 /// Cursor's agent, or the simulated one.

@@ -38,9 +38,7 @@ pub use agent_tools::agent_servers::{
 pub use agent_tools::mcp_relay;
 pub use control::orders::{Given, NotGiven, Order};
 pub use control::sockets::{SocketPaths, private_dir};
-pub use control::start_shim::{
-    ShimEnvironment, StartShimError, Started, start_queued_shim, start_shim,
-};
+pub use control::start_shim::{Shim, ShimEnvironment, StartShimError, Started};
 pub use control::{control_client, http_exchange};
 pub use limits::{LimitSurvey, LimitsNotHeld, machine_memory, survey_limits};
 pub use login::{
@@ -58,6 +56,7 @@ pub use session::checkpoint::pending_tools;
 pub use session::locks::{WorkspaceBusy, WorkspaceHold, clean_up_after_the_dead, hold_workspace};
 pub use session::minted_session::{mint_session, minted_session};
 pub use session::session_memory::{look_at_session, outlive_last_agent};
+pub use session::session_places::SessionPlaces;
 pub use session::session_record::{
     SessionHolder, read_session_record, renew_session_record, session_holder,
 };

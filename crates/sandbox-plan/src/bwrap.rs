@@ -1,6 +1,6 @@
 //! Checks this host's bubblewrap, and explains its error messages.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub struct BwrapVersion {
 #[non_exhaustive]
 pub enum KnownHole {
     #[error(
-        "CVE-2026-87766: this version of bubblewrap may create files through symlinks of a workspace; \
+        "CVE-2026-87766: this bubblewrap may create files through symlinks of a workspace; \
          Caretaker refuses such workspaces, and 0.12.0 closes it"
     )]
     SymlinkDestination,
@@ -101,7 +101,8 @@ impl BwrapVersion {
         Some(Self { major, minor, patch })
     }
 
-    /// Returns the known weaknesses of this version. A distribution may have fixed them without a new version number.
+    /// Returns the known weaknesses of this version. A distribution may have fixed them without a new version number; see
+    /// [`bwrap_symlink_trial`].
     pub fn known_holes(self) -> Vec<KnownHole> {
         if self < WITHOUT_SYMLINK_HOLE { vec![KnownHole::SymlinkDestination] } else { Vec::new() }
     }
@@ -121,7 +122,22 @@ pub fn missing_bwrap_options(help: &str) -> Vec<&'static str> {
 
 /// Returns arguments for a sandbox that does nothing, to test whether bubblewrap can create one.
 pub fn bwrap_trial() -> Vec<OsString> {
-    let words = [
+    trial(&[])
+}
+
+/// Returns arguments for a sandbox that creates the directory `link/NAME`, to test for [`KnownHole::SymlinkDestination`]:
+/// `link`, a symlink in `directory`, leads to a directory on the host by the path that it has while bubblewrap works.
+pub fn bwrap_symlink_trial(directory: &Path, link: &str, name: &str) -> Vec<OsString> {
+    let made = directory.join(link).join(name);
+    let directory = directory.as_os_str();
+    trial(&["--bind".as_ref(), directory, directory, "--dir".as_ref(), made.as_os_str()])
+}
+
+/// The directory where bubblewrap keeps the host's files while it makes a sandbox.
+pub const OLD_ROOT: &str = "/oldroot";
+
+fn trial(more: &[&OsStr]) -> Vec<OsString> {
+    let sandbox = [
         "--unshare-user",
         "--unshare-pid",
         "--unshare-net",
@@ -137,12 +153,10 @@ pub fn bwrap_trial() -> Vec<OsString> {
         "/proc",
         "--dev",
         "/dev",
-        "--",
-        "/bin/sh",
-        "-c",
-        ":",
     ];
-    words.into_iter().map(OsString::from).collect()
+    let program = ["--", "/bin/sh", "-c", ":"];
+    let words = sandbox.iter().map(AsRef::as_ref).chain(more.iter().copied());
+    words.chain(program.iter().map(AsRef::as_ref)).map(OsStr::to_owned).collect()
 }
 
 /// Checks bubblewrap's file, and returns its physical path. It must not be in the workspace.

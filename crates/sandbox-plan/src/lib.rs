@@ -34,21 +34,21 @@ mod verify;
 mod workspace;
 
 pub use bwrap::{
-    BwrapFileError, BwrapProblem, BwrapVersion, KnownHole, bwrap_trial, check_bwrap_file,
-    missing_bwrap_options,
+    BwrapFileError, BwrapProblem, BwrapVersion, KnownHole, OLD_ROOT, bwrap_symlink_trial,
+    bwrap_trial, check_bwrap_file, missing_bwrap_options,
 };
 pub use explain::{Explained, PlanPart};
 pub use host_path::{FileIdentity, FileKind};
 pub use mount_points::{DotCursorMounts, MountPointError, MountPoints, Removal};
 pub use origin::{Origin, Sourced};
 pub use plan::{DataFile, PlanError, PlanWarning, PlannedNetwork, SandboxPlan};
-pub use planner::plan;
+pub use planner::{CERTIFICATE_VARIABLES, CertificatesError, plan};
 pub use profile::{
     Access, Confinement, Links, MemoryRule, NetworkLimits, Profile, ProfileError, ProfileLimits,
     builtin_profiles,
 };
 pub use request::{
-    ChatsBind, EnvVariable, OWN_COMMON_DIR, Placeholders, PrivateFile, RunDirectories,
+    BucketView, ChatsBind, EnvVariable, OWN_COMMON_DIR, Placeholders, PrivateFile, RunDirectories,
     SHADOW_COMMON_DIR, SandboxRequest, SandboxUser, Secrecy, VariableSource,
 };
 pub use seccomp::{FilterError, SeccompProgram};

@@ -12,6 +12,7 @@ use crate::explain::Explained;
 use crate::host_path::{FileIdentity, FileKind};
 use crate::mount_points::{DotCursorMounts, MountPoints};
 use crate::origin::Origin;
+use crate::planner::CertificatesError;
 use crate::profile::{Access, NetworkLimits};
 use crate::seccomp::{FilterError, SeccompProgram};
 use crate::step::{Arguments, PlanFds, PlannedStep, Step};
@@ -41,6 +42,8 @@ pub struct PlannedNetwork {
     pub origin: Origin,
     /// The hosts that the agent may reach in `allowlist` mode, and who allowed each.
     pub allow: Vec<(AllowedHost, Origin)>,
+    /// Whether the shim dials addresses of TUN proxies and VPNs. `None`: if the machine's route leads through a tunnel.
+    pub tun: Option<bool>,
     pub limits: NetworkLimits,
 }
 
@@ -86,6 +89,8 @@ pub enum PlanWarning {
         .0.display()
     )]
     StoreLinked(PathBuf),
+    #[error("`{}`, which {variable} names, is not shown inside: {why}", .path.display())]
+    CertificatesNotShown { variable: String, path: PathBuf, why: CertificatesError },
 }
 
 impl PlanWarning {
@@ -101,7 +106,8 @@ impl PlanWarning {
             | Self::GitReadOnly { .. }
             | Self::NotShown(_)
             | Self::ToolInWorkspace(_)
-            | Self::CacheHidden { .. } => false,
+            | Self::CacheHidden { .. }
+            | Self::CertificatesNotShown { .. } => false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The input of a plan.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -43,9 +44,13 @@ pub struct SandboxRequest {
     pub private_home_files: Vec<PrivateFile>,
     /// The agent's program and the MCP relay, shown read-only at their own paths.
     pub expose: Vec<PathBuf>,
+    /// Paths in `expose` that the sandbox shows from another place: path → place.
+    pub stand_ins: BTreeMap<PathBuf, PathBuf>,
     /// The program that runs inside, as an absolute path, and its arguments.
     pub program: Vec<OsString>,
     pub env: Vec<EnvVariable>,
+    /// The host's files with the user's own certificate authorities, by the variable that names each.
+    pub certificates: BTreeMap<String, PathBuf>,
     /// The dependency caches of the workspace's tools.
     pub caches: Vec<ToolCache>,
     /// The repository's private caches, one directory for each tool.
@@ -88,12 +93,20 @@ pub const OWN_COMMON_DIR: &[u8] = b".\n";
 /// A `commondir` file that points git in a linked worktree to the directory for locks; see the planner's `git_locks`.
 pub const SHADOW_COMMON_DIR: &[u8] = b"/run/repository.git\n";
 
-/// The directory where the agent looks for the sessions of its workspace. It shows no other session of the workspace.
+/// The directories where the agent may look for the sessions of its workspace. They show no other session of the
+/// workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatsBind {
     /// One of the run's directories. To the agent it looks like the directory of all sessions. The agent creates its
     /// other stores in it, such as those of sub-agents.
     pub bucket: PathBuf,
+    /// One for each name that the agent's version may give to the bucket.
+    pub views: Vec<BucketView>,
+}
+
+/// The bucket under one of its names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BucketView {
     /// Its path inside, below the home directory.
     pub inside: PathBuf,
     /// Host directories that the sandbox shows in the bucket under their own names: the session's own, and those of its

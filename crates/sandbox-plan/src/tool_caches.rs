@@ -46,7 +46,7 @@ pub struct Seed {
     pub(crate) origin: Origin,
 }
 
-/// A directory or file in the private cache, writable at the tool's own path.
+/// A directory of the private cache, writable at the tool's own path, or a lock file.
 #[derive(Debug, Clone)]
 pub struct PrivatePart {
     /// Its path below the tool's directory. Empty for the directory itself.

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_knows_its_parent_its_name_and_what_is_within_it() {
+    fn a_path_knows_its_parent_its_name_and_the_directories_around_it() {
         let path = TreePath::from("a/b/c");
         assert_eq!((path.parent(), path.name()), (Some("a/b".into()), b"c".as_slice()));
         assert_eq!(TreePath::from("a").parent(), Some(TreePath::default()));

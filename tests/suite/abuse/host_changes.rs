@@ -216,8 +216,8 @@ fn keeps(caller: Caller, how: &str) -> Verdict {
 /// An agent must win a race to catch the file.
 const TRIES: usize = 10;
 
-/// Each round, the user's git changes its configuration, and the agent tries to write a setting into the new file. It may
-/// succeed, and then the run is suspended without that setting.
+/// Each round, the user's git changes its configuration, and the agent tries to write a setting into the new file. It
+/// may succeed, and then the run is suspended without that setting.
 fn races(caller: Caller, n_rounds: usize) -> Verdict {
     let host = Host::new(caller);
     let (mut n_back, mut n_won) = (0, 0);

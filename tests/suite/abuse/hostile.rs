@@ -250,7 +250,7 @@ impl Drop for Hostile {
 /// Resolves a path of [`Evidence::Intact`], which is relative to the home directory.
 pub(super) fn place_of(path: &str, world: &World) -> PathBuf {
     match path {
-        OTHER_SESSION => Path::new(".cursor/chats").join(&world.bucket).join(OTHER),
+        OTHER_SESSION => Path::new(".cursor/chats").join(&world.buckets[0]).join(OTHER),
         path => path.into(),
     }
 }
@@ -327,9 +327,9 @@ fn chats(home: &Path) -> PathBuf {
     home.join(".cursor/chats")
 }
 
-fn bucket(home: &Path) -> String {
-    let workspace = home.join("work/project");
-    cursor_home::WorkspacePath::new(&workspace).unwrap().bucket()
+fn buckets(home: &Path) -> Vec<String> {
+    let workspace = cursor_home::WorkspacePath::new(&home.join("work/project")).unwrap();
+    cursor_home::BucketHash::ALL.map(|hash| workspace.bucket_by(hash)).into()
 }
 
 /// Writes a file, and creates its directories.
@@ -389,7 +389,7 @@ fn furnish(home: &Path) {
     }
     furnish_git(&project);
     symlink("../../other", project.join("shipped-link")).unwrap();
-    for bucket in [bucket(home).as_str(), "another-bucket"] {
+    for bucket in buckets(home).into_iter().chain(["another-bucket".to_owned()]) {
         write(&chats(home).join(bucket).join(OTHER).join("store.db"), SECRET);
     }
 }
@@ -459,7 +459,7 @@ fn world_of(stage: &Stage, program: &Path, neighbour: Neighbour) -> World {
         program: program.to_owned(),
         secret: SECRET.to_owned(),
         key: KEY.to_owned(),
-        bucket: bucket(&home),
+        buckets: buckets(&home),
         other_session: OTHER.to_owned(),
         host_name: host_name.trim().to_owned(),
         machine_network: abuse::network_namespace().unwrap(),

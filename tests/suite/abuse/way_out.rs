@@ -111,7 +111,7 @@ fn world(outside: &Outside) -> World {
         program: crate::stage::programs::program("caretaker"),
         secret: SECRET.to_owned(),
         key: String::new(),
-        bucket: String::new(),
+        buckets: Vec::new(),
         other_session: String::new(),
         host_name: String::new(),
         machine_network: abuse::network_namespace().unwrap(),

@@ -385,9 +385,10 @@ fn hostile_store(caller: Caller, make: &str) -> Verdict {
     let agent = hostile.stage.home().join(".local/bin/agent");
     let content = hostile.stage.root().join("agent-content");
     let script = format!(
-        "#!/bin/sh\ncat > /dev/null\ncd \"$HOME\"/.cursor/chats/*/*/ && rm -rf store.db* && {make} || exit 9\n\
+        "#!/bin/sh\ncat > /dev/null\ncd \"$HOME\"/.cursor/chats/{}/*/ && rm -rf store.db* && {make} || exit 9\n\
          echo '{{\"type\":\"system\",\"subtype\":\"init\"}}'\n\
-         echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"\"}}'\n"
+         echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"\"}}'\n",
+        hostile.world().buckets[0],
     );
     fs::write(&content, script).unwrap();
     crate::stage::programs::copy_program(&content, &agent);
@@ -471,15 +472,14 @@ fn wider_next_turn(caller: Caller) -> Verdict {
 fn other_session_in_the_next_run(caller: Caller) -> Verdict {
     let hostile = hostile(caller);
     let store = format!("{}/store.db", hostile.world().other_session);
-    let make = format!(
-        "cd ~/.cursor/chats/*/ && mkdir {} && touch $OLDPWD/made",
-        hostile.world().other_session
-    );
+    let other = &hostile.world().other_session;
+    let make = format!("mkdir -p $(printf '%s/{other} ' ~/.cursor/chats/*) && touch made");
     let output = hostile.play(&format!("shell {make}\nsay done"), &[]);
     assert_exit(&output, 0);
     assert!(hostile.workspace().join("made").exists(), "the agent made no directory");
-    let read =
-        format!("cd ~/.cursor/chats/*/; cat {store} > $OLDPWD/seen; echo EVIL >> {store}; true");
+    let read = format!(
+        "for b in ~/.cursor/chats/*; do cat $b/{store} >> seen; echo EVIL >> $b/{store}; done; true"
+    );
     let output = next_turn(&hostile, &format!("shell {read}"));
     assert_exit(&output, 0);
     assert_eq!(fs::read_to_string(hostile.workspace().join("seen")).unwrap(), "");

@@ -51,6 +51,7 @@ const NARROW: &[&str] = &[
     "--idle-timeout=5m",
     "--max-tool-calls=50",
     "--max-tokens=1000000",
+    "--loop=end",
     "--model=gpt-5.4",
     "--mode=ask",
     "--profile=mine",

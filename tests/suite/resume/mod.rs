@@ -1,5 +1,6 @@
 //! Sessions that are resumed, refused, inherited, copied, or killed in the middle.
 
+mod buckets;
 mod copies;
 mod crashes;
 mod inheritance;

@@ -30,7 +30,7 @@ fn another_session_of_the_workspace_can_be_neither_seen_nor_changed() {
     let store = stage.session_dir(&first).join("store.db");
     let before = fs::read(&store).unwrap();
     let script = format!(
-        "shell cd ~/.cursor/chats/*; ls > /tmp/seen; cat /tmp/seen; cat {first}/store.db; mkdir -p {first}; echo evil > {first}/store.db; true\nsay done"
+        "shell cd $(ls -d ~/.cursor/chats/* | head -n 1); ls > /tmp/seen; cat /tmp/seen; cat {first}/store.db; mkdir -p {first}; echo evil > {first}/store.db; true\nsay done"
     );
     let output = stage.play(&script, &[]);
     assert_exit(&output, 0);
@@ -47,7 +47,7 @@ fn another_session_of_the_workspace_can_be_neither_seen_nor_changed() {
 fn a_sub_agent_is_found_beside_its_parent_afterwards_and_by_the_next_run() {
     let stage = Stage::new();
     let script = format!(
-        "shell cd ~/.cursor/chats/*; mkdir {CHILD} && echo one > {CHILD}/store.db; mkdir odd && ln -s /etc/passwd odd/store.db; true\nsay done"
+        "shell cd $(ls -d ~/.cursor/chats/* | head -n 1); mkdir {CHILD} && echo one > {CHILD}/store.db; mkdir odd && ln -s /etc/passwd odd/store.db; true\nsay done"
     );
     let output = stage.play(&script, &[]);
     assert_exit(&output, 0);
@@ -58,7 +58,9 @@ fn a_sub_agent_is_found_beside_its_parent_afterwards_and_by_the_next_run() {
     expected.sort();
     assert_eq!(names(&bucket(&stage)), expected);
 
-    let script = format!("shell cd ~/.cursor/chats/*; echo two >> {CHILD}/store.db\nsay done");
+    let script = format!(
+        "shell cd $(ls -d ~/.cursor/chats/* | head -n 1); echo two >> {CHILD}/store.db\nsay done"
+    );
     let resumed = stage.resume(&session, &script, &[]);
     assert_exit(&resumed, 0);
     assert_eq!(fs::read_to_string(&child).unwrap(), "one\ntwo\n");
@@ -89,7 +91,7 @@ fn a_run_that_never_wrote_leaves_and_lists_no_session() {
 fn the_next_run_cleans_up_after_a_killed_one() {
     let stage = Stage::new();
     let script = format!(
-        "shell cd ~/.cursor/chats/*; mkdir {CHILD} && echo one > {CHILD}/store.db\nshell sleep 600"
+        "shell cd $(ls -d ~/.cursor/chats/* | head -n 1); mkdir {CHILD} && echo one > {CHILD}/store.db\nshell sleep 600"
     );
     let run = stage.detach(&script, &[]);
     stage.wait_until(&run, |line| {

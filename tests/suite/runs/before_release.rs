@@ -107,3 +107,32 @@ fn the_clock_also_ends_a_run_that_waits_for_its_turn() {
     assert_eq!(ended["why"], "the run took longer than 0.2 s, while it waited");
     assert!(stage.output(&["kill", "--now", &holder]).status.success());
 }
+
+#[test]
+fn a_shim_that_gets_no_run_ends_with_the_command_that_started_it() {
+    let stage = Stage::new();
+    let prompt = stage.root().join("prompt");
+    assert!(std::process::Command::new("mkfifo").arg(&prompt).status().unwrap().success());
+    let flags = ["run", "--agent", "simulated", "--file", prompt.to_str().unwrap()];
+    let mut command = stage.caretaker(&flags).stdout(Stdio::null()).spawn().unwrap();
+    // The command opens its prompt after it has made all checks.
+    let _prompt = std::fs::OpenOptions::new().write(true).open(&prompt).unwrap();
+    assert!(stage.processes().iter().any(|(_, process)| process.contains(" shim ")));
+    command.kill().unwrap();
+    command.wait().unwrap();
+    stage.assert_no_survivors("after the command was killed");
+    assert!(!stage.runs().exists(), "there never was a run");
+}
+
+#[test]
+fn a_run_that_is_refused_after_its_shim_has_started_leaves_nothing() {
+    let stage = Stage::new();
+    let shown = stage.workspace();
+    // The last checks find this, when the shim is already there.
+    let flags = ["run", "--agent", "simulated", "--expose", shown.to_str().unwrap(), "say hello"];
+    let refused = stage.output(&flags);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("workspace"), "{refused:?}");
+    assert_ne!(refused.status.code(), Some(0));
+    stage.assert_no_survivors("after the refusal");
+    assert!(!stage.runs().exists(), "there never was a run");
+}

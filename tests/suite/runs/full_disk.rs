@@ -109,7 +109,7 @@ fn a_run_does_not_begin_on_a_disk_that_is_nearly_full() {
     stage.configure("min_free = \"1MiB\"\n");
     let output = play_on(&stage, namespace, "size=512k", SCRIPT);
     assert_eq!(output.status.code(), Some(125));
-    assert!(stderr(&output).contains("512.0 KiB are free"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("512.0 KiB free"), "{}", stderr(&output));
     assert_eq!(names_in(&stage.root().join("state")), [""; 0]);
     assert_eq!(names_in(&stage.workspace()), [""; 0]);
 }

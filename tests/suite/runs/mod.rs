@@ -7,6 +7,7 @@ mod ends;
 mod full_disk;
 mod groups;
 pub(crate) mod limits;
+mod loops;
 mod record_limits;
 mod retention;
 mod stale_runs;

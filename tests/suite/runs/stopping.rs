@@ -3,13 +3,11 @@
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::stage::programs::{self, copy_program};
 use crate::stage::{Stage, assert_exit, stderr};
 
 fn kill(signal: &str, pid: u64) {
@@ -217,20 +215,17 @@ fn the_agent_of_a_shim_that_is_killed_before_the_release_never_runs() {
 #[test]
 fn json_output_names_the_run_even_if_its_shim_dies_before_it_answers() {
     let stage = Stage::new();
-    let (program, prompt) = (stage.root().join("caretaker"), stage.root().join("prompt"));
-    copy_program(&programs::program("caretaker"), &program);
+    let prompt = stage.root().join("prompt");
     assert!(Command::new("mkfifo").arg(&prompt).status().unwrap().success());
-    let usual = stage.caretaker(&["run", "--agent", "simulated", "--json"]);
-    let mut command = Command::new(&program);
-    command.args(usual.get_args()).arg("-f").arg(&prompt).env_clear();
-    command.envs(usual.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    command.current_dir(stage.workspace()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
-    // The command waits for its prompt. Meanwhile the test replaces its program with one that prints nothing.
+    let flags = ["run", "--agent", "simulated", "--json", "-f", prompt.to_str().unwrap()];
+    let mut command = stage.caretaker(&flags);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The command waits for its prompt. Meanwhile the test kills the shim that it has started.
     let mut prompt = std::fs::OpenOptions::new().write(true).open(&prompt).unwrap();
-    let silent = stage.root().join("silent");
-    copy_program(Path::new("/bin/false"), &silent);
-    std::fs::rename(&silent, &program).unwrap();
+    let processes = stage.processes().into_iter();
+    for (shim, _) in processes.filter(|(_, command)| command.contains(" shim ")) {
+        Command::new("kill").args(["-KILL", &shim.to_string()]).status().unwrap();
+    }
     prompt.write_all(b"hello").unwrap();
     drop(prompt);
     let output = child.wait_with_output().unwrap();

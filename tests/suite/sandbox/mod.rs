@@ -1,6 +1,8 @@
 //! The protections of a sandboxed run: profile, network, login and secrets.
 
 mod caches;
+mod inside;
+mod installs;
 pub(crate) mod login;
 pub(crate) mod network;
 mod off;
@@ -9,3 +11,4 @@ mod root_caller;
 mod secrets;
 pub(crate) mod strict;
 mod unavailable;
+mod user_policy;

@@ -96,11 +96,13 @@ impl Normal {
     pub(super) fn of(stage: &Stage) -> Self {
         let text = |path: std::path::PathBuf| path.into_os_string().into_string().unwrap();
         let workspace = text(stage.workspace());
-        let bucket = cursor_home::WorkspacePath::new(&stage.workspace()).unwrap().bucket();
+        let physical = cursor_home::WorkspacePath::new(&stage.workspace()).unwrap();
+        let by_sha256 = physical.bucket_by(cursor_home::BucketHash::Sha256);
         let mut places = vec![
             (workspace.trim_start_matches('/').replace(['/', '.'], "-"), "<project>"),
             (workspace, "<workspace>"),
-            (bucket.to_string(), "<bucket>"),
+            (physical.bucket(), "<bucket>"),
+            (by_sha256, "<sha256 bucket>"),
             (text(stage.home()), "<home>"),
             (text(stage.root().join("state")), "<state>"),
             (text(stage.root().join("run")), "<runtime>"),
@@ -156,7 +158,7 @@ fn in_place(text: &str, place: &str, name: &str) -> String {
     replaced
 }
 
-/// Replaces the second group of each match with `#`, in the same width.
+/// Replaces every letter and digit in the second group of each match with `#`.
 fn hidden(text: &str, found: &Regex) -> String {
     let hide = |found: &Captures<'_>| {
         let hidden = found[2].replace(|it: char| it.is_ascii_alphanumeric(), "#");

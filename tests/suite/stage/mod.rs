@@ -3,6 +3,7 @@
 pub(crate) mod browser;
 pub(crate) mod daemon_stage;
 pub(crate) mod dice;
+pub(crate) mod install;
 pub(crate) mod namespace;
 pub(crate) mod programs;
 pub(crate) mod repository;

@@ -81,7 +81,7 @@ impl Stage {
 
 fn agent(kind: AgentKind) -> AgentProgram {
     let (program, leading_arguments) = ("/x".into(), vec![]);
-    AgentProgram { kind, program, leading_arguments, expose: vec![], version: None }
+    AgentProgram { kind, program, leading_arguments, expose: vec![], kept: None, version: None }
 }
 
 #[test]

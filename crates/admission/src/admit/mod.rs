@@ -13,9 +13,10 @@ use std::thread;
 
 use cursor_home::WorkspacePath;
 use run_protocol::{
-    AgentProgram, Credentials, ExitCode, QueueTerms, RunId, RunRequest, RunSpec, SessionStart,
+    AgentPolicy, AgentProgram, Credentials, ExitCode, QueueTerms, RunId, RunRequest, RunSpec,
+    SessionStart,
 };
-use run_shim::{ShimEnvironment, SocketPaths, check_run};
+use run_shim::{Shim, ShimEnvironment, SocketPaths, check_run};
 use sandbox_plan::Confinement;
 use uuid::Uuid;
 
@@ -35,8 +36,8 @@ use crate::request::named_secret::{self, NamedSecret};
 use crate::resumption::Resumption;
 use crate::sandbox::bubblewrap::{Bubblewrap, Trial};
 use crate::sandbox::profiles::FoundProfile;
-use crate::sandbox::user_mcp;
 use crate::sandbox::workspace;
+use crate::sandbox::{user_mcp, user_policy};
 use crate::words::talk::Remark;
 use crate::words::units;
 
@@ -147,6 +148,8 @@ struct Chosen {
     workspace: WorkspacePath,
     agent: AgentProgram,
     profile: FoundProfile,
+    /// The user's rules, as they are now.
+    policy: Option<AgentPolicy>,
     /// A run without a sandbox needs no bubblewrap.
     bubblewrap: Option<Bubblewrap>,
 }
@@ -187,6 +190,8 @@ impl<'a, 'r> Admission<'a, 'r> {
         let agent = self.agent(&workspace)?;
         let (session, session_start) = self.context.conversation.session();
         let profile = self.profile()?;
+        let policy = self.present_policy(workspace.as_path(), &profile.profile, &roots)?;
+        user_policy::check(policy.as_ref(), &profile.profile)?;
         let confinement = profile.profile.confinement();
         let shim_environment = self.shim_environment(&agent, &roots, &profile.profile)?;
         let bubblewrap = match confinement {
@@ -195,7 +200,8 @@ impl<'a, 'r> Admission<'a, 'r> {
             }
             Confinement::None => None,
         };
-        let chosen = Chosen { run, session, session_start, workspace, agent, profile, bubblewrap };
+        let chosen =
+            Chosen { run, session, session_start, workspace, agent, profile, policy, bubblewrap };
         let mut spec = self.spec(&chosen, &roots)?;
         let ShimEnvironment { secrets, proxy, .. } = &shim_environment;
         let credentials = Credentials::of_run(&spec, secrets, proxy.clone());
@@ -204,6 +210,11 @@ impl<'a, 'r> Admission<'a, 'r> {
         }
         self.check_sockets(run)?;
         self.check_disk()?;
+        let mut shim = Shim::new(program, shim_environment);
+        if matches!(self.context.start_mode, StartMode::Direct { .. }) {
+            // The shim starts during the other checks. If one of them fails, it ends without having done anything.
+            shim.start_ahead(&host.state.run_dir(&run));
+        }
         let user_mcp = user_mcp::check(host, &spec, asked)?;
         check_run(&host.state, &spec, chosen.profile.profile.clone())?;
         if let Some(name) = &asked.name {
@@ -221,8 +232,11 @@ impl<'a, 'r> Admission<'a, 'r> {
             spec.home_files.extend(git.files);
             remarks.extend(git.remarks);
         }
-        remarks.extend(self.inheritance_remarks(&spec, &chosen.profile));
-        Ok(Admitted { host, config, spec, shim_environment, credentials, trial, remarks })
+        for (policy, present) in spec.policy.iter().zip(&chosen.policy) {
+            remarks.extend(user_policy::remarks(policy, present));
+        }
+        remarks.extend(self.inheritance_remarks(&spec, &chosen));
+        Ok(Admitted { host, config, spec, shim, credentials, trial, remarks })
     }
 }
 
@@ -240,6 +254,7 @@ impl Admission<'_, '_> {
             session: Uuid::new_v4(),
             session_start: SessionStart::New,
             agent: self.agent(&workspace)?,
+            policy: self.present_policy(workspace.as_path(), &profile.profile, &roots)?,
             workspace,
             profile,
             bubblewrap: Some(bubblewrap),

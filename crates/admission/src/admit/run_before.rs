@@ -1,14 +1,16 @@
 //! Everything that a run takes from the run that it continues or repeats.
 
+use std::borrow::Cow;
 use std::path::Path;
 
-use cursor_home::WorkspacePath;
+use cursor_home::{CursorRoots, WorkspacePath};
 use run_protocol::{
-    AgentKind, AgentProgram, ExitCode, McpChoice, NetworkMode, RunRequest, RunSpec, ToolApproval,
+    AgentKind, AgentPolicy, AgentProgram, Bound, ExitCode, McpChoice, NetworkMode, RunRequest,
+    RunSpec, ToolApproval,
 };
 use sandbox_plan::{Confinement, Profile};
 
-use super::{Admission, RunContext};
+use super::{Admission, Chosen, RunContext};
 use crate::command_error::CommandError;
 use crate::host::Host;
 use crate::host::agent_discovery::{self, AgentChoice};
@@ -16,6 +18,7 @@ use crate::inheritance;
 use crate::inheritance::earlier_run::{self, Earlier};
 use crate::request::named_secret;
 use crate::sandbox::profiles::{self, FoundProfile, NamedBy};
+use crate::sandbox::user_policy;
 use crate::words::safe_text::on_one_line;
 use crate::words::talk::Remark;
 use crate::worktrees;
@@ -76,11 +79,17 @@ impl Admission<'_, '_> {
         let repository = repository.map(|origin| origin.repository.0);
         let forbidden: Vec<&Path> =
             [workspace.as_path()].into_iter().chain(repository.as_deref()).collect();
-        let found = agent_discovery::find(&choice, environment, self.program, &forbidden);
-        match (found, &self.before) {
+        let find = |choice| agent_discovery::find(choice, environment, self.program, &forbidden);
+        match (find(&choice), &self.before) {
             (Err(error), Some(before))
                 if flag.is_none() && error.exit_code() == ExitCode::AgentNotFound =>
             {
+                let present = AgentChoice::of(None, self.config.agent.as_deref(), environment);
+                if let Ok(present) = find(&present)
+                    && agent_discovery::is_update(&present, &before.agent)
+                {
+                    return Ok(present);
+                }
                 let what = format!(
                     "the agent of this session's last run is gone: `{}`, version {}",
                     before.agent.program.0.display(),
@@ -91,6 +100,48 @@ impl Admission<'_, '_> {
             }
             (found, _) => found,
         }
+    }
+
+    /// The earlier run. If the user's agent has updated itself since, with the new version: that is not the user's wish
+    /// to have another agent.
+    pub(super) fn before_with(&self, agent: &AgentProgram) -> Option<Cow<'_, RunSpec>> {
+        let before = self.before.as_deref()?;
+        Some(match self.is_updated(agent) {
+            true => Cow::Owned(RunSpec { agent: agent.clone(), ..before.clone() }),
+            false => Cow::Borrowed(before),
+        })
+    }
+
+    fn is_updated(&self, agent: &AgentProgram) -> bool {
+        let before = self.before.as_ref().filter(|_| self.asked.agent.is_none());
+        before.is_some_and(|before| agent_discovery::is_update(agent, &before.agent))
+    }
+
+    /// The user's rules that apply now. `None`: without a sandbox, the agent reads the user's own files.
+    pub(super) fn present_policy(
+        &self,
+        workspace: &Path,
+        profile: &Profile,
+        roots: &CursorRoots,
+    ) -> Result<Option<AgentPolicy>, CommandError> {
+        if profile.confinement() == Confinement::None {
+            return Ok(None);
+        }
+        let origin = worktrees::origin_of(self.host, workspace);
+        let checkout = origin.as_ref().map(|origin| origin.repository.0.as_path());
+        let projects = user_policy::projects(workspace, checkout);
+        user_policy::present(roots.config(), roots.home(), &projects).map(Some)
+    }
+
+    /// The rules of the run: as in the earlier run, but never weaker than now.
+    pub(super) fn policy(&self, chosen: &Chosen, request: &RunRequest) -> Option<AgentPolicy> {
+        let before = self.before.as_ref().and_then(|before| before.policy.as_ref());
+        let before = before.filter(|_| !self.asked.widen.contains(&Bound::Permissions));
+        let mut policy = user_policy::continued(chosen.policy.clone()?, before);
+        if request.model.is_some() {
+            policy.model.clear();
+        }
+        Some(policy)
     }
 
     /// In a sandbox all tools run without asking, because the sandbox protects the host. Without a sandbox they do so
@@ -136,11 +187,7 @@ impl Admission<'_, '_> {
     }
 
     /// Returns remarks for the user about the differences between the earlier run and this one.
-    pub(super) fn inheritance_remarks(
-        &self,
-        spec: &RunSpec,
-        profile: &FoundProfile,
-    ) -> Vec<Remark> {
+    pub(super) fn inheritance_remarks(&self, spec: &RunSpec, chosen: &Chosen) -> Vec<Remark> {
         let Some(before) = &self.before else { return Vec::new() };
         let mut remarks = Vec::new();
         if !spec.widened.is_empty() {
@@ -148,7 +195,19 @@ impl Admission<'_, '_> {
             let what = format!("this run may do more than the one before: {sentence}");
             remarks.push(Remark::Warning(what));
         }
-        if profile.is_as_before {
+        if self.is_updated(&spec.agent) {
+            let version = |agent: &AgentProgram| match &agent.version {
+                Some(version) => on_one_line(version).into_owned(),
+                None => "an unknown version".to_owned(),
+            };
+            let (had, has) = (version(&before.agent), version(&spec.agent));
+            let what = format!(
+                "the agent was updated: the last run of this session had {had}, which is gone; this run has \
+                 {has}"
+            );
+            remarks.push(Remark::Note(what));
+        }
+        if chosen.profile.is_as_before {
             remarks.push(Remark::Note(format!(
                 "the profile `{}` allows more than when the last run of this session began, so its old text is used; to use \
                  the new text: --widen profile",

@@ -12,7 +12,7 @@ use run_protocol::{
     RunId, RunLimits, RunRequest, RunSpec, UserMcpFiles, WorkspaceSaving,
 };
 use run_shim::machine_memory;
-use sandbox_plan::{Confinement, Profile};
+use sandbox_plan::{CERTIFICATE_VARIABLES, Confinement, Profile};
 use uuid::Uuid;
 
 use super::{Admission, Chosen, RunContext, SIMULATION, create, is_proxy_variable};
@@ -66,6 +66,7 @@ impl Admission<'_, '_> {
             partial_output: request.stream,
             extra_flags: extra_flags(&request.agent_flags)?,
             env: self.variables(&request, &chosen.agent, profile, of_tools)?,
+            certificates: self.certificates(profile),
             home_files: found.home_files,
             secrets: self.secret_names(),
             profile: profile.name().to_owned(),
@@ -89,6 +90,7 @@ impl Admission<'_, '_> {
             home: physical_home(host)?,
             host_config_root: roots.config().into(),
             login_file: self.login_file(&chosen.agent, roots).map(BytesPath::from),
+            policy: self.policy(chosen, &request),
             user_mcp: self.user_mcp(&chosen.workspace, roots)?,
             repository_mcp: self.repository_mcp(&chosen.workspace)?,
             mcp_choice: self.mcp_choice(),
@@ -107,8 +109,8 @@ impl Admission<'_, '_> {
             widened: Vec::new(),
             socket_dir: host.places.sockets.clone().into(),
         };
-        let Some(before) = before else { return Ok(spec) };
-        let widened = inheritance::wider_than(&spec, before);
+        let Some(before) = self.before_with(&spec.agent) else { return Ok(spec) };
+        let widened = inheritance::wider_than(&spec, &before);
         inheritance::check(&widened, &asked.widen)?;
         // After the check, because this only removes paths.
         spec.expose.retain(|path| path.0.exists());
@@ -215,7 +217,13 @@ impl Admission<'_, '_> {
         let mode = request.network.unwrap_or(profile.network_mode());
         let plays = |name: &str| agent.kind == AgentKind::Simulated && SIMULATION.contains(&name);
         let is_let_in = |name: &str| match &self.before {
-            None => name == "PATH" || profile.passes_variable(name.as_ref()) || plays(name),
+            // Inside, these variables have other values.
+            None if usual.is_none() && CERTIFICATE_VARIABLES.contains(&name) => false,
+            None => {
+                matches!(name, "PATH" | "SHELL")
+                    || profile.passes_variable(name.as_ref())
+                    || plays(name)
+            }
             // A continued run keeps its variables. But the simulated agent's variables come from this command, and the
             // proxy depends on the network mode.
             Some(before) => {
@@ -236,6 +244,16 @@ impl Admission<'_, '_> {
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let of_request = request.env.iter().map(|set| (set.name.clone(), set.value.clone()));
         Ok(of_tools.into_iter().chain(of_host).chain(of_request).collect())
+    }
+
+    /// The files of certificates that the host's variables name. Without a sandbox, the agent gets the variables themselves.
+    fn certificates(&self, profile: &Profile) -> BTreeMap<String, BytesPath> {
+        let environment = &self.host.environment;
+        let named = CERTIFICATE_VARIABLES.into_iter().filter_map(|name| {
+            let path = environment.absolute(environment.variable(name)?.as_ref());
+            Some((name.to_owned(), BytesPath::from(path)))
+        });
+        named.filter(|_| profile.confinement() == Confinement::Bubblewrap).collect()
     }
 
     /// The absolute paths that the sandbox also shows.

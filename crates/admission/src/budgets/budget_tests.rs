@@ -66,7 +66,7 @@ fn the_time_of_live_runs_counts() {
 proptest! {
     /// The sum does not depend on how the runs are grouped: removed runs count like existing runs.
     #[test]
-    fn parts_add_up_to_the_whole(
+    fn merged_spending_equals_the_spending_of_all_runs_together(
         first in vec(proptest::option::of(0u64..50), 0..8),
         second in vec(proptest::option::of(0u64..50), 0..8),
     ) {

@@ -101,13 +101,13 @@ struct SpentBudget {
     hint: String,
 }
 
-/// The sentence about an exhausted budget; `whose` is `the day` or a group.
-pub fn spent_line(whose: &str, spent: &Overspent) -> String {
-    go_on(&what_is_spent(whose, spent))
+/// The sentence about an exhausted budget, such as `the budget of group x`.
+pub fn spent_line(budget: &str, spent: &Overspent) -> String {
+    go_on(&exhausted(budget, spent))
 }
 
-fn what_is_spent(whose: &str, spent: &Overspent) -> String {
-    format!("the budget of {whose} is exhausted: {spent}")
+fn exhausted(budget: &str, spent: &Overspent) -> String {
+    format!("{budget} is exhausted: {spent}")
 }
 
 /// A budget does not stop live runs; their own limits do.
@@ -115,9 +115,9 @@ fn go_on(what: &str) -> String {
     format!("{what}; live runs go on, no new runs start")
 }
 
-/// The name of a group in sentences about its budget.
-pub fn group_words(group: &str) -> String {
-    format!("group `{group}`")
+/// A group's budget, in sentences.
+pub fn budget_of_group(group: &str) -> String {
+    format!("the budget of group `{group}`")
 }
 
 /// Prints a note at the end of a run if the budget of its group or of the day is exhausted.
@@ -151,14 +151,14 @@ fn spent_budget(
     }
     let runs = all_runs(host)?;
     if let Some(spent) = judge(&day_budget, &spending(&runs, day(now_ms()).0)) {
-        let what = what_is_spent("the day", &spent);
+        let what = exhausted("today's budget", &spent);
         let hint = "wait until tomorrow, or raise `[budgets.day]` in the configuration".to_owned();
         return Ok(Some(SpentBudget { what, hint }));
     }
     let Some((group, budget)) = group_budget else { return Ok(None) };
     let spent = judge(&budget, &spending_of_group(host, group, &runs));
     Ok(spent.map(|spent| SpentBudget {
-        what: what_is_spent(&group_words(group), &spent),
+        what: exhausted(&budget_of_group(group), &spent),
         hint: format!("raise it with `caretaker group budget {group} …`"),
     }))
 }

@@ -13,6 +13,7 @@ use sandbox_plan::WorkspaceError;
 use workspace_history::{HistoryError, MergeError};
 
 use crate::command_error::CommandError;
+use crate::host::kept_agents::KeepError;
 use crate::host::short_id;
 
 // Runs
@@ -56,6 +57,17 @@ impl From<CreateRunError> for CommandError {
         Self::new(code, "the run's directory could not be created")
             .because(error)
             .hint("check the state directory with `caretaker doctor`, or set CARETAKER_HOME")
+    }
+}
+
+impl From<KeepError> for CommandError {
+    fn from(error: KeepError) -> Self {
+        let hint = match &error {
+            KeepError::Io { .. } => "check the state directory with `caretaker doctor`",
+            KeepError::Changed(_) => "start the run again",
+        };
+        let what = "the run's version of the agent could not be kept";
+        Self::new(ExitCode::SupervisorFailed, what).because(error).hint(hint)
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use run_protocol::{
     AllowedHost, ByteSize, CountLimit, CpuLimit, ExitCode, HumanDuration, Label, MemoryLimit,
-    ProcessLimit, RunLimits, RunRequest, SizeLimit,
+    OnLoop, ProcessLimit, RunLimits, RunRequest, SizeLimit,
 };
 use serde::Deserialize;
 
@@ -126,6 +126,7 @@ struct Limits {
     tool_calls: Option<CountLimit>,
     tokens: Option<CountLimit>,
     journal: Option<SizeLimit>,
+    r#loop: Option<OnLoop>,
     linger: Option<HumanDuration>,
     drain: Option<HumanDuration>,
     memory: Option<MemoryLimit>,
@@ -243,6 +244,7 @@ impl Config {
         limits.tool_calls = set.tool_calls.map_or(limits.tool_calls, |most| most.0);
         limits.tokens = set.tokens.map_or(limits.tokens, |most| most.0);
         limits.journal_bytes = set.journal.map_or(limits.journal_bytes, |most| most.0);
+        limits.r#loop = set.r#loop.unwrap_or(limits.r#loop);
         limits
     }
 

@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use cursor_home::{
-    AgentCheck, AgentSearch, Candidate, Exposure, PinnedAgent, candidates, parse_version,
-    says_it_is_cursor,
+    AgentCheck, AgentSearch, BESIDE_THE_LAUNCHER, Beside, Candidate, Exposure, PinnedAgent,
+    candidates, parse_version, says_it_is_cursor,
 };
 use ground::command::Bounds;
 use nix::unistd::{AccessFlags, access};
@@ -97,6 +97,7 @@ fn simulated(program: &Path) -> AgentProgram {
         kind: AgentKind::Simulated,
         leading_arguments: vec![SIMULATED_ENTRY.to_owned()],
         expose: vec![program.to_owned().into()],
+        kept: None,
         program: program.to_owned().into(),
         version: Some(cursor_home::SIMULATED_VERSION.to_owned()),
     }
@@ -163,14 +164,15 @@ impl Search<'_> {
             AgentCheck::Executable => true,
             // A path in Cursor's own tree is proof enough, and starting node takes time.
             AgentCheck::ExecutableThatSaysCursor => {
-                PinnedAgent::from_canonical(canonical).is_ok_and(|agent| agent.version.is_some())
+                let pinned = PinnedAgent::from_canonical(canonical, Beside::SomethingElse);
+                pinned.is_ok_and(|agent| agent.version.is_some())
                     || self.answer(canonical, "--help").is_some_and(|help| says_it_is_cursor(&help))
             }
         }
     }
 
     fn pinned(&self, canonical: &Path) -> Result<AgentProgram, CommandError> {
-        let agent = PinnedAgent::from_canonical(canonical)
+        let agent = PinnedAgent::from_canonical(canonical, beside(canonical))
             .map_err(|_| AgentError::NotFound(canonical.to_path_buf()))?;
         let version = match agent.version {
             Some(version) => Some(version.to_string()),
@@ -184,6 +186,7 @@ impl Search<'_> {
             program: agent.program.into(),
             leading_arguments: Vec::new(),
             expose: vec![expose.into()],
+            kept: None,
             version,
         })
     }
@@ -195,6 +198,27 @@ impl Search<'_> {
         let answer = ground::command::run(&mut command, None, bounds).ok()?;
         answer.status.success().then(|| answer.stdout_text())
     }
+}
+
+fn beside(program: &Path) -> Beside {
+    let is_there = |name: &&str| program.with_file_name(name).is_file();
+    match BESIDE_THE_LAUNCHER.iter().all(is_there) {
+        true => Beside::TheAgent,
+        false => Beside::SomethingElse,
+    }
+}
+
+/// True if an update of the installed agent has put `now` in the place of `before`: another version at the same path,
+/// or beside a version that is gone.
+pub(crate) fn is_update(now: &AgentProgram, before: &AgentProgram) -> bool {
+    let directories = now.installed_directory().zip(before.installed_directory());
+    directories.is_some_and(|(now_in, before_in)| match now_in == before_in {
+        true => now.version.is_some() && before.version.is_some() && now.version != before.version,
+        false => {
+            let versions = now_in.parent().filter(|parent| parent.ends_with("versions"));
+            versions.is_some() && versions == before_in.parent() && !before.program.0.exists()
+        }
+    })
 }
 
 /// The agent as an ordinary host process, for calls that start no turn.

@@ -61,6 +61,7 @@ fn an_installed_agent_is_pinned_to_its_version_without_being_asked() {
             program: BytesPath(program),
             leading_arguments: vec![],
             expose: vec![BytesPath(host.path(directory))],
+            kept: None,
             version: Some("2026.10.01-e373342".to_owned()),
         }
     );

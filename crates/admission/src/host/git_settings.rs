@@ -30,8 +30,8 @@ const MOST_LINKS: usize = 40;
 const CONFIG: &str = ".gitconfig";
 const IGNORE: &str = ".config/git/ignore";
 const ATTRIBUTES: &str = ".config/git/attributes";
-/// Keeps `git add -A` from committing the run's own file.
-const OURS: &str = "/.cursor/mcp.json\n";
+/// Keeps `git add -A` from committing the run's own files.
+const OURS: &str = "/.cursor/mcp.json\n/.cursor/cli.json\n";
 
 /// The settings that are copied regardless of their value. None of them runs a program or names a file.
 const DATA: [&str; 11] = [

@@ -75,7 +75,7 @@ fn the_copied_settings_are_those_that_apply_in_the_workspace_and_start_no_progra
         ("user.name", "Ada \"L\" # ; \\"),
     ];
     assert_eq!(read, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
-    assert_eq!(files[IGNORE], "*.bak\n/.cursor/mcp.json\n");
+    assert_eq!(files[IGNORE], "*.bak\n/.cursor/mcp.json\n/.cursor/cli.json\n");
     assert_eq!(files[ATTRIBUTES], "*.bin filter=lfs\n");
     assert_eq!(remarks, []);
 }

@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_share_half_of_the_machine_and_each_has_enough() {
+    fn runs_share_half_of_the_machines_memory_with_a_minimum_for_each() {
         const GIB: u64 = 1 << 30;
         assert_eq!(usual_limit(Some(64 * GIB), 8), 4 * GIB);
         assert_eq!(usual_limit(Some(64 * GIB), 1), 32 * GIB);

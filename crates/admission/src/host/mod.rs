@@ -5,6 +5,7 @@ pub mod disk;
 pub mod environment;
 pub(crate) mod git_settings;
 pub mod host_git;
+pub mod kept_agents;
 pub mod login_file;
 pub mod memory;
 pub mod places;

@@ -21,6 +21,8 @@ pub fn store_places(host: &Host) -> Result<StorePlaces, CommandError> {
         sdk_stores: Vec::new(),
         exports: Vec::new(),
     };
+    // Most hosts have none.
+    places.chats.extend(Some(host.state.chats()).filter(|chats| !directories_in(chats).is_empty()));
     places.projects.extend(private_projects(&host.places.state));
     for list in [&mut places.chats, &mut places.acp_sessions, &mut places.projects] {
         remove_repeats(list);

@@ -71,6 +71,7 @@ const FLAGS: &[&[&str]] = &[
     &["--idle-timeout=1m", "--idle-timeout=2h", "--idle-timeout=none"],
     &["--max-tool-calls=5", "--max-tool-calls=500", "--max-tool-calls=none"],
     &["--max-tokens=5", "--max-tokens=500", "--max-tokens=none"],
+    &["--loop=warn", "--loop=end"],
     &["--mode=plan", "--mode=ask", "--mode=agent"],
     &["--profile=default", "--profile=strict", "--profile=mine", "--profile=off"],
     &["--no-force", "--force"],
@@ -319,12 +320,14 @@ fn narrow() -> RunSpec {
         "--idle-timeout=1m",
         "--max-tool-calls=5",
         "--max-tokens=5",
+        "--loop=end",
         "--mode=plan",
         "--no-force",
         "--group=x",
     ];
     let mut spec = stage.spec_after(None, "", &flags).unwrap();
     spec.resources.required = true;
+    spec.policy.as_mut().unwrap().deny.push("Shell(rm)".to_owned());
     spec
 }
 
@@ -348,6 +351,10 @@ fn each_bound_can_be_widened_alone_and_narrowing_it_again_is_not_a_widening() {
         (Bound::Agent, |spec| spec.agent.kind = run_protocol::AgentKind::Cursor),
         (Bound::Mode, |spec| spec.mode = None),
         (Bound::Force, |spec| spec.tool_approval = ToolApproval::Force),
+        (Bound::Permissions, |spec| spec.policy.as_mut().unwrap().deny.clear()),
+        (Bound::Permissions, |spec| {
+            spec.policy.as_mut().unwrap().allow.push("Shell(rm)".to_owned());
+        }),
         (Bound::UserMcp, |spec| {
             spec.user_mcp = Some(servers(None));
         }),
@@ -365,6 +372,7 @@ fn each_bound_can_be_widened_alone_and_narrowing_it_again_is_not_a_widening() {
         (Bound::IdleTimeout, |spec| spec.limits.idle_ms = 0),
         (Bound::MaxToolCalls, |spec| spec.limits.tool_calls += 1),
         (Bound::MaxTokens, |spec| spec.limits.tokens = 0),
+        (Bound::Loop, |spec| spec.limits.r#loop = run_protocol::OnLoop::Warn),
         (Bound::Memory, |spec| spec.resources.memory_bytes = 0),
         (Bound::Memory, |spec| spec.resources.memory_bytes += 1),
         (Bound::Processes, |spec| spec.resources.processes += 1),

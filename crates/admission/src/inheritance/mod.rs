@@ -11,11 +11,13 @@
 //! | fields of the spec | where they come from |
 //! |---|---|
 //! | run, created_ms, name, session, session_start, workspace, worktree, setup, retry_of, continues, wait_for_locks, delivers, fresh_cache | this run |
-//! | bwrap, home, host_config_root, login_file, socket_dir, home_files, known_registries | this host's current state |
+//! | bwrap, home, host_config_root, login_file, socket_dir, home_files, certificates, known_registries | this host's current state |
 //! | profile | the flag, else the earlier run; its current text, unless that allows more than before |
 //! | network | the flag, else the earlier run; a profile that is narrower now wins over both |
 //! | resources | the flags, else the earlier run; lower where the profile has been lowered since |
-//! | agent, model, mode, group | the flag, else the earlier run |
+//! | agent | the flag, else the earlier run; if an update has removed that version, the present one |
+//! | model, mode, group | the flag, else the earlier run |
+//! | policy | the user's present rules and those of the earlier run together; the model of the earlier run |
 //! | limits | the flags, else the earlier run |
 //! | tool_approval | the flags, else the earlier run; never `force` because of another profile |
 //! | extra_flags | the flags, if there are any, else the earlier run |

@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use egress::AllowedHost;
 use run_protocol::{
-    AgentKind, AgentProgram, Bound, ExitCode, NetworkMode, ResourceLimits, RunLimits, RunSpec,
-    ToolApproval, UserMcpFiles, Widening,
+    AgentKind, AgentProgram, Bound, ExitCode, NetworkMode, OnLoop, ResourceLimits, RunLimits,
+    RunSpec, ToolApproval, UserMcpFiles, Widening,
 };
 use sandbox_plan::{Confinement, Profile};
 
@@ -46,11 +46,14 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
         home: _,
         host_config_root: _,
         login_file: _,
+        policy,
         user_mcp,
         repository_mcp,
         // The choice belongs to the session, not to the run.
         mcp_choice: _,
         env: _,
+        // The sandbox shows only public certificates.
+        certificates: _,
         home_files: _,
         secrets,
         limits,
@@ -78,6 +81,15 @@ pub(crate) fn wider_than(now: &RunSpec, before: &RunSpec) -> Vec<Widening> {
     found.if_wider(Bound::Force, is_unasked && before.tool_approval != ToolApproval::Force, || {
         ("tools that the agent's permissions allow".to_owned(), "all tools".to_owned())
     });
+    if let (Some(policy), Some(had)) = (policy, &before.policy) {
+        let lost = had.deny.iter().filter(|rule| !policy.deny.contains(rule));
+        let new = policy.allow.iter().filter(|rule| !had.allow.contains(rule));
+        let words = lost.map(|rule| format!("no longer denies {rule}"));
+        let words: Vec<String> = words.chain(new.map(|rule| format!("allows {rule}"))).collect();
+        found.if_wider(Bound::Permissions, !words.is_empty(), || {
+            ("your rules for the last run".to_owned(), words.join(", "))
+        });
+    }
     let has_more = has_more_servers(user_mcp, &before.user_mcp, network);
     found.if_wider(Bound::UserMcp, has_more, || {
         (server_words(&before.user_mcp), server_words(user_mcp))
@@ -268,6 +280,7 @@ fn time_limits(found: &mut Found, now: &RunLimits, before: &RunLimits) {
         tool_calls,
         tokens,
         journal_bytes,
+        r#loop: on_loop,
         linger_ms,
         drain_ms,
         ladder,
@@ -278,6 +291,8 @@ fn time_limits(found: &mut Found, now: &RunLimits, before: &RunLimits) {
     found.limit(Bound::MaxToolCalls, *tool_calls, before.tool_calls, count);
     found.limit(Bound::MaxTokens, *tokens, before.tokens, count);
     found.limit(Bound::Journal, *journal_bytes, before.journal_bytes, units::bytes);
+    let no_longer_ends = (*on_loop, before.r#loop) == (OnLoop::Warn, OnLoop::End);
+    found.if_wider(Bound::Loop, no_longer_ends, || ("end".to_owned(), "warn".to_owned()));
     for (name, now, before) in [
         ("startup", *startup_ms, before.startup_ms),
         ("tool", *tool_ms, before.tool_ms),

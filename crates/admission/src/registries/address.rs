@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_only_answers_plain_http_cannot_be_reached() {
+    fn a_plain_http_address_is_kept_but_its_host_is_not_allowed() {
         let expected = Some(("http://npm.example.org/".to_owned(), None));
         assert_eq!(read("http://npm.example.org/"), expected);
     }

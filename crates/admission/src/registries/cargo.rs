@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_and_registries_are_read_and_nothing_else() {
+    fn only_sources_and_registries_are_read_and_without_credentials() {
         let text = "[source.crates-io]\nreplace-with = \"mirror\"\n\
             [source.mirror]\nregistry = \"sparse+https://ada:s3cret@cargo.example.org/index/\"\n\
             [source.vendored]\ndirectory = \"/srv/vendor\"\n\
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_says_where_the_crates_are() {
+    fn the_configuration_of_an_index_names_the_hosts_of_its_crates_and_its_api() {
         let config = r#"{"dl":"https://crates.example.org/{crate}/{version}","api":"https://cargo.example.org"}"#;
         let found: Vec<String> = of_index("index.example.org-0123456789abcdef", config)
             .iter()

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_file_that_is_a_link_is_not_read_and_names_are_bounded() {
+    fn a_symlinked_lock_file_is_not_read_and_the_number_of_hosts_is_bounded() {
         let place = tempfile::tempdir().unwrap();
         let many: String =
             (0..99).map(|n| format!("resolved \"https://h{n}.example.org/\"\n")).collect();

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn npm_s_own_default_is_in_its_program() {
+    fn npms_default_registry_is_read_from_its_program() {
         let text = "  registry: new Definition('registry', {\n    default: 'https://npm.example.org/',\n    type: url,";
         assert_eq!(built_in(text).unwrap().to_string(), "https://npm.example.org/");
         assert_eq!(built_in("define('proxy', { default: 'https://x.example.org' })"), None);

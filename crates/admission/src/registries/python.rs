@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn pip_s_file_has_an_index_and_more_on_continued_lines() {
+    fn pips_file_can_name_extra_indexes_on_continued_lines() {
         let text = "[global]\nindex_url = https://ada:s3cret@pip.example.org/simple\nproxy = http://x:s3cret@y\n\
             extra-index-url =\n    https://one.example.org/simple\n    https://two.example.org/simple\n\
             trusted-host = pip.example.org\n";
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn uv_s_file_has_named_indexes() {
+    fn uvs_file_can_name_its_indexes() {
         let text = "extra-index-url = [\"https://old.example.org/simple\"]\n\
             [[index]]\nname = \"team\"\nurl = \"https://ada:s3cret@team.example.org/simple\"\n\
             [[index]]\nurl = \"https://uv.example.org/simple\"\ndefault = true\n";
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn pip_s_own_defaults_are_in_its_program() {
+    fn pips_default_hosts_are_read_from_its_program() {
         let text = "class PackageIndex:\n    pass\n\n\
             Usual = PackageIndex(\"https://pip.example.org/\", file_storage_domain=\"files.example.org\")\n\
             Test = PackageIndex(\"https://test.example.org/\", file_storage_domain=\"x.example.org\")\n";

@@ -44,7 +44,7 @@ fn an_invalid_secret_is_refused_and_never_repeated() {
         (&["A B=env:TOKEN"], "NAME=env:VARIABLE"),
         (&["X=env:NOT_SET"], "`NOT_SET` for the secret `X` is not set"),
         (&["X=env:"], "after `env:`"),
-        (&["X=env:PIN"], "less than 8"),
+        (&["X=env:PIN"], "fewer than 8"),
         (&["HOME=env:TOKEN"], "is set by caretaker"),
         (&["LD_PRELOAD=env:TOKEN"], "before it starts"),
         (&["NODE_OPTIONS=env:TOKEN"], "before it starts"),
@@ -58,7 +58,7 @@ fn an_invalid_secret_is_refused_and_never_repeated() {
         (&[&nul], "NUL"),
         (&[&odd], "not UTF-8"),
         (&[&long], "longer than"),
-        (&[&empty], "less than 8"),
+        (&[&empty], "fewer than 8"),
     ] {
         let error = secrets_of(flags).unwrap_err();
         let text = error.text();

@@ -54,7 +54,8 @@ impl Stage {
             run_everything: true,
         };
         let roots = self.host.environment.cursor_roots().unwrap();
-        let mut store = SessionStore::open(&roots, &workspace, SESSION, facts).unwrap();
+        let mut store =
+            SessionStore::open(&roots.chats_of(&workspace), &workspace, SESSION, facts).unwrap();
         store.begin_turn("remember the heron", "request").unwrap();
         store.end_turn(None, "I will.").unwrap();
         store.close(Closing::Clean).unwrap();

@@ -7,7 +7,9 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use cursor_home::{CursorRoots, WorkspacePath};
-use cursor_stores::chat::{Depth, NotResumable, ResumePoint, SessionMetaFile, Unresumable};
+use cursor_stores::chat::{
+    Depth, NotResumable, ResumePoint, SessionMetaFile, Unresumable, furthest,
+};
 use cursor_stores::model::StoreKind;
 use cursor_stores::{Catalogue, StorePlaces};
 use run_protocol::{MintedSession, SessionRecord};
@@ -48,7 +50,7 @@ pub(super) struct Whereabouts<'a> {
     listed: Option<&'a ListedChats>,
     roots: CursorRoots,
     record: Option<SessionRecord>,
-    /// Its directories below the `chats` directory that a run would use.
+    /// Its directories below the `chats` directories that a run would use: the user's, and Caretaker's own.
     places: Vec<Place>,
 }
 
@@ -82,7 +84,8 @@ impl<'a> Whereabouts<'a> {
         listed: Option<&'a ListedChats>,
     ) -> Result<Self, CommandError> {
         let roots = host.environment.cursor_roots()?;
-        let places = places_of(&roots.chats(), session, listed);
+        let mut places = places_of(&roots.chats(), session, listed);
+        places.extend(places_of(&host.state.chats(), session, listed));
         let record = read_session_record(&host.state, &session);
         Ok(Self { host, session, listed, roots, record, places })
     }
@@ -96,7 +99,8 @@ impl<'a> Whereabouts<'a> {
         self.record.as_ref()
     }
 
-    /// The only directory that has the session's store.
+    /// The directory that has the session's store. If the workspace's buckets have several stores, the one that
+    /// continues all others.
     pub(super) fn place(&self) -> Result<Place, Reason> {
         let with_store: Vec<&Place> =
             self.places.iter().filter(|place| place.has_store()).collect();
@@ -104,6 +108,9 @@ impl<'a> Whereabouts<'a> {
             [place] => Ok((*place).clone()),
             [] => Err(self.why_nowhere()),
             several => {
+                if let Some(place) = self.furthest(several) {
+                    return Ok(place);
+                }
                 let name = |place: &&Place| {
                     let bucket: String = place.bucket.chars().take(8).collect();
                     let workspace = place.noted_workspace().unwrap_or_default();
@@ -112,6 +119,18 @@ impl<'a> Whereabouts<'a> {
                 Err(Reason::SeveralBuckets { directories: several.iter().map(name).collect() })
             }
         }
+    }
+
+    /// A run shows the agent only one of several stores, so they must belong to one workspace and one conversation.
+    fn furthest(&self, places: &[&Place]) -> Option<Place> {
+        let has_all = |workspace: &WorkspacePath| {
+            places.iter().all(|place| workspace.has_bucket(&place.bucket))
+        };
+        let known = self.noted_workspaces();
+        let known = known.iter().filter_map(|path| WorkspacePath::new(path).ok());
+        known.into_iter().any(|workspace| has_all(&workspace)).then_some(())?;
+        let directories: Vec<&Path> = places.iter().map(|place| &*place.directory).collect();
+        furthest(&directories).map(|at| places[at].clone())
     }
 
     /// The workspaces that Cursor recorded next to its stores, and the one that Caretaker recorded.
@@ -165,7 +184,8 @@ impl<'a> Whereabouts<'a> {
             Some(listed) => Cow::Borrowed(&listed.places),
             None => Cow::Owned(store_places(self.host).unwrap_or_default()),
         };
-        let elsewhere = places.chats.iter().filter(|chats| **chats != self.roots.chats());
+        let ours = [self.roots.chats(), self.host.state.chats()];
+        let elsewhere = places.chats.iter().filter(|chats| !ours.contains(chats));
         for chats in elsewhere {
             let found = places_of(chats, self.session, self.listed);
             if found.iter().any(Place::has_store) {
@@ -283,7 +303,7 @@ fn shown(path: &Path) -> String {
 
 fn in_bucket(physical: &Path, place: &Place) -> Option<WorkspacePath> {
     let workspace = WorkspacePath::new(physical).ok()?;
-    (workspace.bucket() == place.bucket).then_some(workspace)
+    workspace.has_bucket(&place.bucket).then_some(workspace)
 }
 
 fn places_of(chats: &Path, session: Uuid, listed: Option<&ListedChats>) -> Vec<Place> {
@@ -350,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_files_are_paths() {
+    fn only_a_file_uri_becomes_a_path() {
         assert_eq!(path_of_uri("file:///srv/my%20shop%"), Some("/srv/my shop%".into()));
         assert_eq!(path_of_uri("https://a/b"), None);
     }

@@ -11,8 +11,8 @@ use ground::command::{Answer, Bounds, NoAnswer};
 use ground::{Durable, replace_file};
 use run_protocol::ExitCode;
 use sandbox_plan::{
-    BwrapFileError, BwrapProblem, BwrapVersion, bwrap_trial, check_bwrap_file,
-    missing_bwrap_options,
+    BwrapFileError, BwrapProblem, BwrapVersion, KnownHole, OLD_ROOT, bwrap_symlink_trial,
+    bwrap_trial, check_bwrap_file, missing_bwrap_options,
 };
 
 use crate::command_error::CommandError;
@@ -36,7 +36,7 @@ pub enum BubblewrapError {
     #[error("bubblewrap at `{}` is too old: it has no {}", .path.display(), .missing.join(", "))]
     TooOld { path: PathBuf, missing: Vec<&'static str> },
     #[error("bubblewrap cannot make a sandbox here: {problem}")]
-    Trial { problem: BwrapProblem, complaint: String },
+    Trial { path: PathBuf, problem: BwrapProblem, complaint: String },
 }
 
 impl BubblewrapError {
@@ -49,7 +49,9 @@ impl BubblewrapError {
             Self::File(error) => hint_for_file(error),
             Self::Silent { .. } => "see what `bwrap --version` says".to_owned(),
             Self::TooOld { .. } => "install bubblewrap 0.8.0 or newer".to_owned(),
-            Self::Trial { problem, .. } => hint_for(problem, &KernelSettings::of_host()),
+            Self::Trial { path, problem, .. } => {
+                hint_for(problem, path, &KernelSettings::of_host())
+            }
         }
     }
 }
@@ -105,7 +107,34 @@ impl Bubblewrap {
             return Ok(());
         }
         let complaint = answer.stderr_text().trim().to_owned();
-        Err(BubblewrapError::Trial { problem: BwrapProblem::classify(&complaint), complaint })
+        let (path, problem) = (self.path.clone(), BwrapProblem::classify(&complaint));
+        Err(BubblewrapError::Trial { path, problem, complaint })
+    }
+
+    /// Returns the weaknesses of this bubblewrap, which must have passed [`Self::try_out`]. Distributions fix them without a
+    /// new version number, so this tries them out, in a temporary directory.
+    pub fn known_holes(&self, version: BwrapVersion) -> Vec<KnownHole> {
+        let mut holes = version.known_holes();
+        holes.retain(|hole| match hole {
+            KnownHole::SymlinkDestination => self.follows_symlinks().unwrap_or(true),
+            _ => true,
+        });
+        holes
+    }
+
+    /// Returns whether this bubblewrap creates a directory on the host if a symlink leads there.
+    fn follows_symlinks(&self) -> io::Result<bool> {
+        let directory = tempfile::tempdir()?;
+        let root = fs::canonicalize(directory.path())?;
+        let (workspace, elsewhere) = (root.join("workspace"), root.join("elsewhere"));
+        fs::create_dir(&workspace)?;
+        fs::create_dir(&elsewhere)?;
+        let by_old_root =
+            Path::new(OLD_ROOT).join(elsewhere.strip_prefix("/").unwrap_or(&elsewhere));
+        std::os::unix::fs::symlink(by_old_root, workspace.join("link"))?;
+        // A fixed one complains, which is as good as a sandbox here.
+        self.ask(bwrap_symlink_trial(&workspace, "link", "made")).map_err(io::Error::other)?;
+        Ok(elsewhere.join("made").exists())
     }
 
     /// Like [`Self::try_out`], but only once per boot.
@@ -204,20 +233,28 @@ impl KernelSettings {
     }
 }
 
-/// The AppArmor profile that lets bubblewrap use namespaces.
-const APPARMOR_FIX: &str = "\
+/// How to let bubblewrap use namespaces although AppArmor forbids that to ordinary users, as on Ubuntu 24.04.
+fn apparmor_fix(bwrap: &Path) -> String {
+    let bwrap = bwrap.display();
+    format!(
+        "\
 allow it for bubblewrap in AppArmor:
 sudo tee /etc/apparmor.d/bwrap >/dev/null <<'END'
 abi <abi/4.0>,
 include <tunables/global>
-profile bwrap /usr/bin/bwrap flags=(unconfined) {
+profile bwrap {bwrap} flags=(unconfined) {{
   userns,
-}
+}}
 END
-sudo apparmor_parser -r /etc/apparmor.d/bwrap";
+sudo apparmor_parser -r /etc/apparmor.d/bwrap
+this frees more than Caretaker: every program of every user can then make user namespaces by way of {bwrap}, and so \
+reach parts of the kernel that AppArmor keeps from them. It is still less than to free all programs, without bubblewrap \
+too: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    )
+}
 
 /// The exact setting to change if the host shows it, else the usual remedy.
-fn hint_for(problem: &BwrapProblem, settings: &KernelSettings) -> String {
+fn hint_for(problem: &BwrapProblem, bwrap: &Path, settings: &KernelSettings) -> String {
     let is = |setting: &Option<String>, value: &str| setting.as_deref() == Some(value);
     match problem {
         BwrapProblem::TooManyNamespaces | BwrapProblem::NamespacesForbidden
@@ -230,10 +267,9 @@ fn hint_for(problem: &BwrapProblem, settings: &KernelSettings) -> String {
         {
             "allow user namespaces: sudo sysctl -w user.max_user_namespaces=15000".to_owned()
         }
-        BwrapProblem::AppArmor | BwrapProblem::NamespacesForbidden
-            if is(&settings.apparmor_restricts, "1") =>
-        {
-            APPARMOR_FIX.to_owned()
+        BwrapProblem::AppArmor => apparmor_fix(bwrap),
+        BwrapProblem::NamespacesForbidden if is(&settings.apparmor_restricts, "1") => {
+            apparmor_fix(bwrap)
         }
         problem => problem.hint().unwrap_or("see `caretaker doctor`").to_owned(),
     }

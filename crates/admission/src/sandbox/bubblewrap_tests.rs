@@ -24,7 +24,7 @@ fn a_refused_namespace_is_reported_in_bubblewraps_own_words() {
         format!("case $1 in --help) echo '{HELP}';; *) echo '{complaint}' >&2; exit 1;; esac");
     let bubblewrap = program(directory.path(), &script);
     match bubblewrap.try_out() {
-        Err(BubblewrapError::Trial { problem, complaint: said }) => {
+        Err(BubblewrapError::Trial { problem, complaint: said, .. }) => {
             assert_eq!((problem, said.as_str()), (BwrapProblem::NamespacesForbidden, complaint));
         }
         other => panic!("{other:?}"),
@@ -86,7 +86,41 @@ fn the_hint_names_the_setting_that_forbids_it_here() {
         (&BwrapProblem::TooManyNamespaces, KernelSettings::default(), "user.max_user_namespaces"),
         (&BwrapProblem::Other, KernelSettings::default(), "caretaker doctor"),
     ] {
-        let hint = hint_for(problem, &settings);
+        let hint = hint_for(problem, Path::new("/usr/bin/bwrap"), &settings);
         assert!(hint.contains(part), "{problem:?}: {hint}");
     }
+}
+
+#[test]
+fn the_remedy_for_apparmor_names_this_bubblewrap_and_what_else_it_frees() {
+    let hint =
+        hint_for(&BwrapProblem::AppArmor, Path::new("/opt/bwrap"), &KernelSettings::default());
+    for part in [
+        "profile bwrap /opt/bwrap flags=(unconfined) {\n  userns,\n}",
+        "frees more than Caretaker",
+        "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+    ] {
+        assert!(hint.contains(part), "{part}: {hint}");
+    }
+}
+
+#[test]
+fn a_bubblewrap_is_judged_by_what_it_does_and_not_by_its_version() {
+    let old = BwrapVersion { major: 0, minor: 9, patch: 0 };
+    let directory = tempfile::tempdir().unwrap();
+    // It creates the directory after `--dir` on the host, as an old bubblewrap does.
+    let script = "while [ \"$1\" != --dir ]; do shift; done
+        path=$(readlink \"${2%/*}\"); mkdir \"${path#/oldroot}/${2##*/}\"";
+    let vulnerable = program(directory.path(), script);
+    assert_eq!(vulnerable.known_holes(old), [KnownHole::SymlinkDestination]);
+    let fixed = program(directory.path(), "echo \"bwrap: Can't mkdir parents for $2\" >&2; exit 1");
+    assert_eq!(fixed.known_holes(old), []);
+    let new = BwrapVersion { major: 0, minor: 12, patch: 0 };
+    assert_eq!(vulnerable.known_holes(new), [], "this version needs no trial");
+    let silent = Bubblewrap { path: directory.path().join("no-such-program") };
+    assert_eq!(
+        silent.known_holes(old),
+        [KnownHole::SymlinkDestination],
+        "only the version is known"
+    );
 }

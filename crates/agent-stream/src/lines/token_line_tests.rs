@@ -72,7 +72,7 @@ proptest! {
 
     /// Short and long texts, with and without a special character at any position.
     #[test]
-    fn a_long_text_is_plain_exactly_where_each_of_its_bytes_is(
+    fn a_text_is_plain_exactly_if_its_closing_quote_comes_before_any_special_byte(
         length in 0..200_usize,
         odd in proptest::option::of((any::<prop::sample::Index>(), prop_oneof![0..=0x1F_u8, Just(b'\\')])),
         is_closed: bool,

@@ -88,7 +88,7 @@ fn a_long_run_of_one_letter_takes_no_longer_than_other_text() {
 
 proptest! {
     #[test]
-    fn pieces_that_are_all_new_are_explained_by_their_sum_alone(pieces in proptest::collection::vec("[a-c]{1,3}", 0..8), other in "[a-d]{0,12}") {
+    fn new_pieces_are_explained_by_their_concatenation_and_only_by_texts_with_every_piece(pieces in proptest::collection::vec("[a-c]{1,3}", 0..8), other in "[a-d]{0,12}") {
         let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
         prop_assert!(of(&pieces).explains(&pieces.concat(), ""));
         if other.contains('d') {

@@ -223,66 +223,6 @@ impl<'de> Shape<'de> for Option<Outcome<'de>> {
     }
 }
 
-/// True if a published agent has this tool. Unknown tools are parsed like any other.
-pub fn is_known_tool(name: &str) -> bool {
-    KNOWN_TOOLS.contains(&name)
-}
-
-const KNOWN_TOOLS: [&str; 52] = [
-    "aiAttribution",
-    "applyAgentDiff",
-    "askQuestion",
-    "await",
-    "blameByFilePath",
-    "communicateUpdate",
-    "computerUse",
-    "createPlan",
-    "delete",
-    "edit",
-    "editPrLabels",
-    "fetch",
-    "fetchCloudAgentData",
-    "function",
-    "generateImage",
-    "getMcpTools",
-    "glob",
-    "grep",
-    "listMcpResources",
-    "ls",
-    "mcp",
-    "mcpAuth",
-    "prManagement",
-    "read",
-    "readCanvas",
-    "readLints",
-    "readMcpResource",
-    "readTodos",
-    "recordCiInvestigationFindings",
-    "recordScreen",
-    "reflect",
-    "replaceEnv",
-    "reportBug",
-    "reportBugfixResults",
-    "semSearch",
-    "sendFinalSummary",
-    "sendMessage",
-    "setActiveBranch",
-    "setupVmEnvironment",
-    "shell",
-    "startGrindExecution",
-    "startGrindPlanning",
-    "switchMode",
-    "task",
-    "truncated",
-    "updatePrCodeTour",
-    "updateTodos",
-    "webFetch",
-    "webSearch",
-    "write",
-    "writeCanvas",
-    "writeShellStdin",
-];
-
 #[cfg(test)]
 #[path = "tool_call_tests.rs"]
 mod tests;

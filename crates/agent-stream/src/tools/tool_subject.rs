@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_argument_that_tells_most_is_the_subject_and_any_text_is_better_than_none() {
+    fn the_most_informative_argument_is_the_subject_and_otherwise_any_text() {
         for (args, expected) in [
             (json!({"path": "src", "pattern": "TODO"}), "TODO"),
             (json!({"timeout": 5, "command": " sleep 6\nls"}), "sleep 6…"),

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_own_names_with_our_own_port_are_a_host() {
+    fn only_the_daemons_own_names_with_its_own_port_are_accepted_as_host() {
         let address: SocketAddr = "127.0.0.1:4321".parse().unwrap();
         for good in ["127.0.0.1:4321", "localhost:4321", "[::1]:4321"] {
             assert!(is_own_host(good, address), "{good}");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_the_same_or_not() {
+    fn only_identical_tokens_match() {
         assert!(is_same("abc", "abc"));
         for other in ["", "ab", "abd", "abcd"] {
             assert!(!is_same("abc", other), "{other}");

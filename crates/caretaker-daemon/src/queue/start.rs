@@ -6,7 +6,7 @@
 use admission::credentials::shim_environment;
 use run_journal::RunDirectory;
 use run_protocol::{Credentials, ExitCode, FailureClass, RunId, RunOutcome};
-use run_shim::{StartShimError, start_queued_shim};
+use run_shim::{Shim, StartShimError};
 
 use crate::daemon::Daemon;
 
@@ -40,7 +40,8 @@ pub(crate) fn start(
     };
     let mut n_silent = 0;
     loop {
-        match start_queued_shim(&directory, &daemon.config.program, &environment) {
+        let shim = Shim::new(&daemon.config.program, environment.clone());
+        match shim.supervise_queued(&directory) {
             Ok(_) => return StartOutcome::Started,
             // The shim was killed before it began, so start another one. If every shim dies, pause.
             Err(StartShimError::Silent { .. })

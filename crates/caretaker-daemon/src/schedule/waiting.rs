@@ -101,7 +101,7 @@ impl fmt::Display for Waiting {
                 let runs: Vec<String> = runs.iter().map(ToString::to_string).collect();
                 let how = if *to_succeed { "succeed" } else { "end" };
                 let plural = if runs.len() == 1 { "run" } else { "runs" };
-                write!(formatter, "waits for {plural} {} to {how}", runs.join(", "))
+                write!(formatter, "waiting for {plural} {} to {how}", runs.join(", "))
             }
             Self::Resumption => formatter.write_str("the queue is paused"),
             Self::DiskBlocked { free_bytes, needed_bytes } => write!(

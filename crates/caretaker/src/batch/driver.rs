@@ -164,7 +164,7 @@ impl Driver<'_> {
         let mut interruption = Interruption::Following;
         let mut deadline: Option<Instant> = None;
         loop {
-            self.start_those_whose_turn_it_is(interruption)?;
+            self.start_next_runs(interruption)?;
             if is_detached && !self.has_waiting() {
                 return self.leave_alone();
             }
@@ -219,10 +219,7 @@ impl Driver<'_> {
         self.slots.iter().any(|slot| matches!(slot, Slot::Waiting))
     }
 
-    fn start_those_whose_turn_it_is(
-        &mut self,
-        interruption: Interruption,
-    ) -> Result<(), CommandError> {
+    fn start_next_runs(&mut self, interruption: Interruption) -> Result<(), CommandError> {
         while self.is_starting && interruption == Interruption::Following {
             let starts = self.next_turns();
             if starts.is_empty() {

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_wins_over_the_command_line_and_the_rest_is_kept() {
+    fn a_line_overrides_the_command_line_and_other_options_stay() {
         let base = RunRequest {
             model: Some("base".to_owned()),
             name: Some("night".parse().unwrap()),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_cannot_name_a_program_or_show_its_run_more_than_the_flags_do() {
+    fn a_line_cannot_name_a_program_or_give_its_run_more_access_than_the_flags() {
         let base = RunRequest { mode: Some(Mode::Ask), ..RunRequest::default() };
         for more in [
             "\"agent\":\"/opt/agent\"",

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_is_a_name_and_values_and_nothing_else() {
+    fn an_axis_needs_a_known_name_and_different_values() {
         let axis: Axis = "model=a, b".parse().unwrap();
         assert_eq!((axis.name, axis.values), (AxisName::Model, vec!["a".into(), "b".into()]));
         for (text, error) in [

@@ -109,7 +109,7 @@ fn a_paragraph_ends_at_an_empty_line_outside_of_code() {
 
 proptest! {
     #[test]
-    fn every_moment_before_the_last_commit_belongs_to_exactly_one(
+    fn every_moment_before_the_last_commit_belongs_to_exactly_one_commit(
         seconds in prop::collection::btree_set(1_i64..200, 1..6),
         at_ms in 0_i64..210_000,
     ) {

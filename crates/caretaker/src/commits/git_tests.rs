@@ -86,7 +86,7 @@ fn commits_between_two_are_in_the_second_but_not_in_the_first() {
 }
 
 #[test]
-fn a_merge_has_the_files_that_it_brought() {
+fn a_merge_has_the_files_that_it_brought_in() {
     let scratch = Scratch::new();
     scratch.commit("base", &["base"]);
     scratch.git(&["checkout", "--quiet", "-b", "side"]);

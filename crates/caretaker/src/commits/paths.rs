@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_every_store_become_paths_of_the_repository() {
+    fn paths_from_every_store_become_paths_in_the_repository() {
         for (workspace, path, expected) in [
             ("/home/ada/parser", "/home/ada/parser/src/lib.rs", Some("src/lib.rs")),
             ("/home/ada/parser", "src/lib.rs", Some("src/lib.rs")),

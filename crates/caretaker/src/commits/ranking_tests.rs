@@ -135,7 +135,7 @@ fn elsewhere_only_common_files_count() {
 
 proptest! {
     #[test]
-    fn more_and_nearer_is_never_worse(
+    fn more_files_or_nearer_times_never_lower_the_score(
         touches in proptest::collection::vec((0usize..6, -40i64..40), 0..8),
         file in 0usize..3, minute in 0i64..29, window in 0u64..4_000_000,
     ) {

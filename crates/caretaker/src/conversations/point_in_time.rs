@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_dates_in_the_zone_of_the_user_or_distances_from_now() {
+    fn a_time_is_a_date_in_the_users_time_zone_or_a_distance_from_now() {
         let now: Zoned = "2026-07-10T12:00:00+02:00[+02:00]".parse().unwrap();
         let at = |text: &str| {
             parse(text, &now).map(|point| Timestamp::from_millisecond(point.0).unwrap().to_string())

@@ -194,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_it_grows_everything_is_reported_once_and_in_order(
+        fn every_message_is_reported_once_and_in_order_however_the_session_grows(
             texts in prop::collection::vec("[a-c]{1,3}", 0..12), cuts in prop::collection::vec(0usize..12, 0..4),
         ) {
             let messages: Vec<Message> = texts.iter().enumerate()

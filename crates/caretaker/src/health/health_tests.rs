@@ -102,6 +102,7 @@ fn agent(host: &Host, answer: &str) -> AgentProgram {
         program: program.into(),
         leading_arguments: vec![],
         expose: vec![],
+        kept: None,
         version: None,
     }
 }

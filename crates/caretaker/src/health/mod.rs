@@ -198,10 +198,15 @@ fn bubblewrap(host: &Host) -> Vec<Finding> {
         Err(error) => return vec![failure(error)],
     };
     let place = bubblewrap.path.display();
+    let trial = bubblewrap.try_out();
     let version = match bubblewrap.version() {
         Ok(Some(version)) => {
             let summary = format!("{version} at {place}");
-            match version.known_holes().as_slice() {
+            let holes = match &trial {
+                Ok(()) => bubblewrap.known_holes(version),
+                Err(_) => version.known_holes(),
+            };
+            match holes.as_slice() {
                 [] => Finding::ok("bubblewrap", summary),
                 [hole, ..] => Finding {
                     id: "bubblewrap",
@@ -218,7 +223,7 @@ fn bubblewrap(host: &Host) -> Vec<Finding> {
         ),
         Err(error) => return vec![failure(error)],
     };
-    let trial = match bubblewrap.try_out() {
+    let trial = match trial {
         Ok(()) => Finding::ok("sandbox", "user namespaces work, a trial sandbox started"),
         Err(error) => failure(error),
     };

@@ -69,7 +69,7 @@ fn each_missing_thing_is_named_with_one_thing_to_try() {
 }
 
 #[test]
-fn a_directory_without_a_manifest_is_no_problem() {
+fn a_directory_without_a_manifest_passes_the_check() {
     let found = check(&[], &["work/notes.txt"]);
     let summary = "no manifest of a known tool in /work".to_owned();
     assert_eq!(found, [("project", Status::Ok, summary, None)]);

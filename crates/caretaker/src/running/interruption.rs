@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn at_a_terminal_ctrl_c_leaves_then_stops_then_stops_at_once() {
+    fn at_a_terminal_ctrl_c_offers_to_stop_then_stops_then_stops_at_once() {
         assert_eq!(
             reactions(Seat::AtATerminal, &[Signal::SIGINT; 4]),
             [

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_the_agent_did_not_end_is_not_ended_for_a_program() {
+    fn an_unterminated_agent_line_stays_unterminated_for_a_program() {
         let printed = |audience| printed_ending(Form::Raw, audience, b"{\"ty", LineEnding::Missing);
         assert_eq!(printed(Audience::Program), b"{\"ty");
         assert_eq!(printed(Audience::Person), b"{\"ty\n");

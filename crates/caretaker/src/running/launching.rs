@@ -12,7 +12,7 @@ use admission::words::talk::note;
 use caretaker_daemon::Waiting;
 use run_journal::{JournalReader, Position, RunDirectory};
 use run_protocol::{Credentials, ExitCode, RunId, RunOutcome};
-use run_shim::{Started, start_shim};
+use run_shim::Started;
 use serde::Deserialize;
 
 use crate::daemon_client::DaemonClient;
@@ -122,13 +122,13 @@ impl Launch<'_> {
         admitted: Admitted<'_>,
         prompt: &[u8],
     ) -> Result<(RunDirectory, Option<String>), CommandError> {
-        let Self { console, program, route, .. } = self;
-        let CreatedRun { run, shim_environment, credentials } = admitted.create_run(prompt)?;
+        let Self { console, route, .. } = self;
+        let CreatedRun { run, shim, credentials } = admitted.create_run(prompt)?;
         if let Route::Queue(daemon) = route {
             let waits = enqueue(daemon, &run, &credentials);
             return Ok((run, waits));
         }
-        let started = start_shim(&run, program, &shim_environment);
+        let started = shim.supervise(&run);
         if started.is_err() && console.json && !console.detach {
             print_record(&run)?;
         }

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn only_text_that_is_not_blank_is_a_prompt() {
+    fn a_prompt_must_be_utf8_without_nul_and_not_blank() {
         for (prompt, part) in [
             (&b""[..], "empty"),
             (b" \n\t", "empty"),

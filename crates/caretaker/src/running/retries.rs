@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_infrastructure_is_tried_again() {
+    fn only_infrastructure_failures_are_retried() {
         let failed = |class| RunOutcome::Failed { class };
         for class in [FailureClass::Network, FailureClass::RateLimited, FailureClass::ConfigRace] {
             assert!(is_of_the_infrastructure(&failed(class)));

@@ -170,7 +170,7 @@ mod tests {
     use crate::surroundings::tests::environment_of;
 
     #[test]
-    fn an_unknown_owner_gets_a_group_that_is_not_roots() {
+    fn an_unknown_owner_never_gets_roots_group() {
         let unknown = Uid::from_raw(3_000_000_123);
         assert_eq!(Owner::of(unknown, Gid::from_raw(0)).gid.as_raw(), 3_000_000_123);
         let owner = Owner::of(unknown, Gid::from_raw(77));

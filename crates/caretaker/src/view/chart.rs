@@ -40,7 +40,7 @@ mod tests {
     use crate::view::width::columns;
 
     #[test]
-    fn bars_and_lines_show_shares() {
+    fn bars_and_sparklines_show_proportions() {
         assert_eq!(bar(10, 10, 4), "████");
         assert_eq!(bar(5, 10, 4), "██");
         assert_eq!(bar(1, 16, 2), "▏");
@@ -52,7 +52,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_bar_is_never_longer_than_its_room_and_a_line_as_long_as_its_values(
+        fn a_bar_fits_its_room_and_a_sparkline_has_one_character_per_value(
             values in proptest::collection::vec(any::<u64>(), 0..20), most: u64, room in 0usize..50,
         ) {
             for value in &values {

@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_cut_once_wherever_its_pieces_meet() {
+    fn a_line_of_several_pieces_is_cut_only_once() {
         let pieces = [(GOOD, "✓ shell"), (PLAIN, " cargo test"), (DIM, " · 4.2 s")];
         assert_eq!(written(&pieces, Width::Unlimited), "✓ shell cargo test · 4.2 s\n");
         assert_eq!(written(&pieces, Width::Columns(26)), "✓ shell cargo test · 4.2 s\n");

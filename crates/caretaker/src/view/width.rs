@@ -39,7 +39,7 @@ impl Width {
     }
 }
 
-/// The columns that a text takes on a terminal.
+/// The number of columns that `text` takes up on a terminal.
 pub(crate) fn columns(text: &str) -> usize {
     text.width()
 }

@@ -21,6 +21,7 @@ pub(crate) fn outcome(outcome: &RunOutcome) -> String {
         RunOutcome::Unknown { why } => format!("unknown ({})", no_result(*why)),
         RunOutcome::TimedOut { limit } => format!("timed out ({})", limit_name(limit)),
         RunOutcome::QuotaExceeded { limit } => format!("over its limit ({})", limit_name(limit)),
+        RunOutcome::Looping => "looping".to_owned(),
         RunOutcome::Cancelled => "cancelled".to_owned(),
         RunOutcome::Suspended => "suspended".to_owned(),
         RunOutcome::DependencyFailed => "dependency failed".to_owned(),
@@ -92,6 +93,15 @@ pub(crate) fn about(run: &RunOverview) -> &str {
     }
 }
 
+/// `read a.rs, then shell cargo test (12 calls in a row, same results)`. `None` for other events.
+pub(crate) fn repeated(event: &RunEvent) -> Option<String> {
+    let RunEvent::Looping { calls, in_a_row } = event else { return None };
+    let calls: Vec<String> =
+        calls.iter().map(|call| format!("{} {}", call.tool, call.subject)).collect();
+    let calls = calls.join(", then ");
+    Some(format!("{} ({in_a_row} calls in a row, same results)", on_one_line(&calls)))
+}
+
 /// The mechanism that enforces the limits.
 pub(crate) fn backend(backend: LimitBackend) -> &'static str {
     match backend {
@@ -131,6 +141,7 @@ pub(crate) fn stop_reason(reason: StopReason) -> &'static str {
         StopReason::Interrupted => "a signal ended its supervisor",
         StopReason::Amnesia => "the agent has forgotten the conversation",
         StopReason::Limit => "limit exceeded",
+        StopReason::Looping => "the agent repeats itself",
         StopReason::Lingering => "the agent did not exit after its result",
         StopReason::NoResult => "the agent gave no result",
         StopReason::JournalFailed => "the journal cannot be written",

@@ -121,7 +121,7 @@ fn kinds(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_run_that_is_over_is_shown_listed_and_waited_for() {
+fn show_ps_wait_and_kill_report_a_run_that_is_over() {
     let scene = Scene::new();
     let outcome = RunOutcome::Failed { class: FailureClass::Auth };
     let id = ended(&scene, Some("nightly"), outcome, "nobody is logged in");
@@ -263,7 +263,7 @@ fn a_live_run_is_listed_and_waiting_for_it_can_time_out() {
 }
 
 #[test]
-fn several_runs_are_waited_for_and_the_first_that_failed_decides() {
+fn waiting_for_several_runs_gives_the_exit_code_of_the_first_that_did_not_succeed() {
     let scene = Scene::new();
     let good = ended(&scene, None, RunOutcome::Succeeded, "done");
     let cancelled = ended(&scene, None, RunOutcome::Cancelled, "stopped");

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_and_addresses_hold_secrets_too() {
+    fn secrets_are_found_in_arguments_and_addresses_too() {
         let definition = json!({
             "command": "npx",
             "args": [

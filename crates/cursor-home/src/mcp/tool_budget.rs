@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tool_more_than_the_limit_is_over() {
+    fn one_tool_more_than_the_limit_exceeds_the_budget() {
         let mut servers = McpServers::default();
         servers.add("big", McpServer::stdio("a", [], [])).unwrap();
         let known = BTreeMap::from([("big".to_owned(), TOOL_LIMIT + 1)]);

@@ -140,10 +140,21 @@ pub struct PinnedAgent {
     pub exposure: Exposure,
 }
 
+/// The files that lie beside the launcher of every installed agent, wherever it is installed.
+pub const BESIDE_THE_LAUNCHER: [&str; 2] = ["node", "index.js"];
+
+/// What lies beside a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// All of [`BESIDE_THE_LAUNCHER`]: the program is the launcher of an installed agent.
+    TheAgent,
+    SomethingElse,
+}
+
 /// The files that a program needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exposure {
-    /// The directory of one version: launcher, node, chunks and tools belong together.
+    /// The directory of an installed agent: launcher, node, chunks and tools belong together.
     Directory(PathBuf),
     /// A program from elsewhere. Its directory stays hidden, because that may be the user's home.
     File(PathBuf),
@@ -155,30 +166,29 @@ pub struct NotAProgramPath(pub PathBuf);
 
 impl PinnedAgent {
     /// Pins the program of a candidate, given its path with all symlinks resolved.
-    pub fn from_canonical(canonical: &Path) -> Result<Self, NotAProgramPath> {
+    pub fn from_canonical(canonical: &Path, beside: Beside) -> Result<Self, NotAProgramPath> {
+        let not_a_program = || NotAProgramPath(canonical.to_path_buf());
         if !canonical.is_absolute() || canonical.file_name().is_none() {
-            return Err(NotAProgramPath(canonical.to_path_buf()));
+            return Err(not_a_program());
         }
-        let program = canonical.to_path_buf();
-        Ok(match version_directory(canonical) {
-            Some((directory, version)) => Self {
-                program,
-                version: Some(version),
-                exposure: Exposure::Directory(directory.to_path_buf()),
-            },
-            None => Self { exposure: Exposure::File(program.clone()), version: None, program },
-        })
+        let directory = canonical.parent().ok_or_else(not_a_program)?;
+        let version = version_directory(canonical);
+        let exposure = match (&version, beside) {
+            (None, Beside::SomethingElse) => Exposure::File(canonical.to_path_buf()),
+            (Some(_), _) | (None, Beside::TheAgent) => Exposure::Directory(directory.to_path_buf()),
+        };
+        Ok(Self { program: canonical.to_path_buf(), version, exposure })
     }
 }
 
 /// Recognises `…/cursor-agent/versions/<version>/<program>`.
-fn version_directory(program: &Path) -> Option<(&Path, AgentVersion)> {
+fn version_directory(program: &Path) -> Option<AgentVersion> {
     let directory = program.parent()?;
     let version = parse_version(directory.file_name()?.to_str()?)?;
     let versions = directory.parent()?;
     let product = versions.parent()?;
     (versions.file_name()? == "versions" && product.file_name()? == "cursor-agent")
-        .then_some((directory, version))
+        .then_some(version)
 }
 
 #[cfg(test)]

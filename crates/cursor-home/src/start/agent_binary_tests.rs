@@ -90,7 +90,7 @@ fn a_version_is_a_date_and_a_build() {
 fn an_installed_agent_is_pinned_to_its_version() {
     let path = Path::new("/h/.local/share/cursor-agent/versions/2026.10.01-e373342/cursor-agent");
     assert_eq!(
-        PinnedAgent::from_canonical(path),
+        PinnedAgent::from_canonical(path, Beside::SomethingElse),
         Ok(PinnedAgent {
             program: path.into(),
             version: Some(version(2026, 10, 1, "e373342")),
@@ -100,13 +100,30 @@ fn an_installed_agent_is_pinned_to_its_version() {
 }
 
 #[test]
+fn an_agent_with_node_and_index_js_beside_it_needs_its_directory_wherever_it_is() {
+    for (path, known) in [
+        ("/opt/cursor-agent/cursor-agent", None),
+        ("/h/.cache/registry/cursor/dist-package/cursor-agent", None),
+        (
+            "/h/.local/share/cursor-agent/versions/2026.06.15-18-00-12-6f5a2cf/cursor-agent",
+            Some(version(2026, 6, 15, "18-00-12-6f5a2cf")),
+        ),
+    ] {
+        let pinned = PinnedAgent::from_canonical(Path::new(path), Beside::TheAgent).unwrap();
+        let directory = Path::new(path).parent().unwrap();
+        assert_eq!(pinned.exposure, Exposure::Directory(directory.into()));
+        assert_eq!(pinned.version, known);
+    }
+}
+
+#[test]
 fn a_program_from_elsewhere_exposes_only_itself() {
     for path in [
         "/h/agent.sh",
         "/opt/versions/2026.10.01-e373342/cursor-agent",
         "/h/cursor-agent/versions/new/cursor-agent",
     ] {
-        let pinned = PinnedAgent::from_canonical(Path::new(path)).unwrap();
+        let pinned = PinnedAgent::from_canonical(Path::new(path), Beside::SomethingElse).unwrap();
         assert_eq!(pinned.exposure, Exposure::File(path.into()));
         assert_eq!(pinned.version, None);
     }
@@ -115,7 +132,8 @@ fn a_program_from_elsewhere_exposes_only_itself() {
 #[test]
 fn a_path_that_names_no_program_cannot_be_pinned() {
     for path in ["/", "cursor-agent", "", "/opt/.."] {
-        assert_eq!(PinnedAgent::from_canonical(Path::new(path)), Err(NotAProgramPath(path.into())));
+        let pinned = PinnedAgent::from_canonical(Path::new(path), Beside::TheAgent);
+        assert_eq!(pinned, Err(NotAProgramPath(path.into())));
     }
 }
 

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn every_choice_has_its_place() {
+    fn every_choice_adds_its_arguments() {
         let command = AgentCommand {
             model: Some(ModelSlug::parse("gpt-5[effort=high]").unwrap()),
             mode: Some(AgentMode::Plan),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_arguments_would_all_be_refused_from_a_user() {
+    fn a_user_cannot_pass_any_flag_that_caretaker_sets_itself() {
         let ours = AgentCommand {
             model: Some(ModelSlug::parse("auto").unwrap()),
             mode: Some(AgentMode::Ask),

@@ -213,7 +213,7 @@ fn flags_and_positionals_as_the_agent_reads_them(words: &[String]) -> (Vec<Strin
 
 proptest! {
     #[test]
-    fn nothing_that_passes_holds_a_refused_flag_or_a_prompt(
+    fn accepted_flags_contain_no_refused_flag_and_no_prompt(
         words in proptest::collection::vec(
             prop_oneof![
                 "-[pfwcbHexvh]{1,3}",

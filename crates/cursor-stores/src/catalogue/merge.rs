@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_count_covers_the_messages_that_are_shown() {
+    fn the_count_is_the_number_of_shown_messages() {
         let mut transcript = told(StoreKind::Transcript, &["one", "two"]);
         transcript.messages[1].parts.push(Part::reasoning("hm"));
         // An IDE may keep less than its transcript. A transcript is made from its chat.

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn conversations_with_the_same_id_get_their_own_names() {
+    fn different_conversations_with_the_same_id_get_different_ids() {
         let at = |directory: &str| head(StoreKind::Sdk, &format!("/s/{directory}/index.db"), &[]);
         let mut heads = [at("same-name-1"), at("same-name-2"), at("same-name-3")];
         tell_apart(&mut heads, &HashMap::from([("id".to_owned(), vec![0, 1, 2])]));

@@ -22,6 +22,7 @@ pub(crate) mod store;
 pub use messages::pending::{PendingMessages, PendingToolCall, parse_pending};
 pub use resume::ancestry::Ancestry;
 pub use resume::finding::{Place, Severity, StoreFinding};
+pub use resume::furthest::furthest;
 pub use resume::integrity::{LatestState, StoreCheck, check_store};
 pub use resume::resumability::{Depth, NotResumable, ResumePoint, Unresumable, resume_point};
 pub use resume::root_pointer::{PutBack, RootPointerError, latest_ancestry, put_back};

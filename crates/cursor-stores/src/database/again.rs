@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changes_cause_retries_and_only_a_few() {
+    fn only_a_change_causes_retries_and_only_a_few() {
         assert_eq!(reads(&[]), (Ok(()), 1));
         assert_eq!(reads(&["changed", "changed"]), (Ok(()), 3));
         assert_eq!(reads(&["changed", "damaged"]), (Err("damaged"), 2));

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_not_quite_utf8_is_still_read() {
+    fn text_with_invalid_utf8_is_still_read() {
         assert_eq!(parse(b"{\"a\":\"\xff\"}"), Some(json!({"a": "\u{fffd}"})));
         assert_eq!(parse(b"{\"a\":"), None);
         assert_eq!(

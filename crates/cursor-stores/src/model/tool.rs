@@ -92,10 +92,18 @@ impl ToolResult {
 const TOOLS: &[(&str, &[&str])] = &[
     (
         "shell",
-        &["shell", "shellexecute", "runterminalcmd", "runterminalcommand", "bash", "terminal"],
+        &[
+            "shell",
+            "shellexecute",
+            "runterminalcmd",
+            "runterminalcommand",
+            "bash",
+            "terminal",
+            "pibash",
+        ],
     ),
-    ("read", &["read", "readfile", "fileread"]),
-    ("write", &["write", "writefile", "filewrite"]),
+    ("read", &["read", "readfile", "fileread", "piread"]),
+    ("write", &["write", "writefile", "filewrite", "piwrite"]),
     (
         "edit",
         &[
@@ -109,12 +117,13 @@ const TOOLS: &[(&str, &[&str])] = &[
             "applypatch",
             "applyagentdiff",
             "fileedit",
+            "piedit",
         ],
     ),
     ("delete", &["delete", "deletefile", "filedelete"]),
-    ("glob", &["glob", "globfilesearch", "filesearch"]),
-    ("grep", &["grep", "rg", "ripgrep", "ripgreprawsearch", "grepsearch"]),
-    ("ls", &["ls", "listdir", "listdirectory"]),
+    ("glob", &["glob", "globfilesearch", "filesearch", "pifind"]),
+    ("grep", &["grep", "rg", "ripgrep", "ripgreprawsearch", "grepsearch", "pigrep"]),
+    ("ls", &["ls", "listdir", "listdirectory", "pils"]),
     ("read_lints", &["readlints", "readlinter", "readlintererrors"]),
     ("todo", &["updatetodos", "todowrite", "readtodos", "todoread"]),
     ("mcp", &["mcp", "callmcptool", "mcptool"]),
@@ -171,6 +180,18 @@ mod tests {
             assert_eq!(canonical_tool(name), "edit", "{name}");
         }
         assert_eq!(canonical_tool("task_v2"), "task");
+        // The stream writes `piReadToolCall`, and the command line's store `pi_read`.
+        for (name, tool) in [
+            ("piReadToolCall", "read"),
+            ("pi_bash", "shell"),
+            ("piEdit", "edit"),
+            ("pi_write", "write"),
+            ("piGrep", "grep"),
+            ("piFind", "glob"),
+            ("pi_ls", "ls"),
+        ] {
+            assert_eq!(canonical_tool(name), tool, "{name}");
+        }
     }
 
     #[test]

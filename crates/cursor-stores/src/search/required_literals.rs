@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_telling_part_is_required() {
+    fn the_longest_literals_are_required() {
         let one = |text: &str| Some(vec![text.to_owned()]);
         assert_eq!(texts(r"TODO\(\w+\)"), one("TODO("));
         assert_eq!(texts(r"\d+ failed"), one(" failed"));

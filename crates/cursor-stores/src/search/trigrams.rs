@@ -131,7 +131,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_has_all_trigrams_of_what_is_found_in_it(before in "\\PC{0,9}", word in "\\PC{3,9}", after in "\\PC{0,9}") {
+        fn a_text_that_matches_a_word_has_all_trigrams_of_the_word(before in "\\PC{0,9}", word in "\\PC{3,9}", after in "\\PC{0,9}") {
             let text = format!("{before}{word}{after}");
             let expression = regex::RegexBuilder::new(&regex::escape(&word)).case_insensitive(true).build().unwrap();
             for form in [text.clone(), text.to_uppercase(), text.to_lowercase()] {

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_in_the_log_may_hold_spaces_and_be_followed_by_more() {
+    fn a_path_in_the_log_may_contain_spaces_and_be_followed_by_more_text() {
         let home = tempfile::tempdir().unwrap();
         let project = project(home.path(), "srv-My-App");
         let log = "first line\n[info] x workspacePath=/srv/My App pid=12\n";
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_finds_the_only_directory_that_fits_and_no_other() {
+    fn a_directory_is_found_by_its_slug_only_if_no_other_directory_fits() {
         let base = tempfile::tempdir().unwrap();
         fs::create_dir_all(base.path().join("home/dev/My Project.v2_x")).unwrap();
         fs::create_dir_all(base.path().join("home/dev/a-b")).unwrap();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_without_a_workspace_has_none() {
+    fn a_window_without_a_folder_has_no_workspace() {
         let home = tempfile::tempdir().unwrap();
         for slug in ["empty-window", "1790000000000"] {
             assert_eq!(workspace_of(&project(home.path(), slug)), None);

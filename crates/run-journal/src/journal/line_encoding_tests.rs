@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use run_protocol::{
     Audit, Bound, BytesPath, ChangeCounts, Checkpoint, FailureClass, Finding, FindingKind,
     LimitBackend, LimitKind, LimitsInForce, LoginDrop, McpCallOutcome, NetRefusal, NetVia,
-    NetworkMode, NoResult, PendingTool, ReportedStatus, ResourceLimits, Resumable, RunOutcome,
-    SignalName, Spend, StopReason, Widening,
+    NetworkMode, NoResult, PendingTool, RepeatedCall, ReportedStatus, ResourceLimits, Resumable,
+    RunOutcome, SignalName, Spend, StopReason, Widening,
 };
 
 use super::*;
@@ -65,7 +65,7 @@ pub(crate) fn any_redaction() -> impl Strategy<Value = Redaction> {
 
 proptest! {
     #[test]
-    fn a_line_of_the_agents_is_read_back_byte_for_byte(
+    fn an_agent_line_is_read_back_byte_for_byte(
         line in any_line(),
         redaction in any_redaction(),
         epoch in prop_oneof![Just(1), any::<u32>()],
@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn a_line_that_was_not_ended_is_read_back_as_such(line in any_line(), redaction in any_redaction()) {
+    fn an_unterminated_line_is_read_back_as_unterminated(line in any_line(), redaction in any_redaction()) {
         let mut buffer = Vec::new();
         let number = EventNumber { epoch: 2, seq: 9 };
         push_agent_line(&mut buffer, number, 5, line.borrowed(), LineEnding::Missing, redaction);
@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_called_json_are_kept_in_one_line_and_read_back(bytes in vec(any::<u8>(), 0..60)) {
+    fn any_bytes_marked_as_json_are_kept_in_one_line_and_read_back(bytes in vec(any::<u8>(), 0..60)) {
         let mut buffer = Vec::new();
         let number = EventNumber { epoch: 1, seq: 1 };
         push_agent_line(&mut buffer, number, 1, AgentLine::Json(&bytes), LineEnding::LineFeed, Redaction::Untouched);
@@ -114,13 +114,13 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_an_entry_and_no_panic(bytes in vec(any::<u8>(), 0..200)) {
+    fn garbage_is_read_as_one_entry_without_a_panic(bytes in vec(any::<u8>(), 0..200)) {
         let line: Vec<u8> = bytes.into_iter().filter(|byte| *byte != b'\n').collect();
         prop_assert_eq!(read_back(&[line, b"\n".to_vec()].concat()).len(), 1);
     }
 
     #[test]
-    fn a_damaged_line_is_an_entry_and_no_panic(line in any_line(), place: usize, byte: u8) {
+    fn a_damaged_line_is_read_as_one_entry_without_a_panic(line in any_line(), place: usize, byte: u8) {
         let mut buffer = Vec::new();
         let number = EventNumber { epoch: 2, seq: 9 };
         push_agent_line(&mut buffer, number, 1, line.borrowed(), LineEnding::LineFeed, Redaction::Redacted);
@@ -141,6 +141,7 @@ fn every_event_that_we_write_is_read_back() {
         RunOutcome::TimedOut { limit: LimitKind::Tool { name: "shell".to_owned() } },
         RunOutcome::QuotaExceeded { limit: LimitKind::Memory { bytes: 4 << 30 } },
         RunOutcome::QuotaExceeded { limit: LimitKind::Processes { most: 512 } },
+        RunOutcome::Looping,
         RunOutcome::Cancelled,
         RunOutcome::Suspended,
         RunOutcome::Interrupted,
@@ -189,6 +190,7 @@ fn every_event_that_we_write_is_read_back() {
             messages: 4,
             pending: vec![PendingTool { tool: "shell".to_owned(), subject: "ls".to_owned() }],
         },
+        RunEvent::BucketDrift { bucket: "5e".repeat(32), directory: BytesPath::from("s/chats/5e") },
         RunEvent::RootPutBack { from: None, to: "5e".repeat(32) },
         RunEvent::ProtectionLost { path: BytesPath::from("w/.cursor") },
         RunEvent::ProtectionRestored { path: BytesPath::from("w/.git/config") },
@@ -223,6 +225,10 @@ fn every_event_that_we_write_is_read_back() {
         RunEvent::Released,
         RunEvent::PromptSent { length: 12 },
         RunEvent::Slow { silent_ms: 60_000, tool: Some("shell".to_owned()) },
+        RunEvent::Looping {
+            calls: vec![RepeatedCall { tool: "shell".to_owned(), subject: "ls".to_owned() }],
+            in_a_row: 24,
+        },
         RunEvent::ProtocolDrift { event: "system/new".to_owned() },
         RunEvent::LimitReached { limit: LimitKind::Tool { name: "shell".to_owned() }, after_ms: 3 },
         RunEvent::LimitReached { limit: LimitKind::WallClock, after_ms: 3 },

@@ -83,7 +83,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn cut_at_any_byte_a_journal_reads_as_a_prefix_of_itself(text in any_journal(), place: Index) {
+    fn a_journal_cut_at_any_byte_gives_the_entries_of_its_whole_lines(text in any_journal(), place: Index) {
         let (_directory, path) = in_file(&text);
         let all = read_file(&path, Position::Start);
         let cut = place.index(text.len() + 1);
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn reading_goes_on_after_any_number(text in any_journal(), epoch in 0..4u32, seq in 0..40u64) {
+    fn reading_can_continue_after_any_event_number(text in any_journal(), epoch in 0..4u32, seq in 0..40u64) {
         let (_directory, path) = in_file(&text);
         let all = read_file(&path, Position::Start);
         let number = EventNumber { epoch, seq };
@@ -119,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn the_last_lines_are_the_last(text in any_journal(), n_lines in 0..40u64) {
+    fn a_tail_gives_the_last_lines_and_does_not_count_headers(text in any_journal(), n_lines in 0..40u64) {
         let (_directory, path) = in_file(&text);
         let all = read_file(&path, Position::Start);
         let mut n_left = n_lines;
@@ -134,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_read_from_everywhere_without_a_panic(
+    fn garbage_is_read_from_any_position_without_a_panic(
         bytes in vec(prop_oneof![Just(b'\n'), Just(b'{'), any::<u8>()], 0..400),
         seq: u64,
         n_lines: u64,

@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_one_start_and_a_missing_one_has_none() {
+    fn a_process_has_a_fixed_start_time_and_a_missing_process_has_none() {
         let us = std::process::id();
         assert!(process_started(us).is_some());
         assert_eq!(process_started(us), process_started(us));

@@ -84,13 +84,13 @@ proptest! {
     }
 
     #[test]
-    fn every_plain_name_is_read(labels in proptest::collection::vec("[a-z][a-z0-9]{0,20}", 2..6)) {
+    fn every_plain_name_is_accepted(labels in proptest::collection::vec("[a-z][a-z0-9]{0,20}", 2..6)) {
         let text = labels.join(".");
         prop_assert!(HostName::read(text.as_bytes()).is_ok());
     }
 
     #[test]
-    fn no_address_is_a_name(address in any::<std::net::Ipv4Addr>()) {
+    fn no_ip_address_is_accepted_as_a_name(address in any::<std::net::Ipv4Addr>()) {
         let number = u32::from(address);
         for text in [address.to_string(), number.to_string(), format!("{number:#x}"), format!("{number:#010x}")] {
             prop_assert!(HostName::read(text.as_bytes()).is_err(), "{}", text);

@@ -36,12 +36,34 @@ pub struct RunLimits {
     pub tokens: u64,
     /// The limit on the journal's size.
     pub journal_bytes: u64,
+    /// What happens if the agent repeats the same tool calls.
+    #[serde(skip_serializing_if = "OnLoop::is_default")]
+    pub r#loop: OnLoop,
     /// From `result` to the end of the process.
     pub linger_ms: u64,
     /// From the end of the process to the end of its output.
     pub drain_ms: u64,
     /// The delays between the signals that stop an agent.
     pub ladder: StopLadder,
+}
+
+/// What the shim does if the agent repeats the same tool calls without a new result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLoop {
+    /// Record it.
+    #[default]
+    Warn,
+    /// Record it and end the run.
+    End,
+}
+
+impl OnLoop {
+    pub(crate) const WORDS: [(&str, Self); 2] = [("warn", Self::Warn), ("end", Self::End)];
+
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The shim sends INT, then TERM, and then kills the namespace.
@@ -65,6 +87,7 @@ impl Default for RunLimits {
             tool_calls: 0,
             tokens: 0,
             journal_bytes: 4 << 30,
+            r#loop: OnLoop::default(),
             linger_ms: 5_000,
             drain_ms: 500,
             ladder: StopLadder::default(),
@@ -91,6 +114,7 @@ impl RunLimits {
         for (limit, asked) in asked {
             *limit = asked.unwrap_or(*limit);
         }
+        self.r#loop = request.r#loop.unwrap_or(self.r#loop);
     }
 
     /// A limit as a duration; `None` if there is no limit.

@@ -42,6 +42,8 @@ bounds! {
     Mode = "mode",
     /// Tools run without asking.
     Force = "force",
+    /// The user's own allow and deny rules for the agent.
+    Permissions = "permissions",
     /// The user's own MCP servers.
     UserMcp = "user-mcp",
     /// MCP servers from the repository's own file.
@@ -58,6 +60,8 @@ bounds! {
     MaxToolCalls = "max-tool-calls",
     /// Tokens.
     MaxTokens = "max-tokens",
+    /// What happens if the agent repeats itself.
+    Loop = "loop",
     /// Memory.
     Memory = "memory",
     /// Processes and threads.
@@ -90,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_word_of_a_bound_is_the_one_that_is_written() {
+    fn a_bound_is_serialized_as_its_word() {
         for bound in Bound::ALL {
             assert_eq!(serde_json::to_value(bound).unwrap(), bound.word());
         }

@@ -37,7 +37,8 @@ use crate::written::{
     Variable, WrittenBudget, pairs_as_object, text_serde,
 };
 use crate::{
-    AgentKind, AgentMode, AllowedHost, Bound, NetworkMode, RunSpec, ToolApproval, UserMcpFiles,
+    AgentKind, AgentMode, AllowedHost, Bound, NetworkMode, OnLoop, RunSpec, ToolApproval,
+    UserMcpFiles,
 };
 
 /// The request for a run. Every field may be left out; the names are the flag names of `caretaker run`.
@@ -141,6 +142,10 @@ pub struct RunRequest {
     /// stays. `none` for no limit. Default: `tokens` in the configuration.
     #[arg(long, value_name = "COUNT")]
     pub max_tokens: Option<CountLimit>,
+    /// If the agent repeats the same tool calls and their results do not change, `warn` records that, and `end` also
+    /// ends the run (`looping`). Default: `loop` in the configuration.
+    #[arg(long, value_name = "ACTION", value_parser = OnLoop::parser())]
+    pub r#loop: Option<OnLoop>,
     /// The largest size of the run's journal, which keeps every line that the agent prints: `500MiB`, `none`. The
     /// journal also counts against `--disk`. Default: `journal` in the configuration.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
@@ -264,6 +269,7 @@ impl RunRequest {
             idle_timeout: self.idle_timeout.or(below.idle_timeout),
             max_tool_calls: self.max_tool_calls.or(below.max_tool_calls),
             max_tokens: self.max_tokens.or(below.max_tokens),
+            r#loop: self.r#loop.or(below.r#loop),
             journal: self.journal.or(below.journal),
             memory: self.memory.or(below.memory),
             processes: self.processes.or(below.processes),
@@ -318,6 +324,7 @@ impl RunRequest {
             idle_timeout: Some(HumanDuration::of_milliseconds(limits.idle_ms)),
             max_tool_calls: Some(CountLimit(limits.tool_calls)),
             max_tokens: Some(CountLimit(limits.tokens)),
+            r#loop: Some(limits.r#loop),
             journal: Some(SizeLimit(limits.journal_bytes)),
             memory: Some(MemoryLimit(resources.memory_bytes)),
             processes: Some(ProcessLimit(resources.processes)),
@@ -438,6 +445,12 @@ impl NetworkMode {
     /// clap's parser for the mode.
     pub fn parser() -> impl TypedValueParser<Value = Self> {
         words(&[("allowlist", Self::Allowlist), ("none", Self::None), ("host", Self::Host)])
+    }
+}
+
+impl OnLoop {
+    fn parser() -> impl TypedValueParser<Value = Self> {
+        words(&Self::WORDS)
     }
 }
 

@@ -17,7 +17,7 @@ fn everything() -> Value {
         "allow_host": ["*.example.org:8443"], "registries": ["a.example.org"],
         "user_mcp": false, "no_user_mcp": true,
         "mcp": ["notes"], "mcp_from_repo": ["docs"], "timeout": "90s", "idle_timeout": "none",
-        "max_tool_calls": "5", "max_tokens": "200000", "journal": "512B", "memory": "67108864B",
+        "max_tool_calls": "5", "max_tokens": "200000", "loop": "end", "journal": "512B", "memory": "67108864B",
         "processes": "512", "cpus": "1.500", "max_file_size": "none", "disk": "7B",
         "no_force": false, "force": true, "widen": ["max-tool-calls", "memory"], "stream": true,
         "no_checkpoint": true, "restart": true, "priority": -5, "delay": "1s", "after": ["a"],
@@ -83,6 +83,7 @@ fn an_error_names_the_field_that_is_wrong() {
         (json!({"timeout": "soon"}), Some("timeout"), "not a duration"),
         (json!({"memory": "1MiB"}), Some("memory"), "at least 64MiB"),
         (json!({"mode": "think"}), Some("mode"), "`think` is not a mode"),
+        (json!({"loop": "stop"}), Some("loop"), "expected `warn` or `end`"),
         (json!({"priority": 101}), Some("priority"), "from -100 to 100"),
         (json!({"labels": {"a b": "c"}}), Some("labels"), "a label is written"),
         (json!({"env": {"LD_PRELOAD": "x"}}), Some("env"), "would load something"),
@@ -145,7 +146,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn a_layer_that_says_nothing_changes_nothing(layer in layer()) {
+    fn an_empty_layer_changes_nothing(layer in layer()) {
         let nothing = RunRequest::default;
         prop_assert_eq!(&RunRequest::combine([layer.clone(), nothing()]), &layer);
         prop_assert_eq!(&RunRequest::combine([nothing(), layer.clone()]), &layer);
@@ -153,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn a_later_layer_wins_and_nothing_that_only_one_says_is_lost(below in layer(), above in layer()) {
+    fn a_later_layer_wins_and_values_that_only_one_layer_sets_are_kept(below in layer(), above in layer()) {
         let both = RunRequest::combine([below.clone(), above.clone()]);
         prop_assert_eq!(&both.model, if above.model.is_some() { &above.model } else { &below.model });
         prop_assert_eq!(both.memory, above.memory.or(below.memory));

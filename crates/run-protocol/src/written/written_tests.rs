@@ -24,7 +24,7 @@ where
 
 proptest! {
     #[test]
-    fn every_value_is_written_as_it_can_be_read(
+    fn every_written_value_can_be_read_back(
         number in 0..u64::MAX / 2,
         ms in 1..1_000_000_000_000u64,
         milli in 10..100_000_000u64,

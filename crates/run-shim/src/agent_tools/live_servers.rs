@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cursor_home::{McpServers, WorkspacePath};
+use cursor_home::{CliConfig, McpServers, WorkspacePath};
 use ground::with_causes;
 use run_journal::StateRoot;
 use run_protocol::{McpChoice, RunEvent, ServerChange};
@@ -19,10 +19,10 @@ pub(crate) struct ServerFiles {
     pub(crate) session_dir: PathBuf,
     pub(crate) workspace: WorkspacePath,
     pub(crate) home: PathBuf,
-    pub(crate) host_config_root: PathBuf,
     /// Caretaker's own program.
     pub(crate) relay: PathBuf,
     pub(crate) servers: RunServers,
+    pub(crate) config: CliConfig,
 }
 
 impl ServerFiles {
@@ -52,9 +52,8 @@ impl ServerFiles {
             run_dir: &self.run_dir,
             session_dir: &self.session_dir,
             workspace: &self.workspace,
-            home: &self.home,
-            host_config_root: &self.host_config_root,
             servers,
+            config: &self.config,
             now_ms: ground::now_ms(),
         }
     }

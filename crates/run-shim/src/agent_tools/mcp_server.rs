@@ -14,6 +14,8 @@ mod pace;
 mod run_tools;
 mod socket_transport;
 
+pub(crate) use run_tools::POLLING;
+
 use std::convert::Infallible;
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_given_after_the_greeting_and_confirmed() {
+    fn a_request_is_sent_after_the_greeting_and_confirmed() {
         let run = RunId::generate();
         let (outcome, heard) = with_shim(run, &[&hello(run), r#"{"reply":"ok"}"#]);
         assert!(outcome.is_ok());
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_an_odd_answer_and_silence_are_told_apart() {
+    fn a_refusal_an_unexpected_answer_and_silence_are_different_errors() {
         let run = RunId::generate();
         let hello = hello(run);
         let refused = r#"{"reply":"refused","reason":"over"}"#;

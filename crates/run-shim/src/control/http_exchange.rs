@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_its_status_and_its_whole_body() {
+    fn an_answer_needs_a_status_and_its_whole_body() {
         let whole = b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}";
         assert_eq!(parse_answer(whole), Some((404, b"{}".to_vec())));
         assert_eq!(parse_answer(&whole[..whole.len() - 1]), None);

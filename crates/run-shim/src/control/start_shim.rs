@@ -1,10 +1,10 @@
 //! Starts a shim as its own process, and reads its report: does the run go on or not?
 
 use std::fs::OpenOptions;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use run_journal::RunDirectory;
 use run_protocol::ExitCode;
@@ -58,76 +58,107 @@ pub(crate) const SECRET_PREFIX: &str = "CARETAKER_SECRET_";
 /// The variable that passes the machine's proxy to the shim.
 pub(crate) const PROXY_VARIABLE: &str = "CARETAKER_UPSTREAM_PROXY";
 
-/// Starts `<program> shim <run directory>` in its own session, and returns once the shim has its locks. A refused run
-/// leaves nothing behind.
-pub fn start_shim(
-    run: &RunDirectory,
-    program: &Path,
-    environment: &ShimEnvironment,
-) -> Result<Started, StartShimError> {
-    let started = start(run, program, environment);
-    if let Err(StartShimError::Refused { .. } | StartShimError::Spawn { .. }) = &started {
-        // Nothing ran, so there is nothing to keep.
-        run.withdraw();
+/// The byte that tells a shim that its run's directory exists.
+const BEGIN: u8 = b'!';
+
+/// A run's shim: the process `<program> shim <run directory>` in its own session. It may start ahead of its run, because
+/// starting it takes longer than making the run's directory. Until [`Self::supervise`] it only waits. If this is dropped
+/// before, the shim ends without having done anything.
+#[derive(Debug)]
+pub struct Shim {
+    program: PathBuf,
+    environment: ShimEnvironment,
+    /// `None` before the start.
+    started: Option<io::Result<Child>>,
+}
+
+impl Shim {
+    pub fn new(program: &Path, environment: ShimEnvironment) -> Self {
+        Self { program: program.to_owned(), environment, started: None }
     }
-    started
+
+    /// Starts the shim ahead of its run.
+    pub fn start_ahead(&mut self, run_dir: &Path) {
+        self.started = Some(spawn(&self.program, run_dir, &self.environment));
+    }
+
+    /// Lets the shim supervise the run, and returns once it has its locks. A refused run leaves nothing behind.
+    pub fn supervise(self, run: &RunDirectory) -> Result<Started, StartShimError> {
+        let started = self.supervise_queued(run);
+        if let Err(StartShimError::Refused { .. } | StartShimError::Spawn { .. }) = &started {
+            // Nothing ran, so there is nothing to keep.
+            run.withdraw();
+        }
+        started
+    }
+
+    /// Like [`Self::supervise`], but for a run from the queue. A refused run stays in the queue, and the daemon decides
+    /// about it.
+    pub fn supervise_queued(mut self, run: &RunDirectory) -> Result<Started, StartShimError> {
+        let failed = |source| StartShimError::Spawn { program: self.program.clone(), source };
+        // The shim opens its log, but does not make it: a failure here can still be reported.
+        let log_path = run.shim_log_path();
+        let mut log = OpenOptions::new();
+        log.create(true).append(true).mode(0o600).open(&log_path).map_err(failed)?;
+        let started = self.started.take();
+        let started =
+            started.unwrap_or_else(|| spawn(&self.program, run.path(), &self.environment));
+        let mut child = started.map_err(failed)?;
+        // If the shim is dead, it makes no report.
+        child.stdin.take().map(|mut stdin| stdin.write_all(&[BEGIN]));
+        let mut said = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            // An unreadable report counts as no report.
+            BufReader::new(stdout).read_line(&mut said).ok();
+        }
+        match serde_json::from_str(&said) {
+            Ok(ShimReport::Ready) => Ok(Started::Ready),
+            Ok(ShimReport::Waiting { reason }) => Ok(Started::Waiting { reason }),
+            Ok(ShimReport::Refused { exit_code, message, hint }) => {
+                child.wait().ok();
+                Err(StartShimError::Refused { exit_code, message, hint })
+            }
+            Err(_) => {
+                child.wait().ok();
+                let log = std::fs::read_to_string(&log_path).unwrap_or_default();
+                Err(StartShimError::Silent { log })
+            }
+        }
+    }
 }
 
-/// Like [`start_shim`], but for a run from the queue. A refused run stays in the queue, and the daemon decides about
-/// it.
-pub fn start_queued_shim(
-    run: &RunDirectory,
-    program: &Path,
-    environment: &ShimEnvironment,
-) -> Result<Started, StartShimError> {
-    start(run, program, environment)
+impl Drop for Shim {
+    /// Ends a shim that got no run.
+    fn drop(&mut self) {
+        if let Some(Ok(mut child)) = self.started.take() {
+            drop(child.stdin.take());
+            child.wait().ok();
+        }
+    }
 }
 
-fn start(
-    run: &RunDirectory,
-    program: &Path,
-    environment: &ShimEnvironment,
-) -> Result<Started, StartShimError> {
-    let spawn_failed = |source| StartShimError::Spawn { program: program.to_owned(), source };
-    let log_path = run.shim_log_path();
-    let log = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(&log_path)
-        .map_err(spawn_failed)?;
+fn spawn(program: &Path, run_dir: &Path, environment: &ShimEnvironment) -> io::Result<Child> {
     let secrets = environment.secrets.iter();
-    let mut child = Command::new(program)
+    Command::new(program)
         .arg("shim")
-        .arg(run.path())
+        .arg(run_dir)
         .env_clear()
         .envs(secrets.map(|(name, value)| (format!("{SECRET_PREFIX}{name}"), value)))
         .envs(environment.proxy.iter().map(|proxy| (PROXY_VARIABLE, proxy)))
         .envs(environment.log_filter.iter().map(|filter| ("RUST_LOG", filter)))
         .current_dir("/")
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(log)
+        .stderr(Stdio::null())
         .spawn()
-        .map_err(spawn_failed)?;
-    let mut said = String::new();
-    if let Some(stdout) = child.stdout.take() {
-        // An unreadable report counts as no report.
-        BufReader::new(stdout).read_line(&mut said).ok();
-    }
-    match serde_json::from_str(&said) {
-        Ok(ShimReport::Ready) => Ok(Started::Ready),
-        Ok(ShimReport::Waiting { reason }) => Ok(Started::Waiting { reason }),
-        Ok(ShimReport::Refused { exit_code, message, hint }) => {
-            child.wait().ok();
-            Err(StartShimError::Refused { exit_code, message, hint })
-        }
-        Err(_) => {
-            child.wait().ok();
-            let log = std::fs::read_to_string(&log_path).unwrap_or_default();
-            Err(StartShimError::Silent { log })
-        }
-    }
+}
+
+/// The shim's side: waits until its run's directory exists. Returns `false` if there will be no run.
+pub(crate) fn wait_for_run() -> bool {
+    let mut word = [0];
+    let begins = io::stdin().read_exact(&mut word).is_ok() && word == [BEGIN];
+    let nowhere = OpenOptions::new().read(true).open("/dev/null");
+    begins && nowhere.and_then(|nowhere| Ok(nix::unistd::dup2_stdin(&nowhere)?)).is_ok()
 }
 
 /// Sends the report to the process that started the shim, and closes stdout. That process reads only one report.

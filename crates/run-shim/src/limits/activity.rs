@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_time_stays_unseen_until_a_check_and_without_an_account_it_always_is() {
+    fn processor_time_is_unseen_until_a_check_and_always_without_an_account() {
         let directory = tempfile::tempdir().unwrap();
         let account = directory.path().join("cpuacct.usage");
         std::fs::write(&account, "1000\n").unwrap();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sandbox_that_is_silent_for_a_minute_is_looked_at_less_often_until_it_runs() {
+    fn a_sandbox_that_is_silent_for_a_minute_is_checked_less_often_until_it_runs() {
         let directory = tempfile::tempdir().unwrap();
         let account = directory.path().join("cpuacct.usage");
         std::fs::write(&account, "1000\n").unwrap();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn both_versions_say_how_long_it_was() {
+    fn processor_time_is_read_from_both_cgroup_versions() {
         let unified = "usage_usec 1500\nuser_usec 1000\nsystem_usec 500\nnr_periods 0\n";
         assert_eq!(usage(unified), Some(Duration::from_micros(1500)));
         assert_eq!(usage("1500000\n"), Some(Duration::from_micros(1500)));

@@ -43,7 +43,8 @@ pub(super) enum Counters {
 }
 
 impl Counters {
-    /// Returns the reached limit, if any. Memory comes first, because a run without memory may also fail to fork.
+    /// Returns the limit that was reached, if any. Memory comes first, because a run without memory may also fail to
+    /// fork.
     pub(super) fn look(&self, limits: &ResourceLimits) -> Option<LimitKind> {
         let (is_out_of_memory, refused_forks) = match self {
             Self::Unified { group } => {

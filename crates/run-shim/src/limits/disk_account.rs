@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whichever_limit_is_met_first_is_named() {
+    fn the_limit_that_the_run_reached_is_named() {
         let account = DiskAccount::default();
         account.journal_is(10);
         account.add(5);
@@ -83,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_disk_limit_is_met_exactly_when_the_sum_is_over_it(
+        fn the_disk_limit_is_reached_exactly_when_the_sum_exceeds_it(
             journal in 0..u64::MAX, other in 0..u64::MAX, agent in 0..u64::MAX, most in 1..u64::MAX,
         ) {
             let account = DiskAccount::default();

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_as_they_were_written() {
+    fn written_limits_are_read_back_and_bad_words_are_refused() {
         let limits = ProcessLimits {
             open_files: Some(4096),
             file_bytes: Some(1 << 34),

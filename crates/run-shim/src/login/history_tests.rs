@@ -133,7 +133,7 @@ fn a_history_from_an_earlier_version_is_read() {
 
 proptest! {
     #[test]
-    fn the_latest_login_of_the_users_own_is_always_kept(by_agents in proptest::collection::vec(any::<bool>(), 1..20)) {
+    fn the_users_own_latest_login_is_always_kept(by_agents in proptest::collection::vec(any::<bool>(), 1..20)) {
         let (mut history, file) = (LoginHistory::default(), Path::new("/auth.json"));
         let mut present = login("start");
         let mut of_user = None;

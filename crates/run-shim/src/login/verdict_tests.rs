@@ -228,7 +228,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic_and_few_are_a_login(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_never_panic_and_are_never_accepted_as_a_login(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let verdict = judge(&login(&own()), &bytes, |_| false, NOW);
         prop_assert!(matches!(verdict, Verdict::Drop(_)));
     }

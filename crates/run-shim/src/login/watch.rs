@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::copy::{Exchange, Look, lock};
 
-/// Starts a thread that keeps both files in sync. It ends when the copy is gone. The run's end does not wait for it.
+/// Starts a thread that keeps both files in sync. It ends when the copy is gone. The run does not wait for it.
 pub(super) fn start(exchange: Arc<Mutex<Exchange>>, events: mpsc::Sender<RunEvent>) {
     let watch = Watch::of(&lock(&exchange));
     let started = watch.and_then(|watch| {

@@ -1,7 +1,7 @@
 //! Dials an allowed host: resolves its name, checks the address, and connects to that address.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use egress::{ConnectTarget, check_address};
@@ -9,6 +9,7 @@ use run_protocol::NetRefusal;
 use tokio::net::TcpStream;
 
 use super::egress_control::{EgressControl, Refused};
+use super::tunnel::leads_through_tunnel;
 use super::upstream_proxy::UpstreamProxy;
 
 /// The time limit for the host's resolver.
@@ -33,7 +34,9 @@ pub(super) async fn dial(
 
 async fn directly(target: &ConnectTarget, control: &EgressControl) -> Result<TcpStream, Refused> {
     let addresses = resolve(target, control).await?;
-    let addresses = checked(addresses, &own_addresses()?)?;
+    let tun = control.policy.tun;
+    let is_tunnelled = |address| tun.unwrap_or_else(|| leads_through_tunnel(address));
+    let addresses = checked(addresses, &own_addresses()?, is_tunnelled)?;
     let unreachable = |error: io::Error| Refused::because(NetRefusal::Unreachable, error);
     let (last, others) =
         addresses.split_last().ok_or_else(|| Refused::plainly(NetRefusal::Unresolved))?;
@@ -69,11 +72,15 @@ async fn resolve(
 }
 
 /// Returns the addresses that the shim may dial, or why it may not dial any.
-fn checked(addresses: Vec<SocketAddr>, own: &[IpAddr]) -> Result<Vec<SocketAddr>, Refused> {
+fn checked(
+    addresses: Vec<SocketAddr>,
+    own: &[IpAddr],
+    is_tunnelled: impl Fn(Ipv4Addr) -> bool,
+) -> Result<Vec<SocketAddr>, Refused> {
     let mut refused = Refused::plainly(NetRefusal::Unresolved);
     let mut good = Vec::new();
     for address in addresses {
-        match check_address(address.ip(), own) {
+        match check_address(address.ip(), own, &is_tunnelled) {
             Ok(()) => good.push(address),
             Err(why) => {
                 let detail = format!("it resolves to {}: {why}", address.ip());

@@ -22,6 +22,7 @@ mod dns;
 mod doors;
 mod egress_control;
 mod relay;
+mod tunnel;
 mod upstream_proxy;
 
 use std::net::Ipv4Addr;
@@ -62,6 +63,8 @@ pub(crate) struct NetworkPolicy {
     pub(crate) allow: AllowList,
     /// The user's registries. When the shim refuses one, it names the flag that allows it.
     pub(crate) registries: AllowList,
+    /// Whether addresses of TUN proxies and VPNs are dialled. `None`: if the machine's route leads through a tunnel.
+    pub(crate) tun: Option<bool>,
     pub(crate) limits: NetworkLimits,
     /// The proxy that the machine itself uses.
     pub(crate) upstream: Option<UpstreamProxy>,

@@ -43,6 +43,7 @@ async fn open(limits: NetworkLimits) -> Inside {
     let policy = NetworkPolicy {
         allow: allow.iter().map(|host| host.parse::<egress::AllowedHost>().unwrap()).collect(),
         registries: [registry].into_iter().collect(),
+        tun: None,
         limits,
         upstream: None,
     };
@@ -192,7 +193,7 @@ async fn pair() -> (TcpStream, TcpStream) {
 
 fn control(limits: NetworkLimits) -> EgressControl {
     let (allow, registries) = (AllowList::default(), AllowList::default());
-    let policy = NetworkPolicy { allow, registries, limits, upstream: None };
+    let policy = NetworkPolicy { allow, registries, tun: None, limits, upstream: None };
     EgressControl::new(policy, mpsc::channel(1).0)
 }
 

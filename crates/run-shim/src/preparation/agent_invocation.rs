@@ -15,6 +15,9 @@ use crate::preparation::error::PrepareError;
 /// The `PATH` if the host sets none.
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// The shell if the host names none. The agent chooses its shell by the word "zsh" or "bash" in `SHELL`.
+const USUAL_SHELL: &str = "/bin/bash";
+
 /// The agent's own arguments, after those that its program needs first.
 pub(crate) fn arguments(
     spec: &RunSpec,
@@ -49,7 +52,9 @@ pub(crate) fn environment(
     secrets: &[(String, String)],
 ) -> Vec<EnvVariable> {
     let path = spec.env.get("PATH").map_or(USUAL_PATH, String::as_str);
-    let agent = AgentEnvironment { home, path: OsStr::new(path), shell: Path::new("/bin/sh") };
+    // The plan replaces a shell that is not visible inside.
+    let shell = spec.env.get("SHELL").map_or(USUAL_SHELL, String::as_str);
+    let agent = AgentEnvironment { home, path: OsStr::new(path), shell: Path::new(shell) };
     let ours = agent.variables().into_iter().map(|(name, value)| EnvVariable {
         name: name.into(),
         value,
@@ -69,7 +74,8 @@ pub(crate) fn environment(
         EnvVariable { name: name.into(), value: value.into(), source, secrecy }
     });
     // Admission has already applied the profile to the host's variables.
-    let asked_for = spec.env.iter().filter(|(name, _)| *name != "PATH").map(|(name, value)| {
+    let is_placed = |name: &str| matches!(name, "PATH" | "SHELL");
+    let asked_for = spec.env.iter().filter(|(name, _)| !is_placed(name)).map(|(name, value)| {
         let (source, secrecy) = (VariableSource::Run, Secrecy::Public);
         EnvVariable { name: name.into(), value: value.into(), source, secrecy }
     });
@@ -118,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runtimes_learn_the_limit_if_there_is_one() {
+    fn language_runtimes_get_the_memory_limit_if_there_is_one() {
         let expected = [
             ("JAVA_TOOL_OPTIONS", "-XX:MaxRAM=2147483648".to_owned()),
             ("DOTNET_GCHeapHardLimit", "60000000".to_owned()),

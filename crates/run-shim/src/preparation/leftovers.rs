@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use cursor_home::WorkspacePath;
 use run_journal::{RunDirectory, StateRoot};
 use run_protocol::{RunId, RunSpec};
 use sandbox_plan::MountPoints;
@@ -11,6 +10,7 @@ use crate::login::LoginCopy;
 use crate::preparation::private_roots::mcp_json_in;
 use crate::sandbox;
 use crate::session::session_bucket::SessionBucket;
+use crate::session::session_places::SessionPlaces;
 
 /// The file in the run's directory that lists the run's mount points in the workspace.
 pub(crate) const MOUNT_POINTS_FILE: &str = "mount-points.json";
@@ -44,10 +44,8 @@ pub(crate) fn has_left_something(run: &RunId, state: &StateRoot) -> bool {
 
 /// Returns a run's session bucket, from its spec alone.
 fn bucket_of(state: &StateRoot, spec: &RunSpec) -> Option<SessionBucket> {
-    let workspace = WorkspacePath::new(Path::new(&spec.workspace)).ok()?;
-    let on_host = spec.host_config_root.0.join("chats").join(workspace.bucket());
-    let session_dir = state.session_dir(&spec.session);
-    Some(SessionBucket::new(&session_dir, on_host, &spec.session.to_string()))
+    let places = SessionPlaces::of_run(state, spec)?;
+    Some(SessionBucket::new(&state.session_dir(&spec.session), places))
 }
 
 /// Removes `mcp.json`, which may have keys of the user's servers.

@@ -36,11 +36,12 @@ pub fn check_run(state: &StateRoot, spec: &RunSpec, profile: Profile) -> Result<
     let surroundings = Surroundings { uid, home: &spec.home.0, ours: &outline.ours };
     let workspace =
         Workspace::inspect(outline.workspace.as_path(), surroundings).map_err(PlanError::from)?;
+    let is_kept = |path| spec.agent.kept.is_some() && spec.agent.expose.contains(path);
     for shown in spec.agent.expose.iter().chain(&spec.expose) {
         if shown.0.starts_with(workspace.path()) {
             return Err(PlanError::ExposedInWorkspace(shown.0.clone()).into());
         }
-        if !shown.0.exists() {
+        if !is_kept(shown) && !shown.0.exists() {
             return Err(PlanError::ExposedMissing(shown.0.clone()).into());
         }
     }
@@ -51,5 +52,5 @@ pub fn check_run(state: &StateRoot, spec: &RunSpec, profile: Profile) -> Result<
 pub fn plan_run(state: &StateRoot, spec: &RunSpec) -> Result<SandboxPlan, PrepareError> {
     let outline = Outline::new(state, spec)?;
     let expected = outline.expected_roots();
-    outline.plan(spec, expected, &[], RunDirectories::MayBeMissing)
+    outline.plan(spec, expected, &outline.bucket(), &[], RunDirectories::MayBeMissing)
 }

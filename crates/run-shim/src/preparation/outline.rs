@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cursor_home::WorkspacePath;
+use cursor_home::{CursorRoots, WorkspacePath};
 use egress::{AllowedHost, AllowedHostError};
 use run_journal::StateRoot;
 use run_protocol::{NetworkMode, RunSpec};
 use sandbox_plan::{
-    ChatsBind, Confinement, Placeholders, PrivateFile, Profile, RunDirectories, SandboxPlan,
-    SandboxRequest, SandboxUser, ToolCache,
+    BucketView, ChatsBind, Confinement, Placeholders, PrivateFile, Profile, RunDirectories,
+    SandboxPlan, SandboxRequest, SandboxUser, ToolCache,
 };
 
 use crate::agent_tools::agent_servers::{Reach, RunServers, choice_of};
@@ -20,9 +20,10 @@ use crate::preparation::agent_invocation::{arguments, environment, without_signi
 use crate::preparation::caches::RepositoryCache;
 use crate::preparation::error::PrepareError;
 use crate::preparation::placeholders;
-use crate::preparation::private_roots::{HomeFile, PrivateRoots};
+use crate::preparation::private_roots::{self, HomeFile, PrivateRoots};
 use crate::sandbox::gate;
 use crate::session::session_bucket::SessionBucket;
+use crate::session::session_places::SessionPlaces;
 
 /// The decisions about a run before anything is created.
 pub(crate) struct Outline {
@@ -33,6 +34,7 @@ pub(crate) struct Outline {
     pub(crate) ours: Vec<PathBuf>,
     pub(crate) sockets: SocketPaths,
     pub(crate) mcp: ServerFiles,
+    places: SessionPlaces,
     pub(crate) reach: Reach,
     pub(crate) placeholders: Placeholders,
     pub(crate) caches: Vec<ToolCache>,
@@ -70,9 +72,9 @@ impl Outline {
             session_dir: state.session_dir(&spec.session),
             workspace: workspace.clone(),
             home: spec.home.0.clone(),
-            host_config_root: spec.host_config_root.0.clone(),
             servers,
             relay,
+            config: private_roots::config_of(spec),
         };
         let variable = |name: &str| spec.env.get(name).cloned();
         let caches = ToolCache::find(&profile, workspace.as_path(), &spec.home.0, &variable);
@@ -85,15 +87,15 @@ impl Outline {
             allow_hosts,
             ours: vec![state.path().to_owned(), spec.socket_dir.0.clone()],
             sockets: SocketPaths::new(&spec.socket_dir.0, spec.run),
+            places: SessionPlaces::new(state, &spec.host_config_root.0, &workspace, spec.session),
             workspace,
             mcp,
             reach,
         })
     }
 
-    pub(crate) fn bucket(&self, spec: &RunSpec) -> SessionBucket {
-        let on_host = self.expected_roots().chats_on_host;
-        SessionBucket::new(&self.mcp.session_dir, on_host, &spec.session.to_string())
+    pub(crate) fn bucket(&self) -> SessionBucket {
+        SessionBucket::new(&self.mcp.session_dir, self.places.clone())
     }
 
     /// The private roots as `build` will make them, for a plan that creates nothing.
@@ -116,14 +118,16 @@ impl Outline {
         &self,
         spec: &RunSpec,
         roots: PrivateRoots,
+        bucket: &SessionBucket,
         secrets: &[(String, String)],
         run_directories: RunDirectories,
     ) -> Result<SandboxPlan, PrepareError> {
         let home = &self.mcp.home;
-        let bucket = self.bucket(spec);
-        let mut expose: Vec<PathBuf> =
-            spec.agent.expose.iter().chain(&spec.expose).map(|path| path.0.clone()).collect();
+        let hooks = spec.policy.iter().flat_map(|policy| &policy.hook_programs);
+        let exposed = spec.agent.expose.iter().chain(&spec.expose).chain(hooks);
+        let mut expose: Vec<PathBuf> = exposed.map(|path| path.0.clone()).collect();
         expose.push(self.mcp.relay.clone());
+        let kept = spec.agent.expose.first().zip(spec.agent.kept.as_ref());
         let gate = [self.mcp.relay.clone().into_os_string(), "gate".into()];
         let program = gate.into_iter().chain(self.behind_gate(spec)).collect();
         let request = SandboxRequest {
@@ -140,22 +144,37 @@ impl Outline {
             dot_cursor: roots.dot_cursor,
             inside_sockets: self.sockets.inside(),
             data_root: roots.projects,
-            chats: ChatsBind {
-                bucket: bucket.private().to_owned(),
-                inside: roots.chats_inside,
-                sessions: bucket.shown(),
-            },
+            chats: chats_bind(bucket, home),
             login: spec.login_file.as_ref().map(|_| LoginCopy::mounted_in(&self.mcp.run_dir)),
             private_home_files: home_files(spec, roots.home_files),
             expose,
+            stand_ins: kept
+                .map(|(path, kept)| (path.0.clone(), kept.0.clone()))
+                .into_iter()
+                .collect(),
             program,
             env: without_signing()
                 .chain(environment(spec, home, self.network_mode(spec), secrets))
+                .collect(),
+            certificates: spec
+                .certificates
+                .iter()
+                .map(|(variable, path)| (variable.clone(), path.0.clone()))
                 .collect(),
             caches: self.caches.clone(),
             cache_directory: self.cache_directory.clone(),
         };
         Ok(sandbox_plan::plan(&request)?)
+    }
+}
+
+/// The bucket inside, under every name that the agent's version may use.
+fn chats_bind(bucket: &SessionBucket, home: &Path) -> ChatsBind {
+    let chats = CursorRoots::in_sandbox(home).chats();
+    let view = |(name, sessions)| BucketView { inside: chats.join::<String>(name), sessions };
+    ChatsBind {
+        bucket: bucket.private().to_owned(),
+        views: bucket.views().into_iter().map(view).collect(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use run_journal::{RunDirectory, StateRoot};
 use run_protocol::{AllowedHost, NetworkMode, RunEvent, RunSpec};
-use sandbox_plan::{Confinement, RunDirectories};
+use sandbox_plan::{Confinement, Profile, RunDirectories};
 use tokio::sync::mpsc;
 
 use crate::agent_tools::agent_servers::Reach;
@@ -32,15 +32,13 @@ pub(crate) struct Prepared {
     /// The tokens of a login that the agent uses in place.
     tokens: Vec<String>,
     bucket: SessionBucket,
-    /// Cursor's store of the session on the host.
-    pub(crate) store_db: PathBuf,
     /// The record of the run's mount points in the workspace.
     mount_points: PathBuf,
     mcp: ServerFiles,
     reach: Reach,
-    /// The tools with caches, and the lock that keeps the caches.
+    /// The tools with caches.
     caches: Vec<String>,
-    _cache: Option<RepositoryCache>,
+    cache: Option<RepositoryCache>,
 }
 
 impl Prepared {
@@ -48,9 +46,10 @@ impl Prepared {
         run: &RunDirectory,
         state: &StateRoot,
         spec: &RunSpec,
+        profile: Profile,
         secrets: &[(String, String)],
     ) -> Result<Self, PrepareError> {
-        let outline = Outline::new(state, spec)?;
+        let outline = Outline::with_profile(state, spec, profile)?;
         let path = run.prompt_path();
         let prompt =
             std::fs::read(&path).map_err(|source| PrepareError::Prompt { path, source })?;
@@ -65,10 +64,10 @@ impl Prepared {
             .transpose()?;
         let login_file = spec.login_file.as_ref();
         let login = login_file.map(|file| LoginCopy::make(state, spec.run, &file.0)).transpose()?;
-        let bucket = outline.bucket(spec);
+        let bucket = outline.bucket();
         let mount_points = run.path().join(MOUNT_POINTS_FILE);
         let planned = bucket.prepare().map_err(PrepareError::Bucket).and_then(|()| {
-            let plan = outline.plan(spec, roots, secrets, RunDirectories::MustExist)?;
+            let plan = outline.plan(spec, roots, &bucket, secrets, RunDirectories::MustExist)?;
             plan.dot_cursor_mounts().create()?;
             plan.mount_points_to_create().create(&mount_points)?;
             Ok(plan)
@@ -81,13 +80,12 @@ impl Prepared {
             prompt,
             login,
             tokens: Vec::new(),
-            store_db: bucket.store_db(),
             bucket,
             mount_points,
             mcp: outline.mcp,
             reach: outline.reach,
             caches: caches.iter().map(|cache| cache.tool.clone()).collect(),
-            _cache: cache,
+            cache,
         })
     }
 
@@ -100,7 +98,7 @@ impl Prepared {
         prompt: Vec<u8>,
     ) -> Self {
         let login = spec.login_file.as_ref().and_then(|file| LoginCopy::read_tokens(&file.0));
-        let bucket = outline.bucket(spec);
+        let bucket = outline.bucket();
         let plan = UnconfinedPlan {
             program: outline.mcp.relay.clone(),
             agent: outline.behind_gate(spec),
@@ -123,13 +121,12 @@ impl Prepared {
             prompt,
             login: None,
             tokens: login.unwrap_or_default(),
-            store_db: bucket.store_db(),
             bucket,
             mount_points: run.path().join(MOUNT_POINTS_FILE),
             mcp: outline.mcp,
             reach: outline.reach,
             caches: Vec::new(),
-            _cache: None,
+            cache: None,
         }
     }
 
@@ -138,17 +135,33 @@ impl Prepared {
         &self.caches
     }
 
+    /// Waits until the caches have their links. The agent's release must come after that.
+    pub(crate) async fn caches_linked(&mut self) {
+        if let Some(cache) = &mut self.cache {
+            cache.linked().await;
+        }
+    }
+
     /// Removes all files of a run that will not start.
     pub(crate) fn take_back(&self) {
         self.remove_mount_points();
         self.settle_session();
     }
 
-    /// Settles the session's bucket. The agent must be dead.
-    pub(crate) fn settle_session(&self) {
-        if matches!(self.launchable, Launchable::Sandbox { .. }) {
-            self.bucket.settle();
+    /// Settles the session's bucket, and returns the event about it, if there is one. The agent must be dead.
+    pub(crate) fn settle_session(&self) -> Option<RunEvent> {
+        match self.launchable {
+            Launchable::Sandbox { .. } => {
+                self.bucket.settle();
+                self.bucket.drift()
+            }
+            Launchable::Unconfined(_) => None,
         }
+    }
+
+    /// Cursor's store of the session on the host. The agent, or another one on the host, may choose its place.
+    pub(crate) fn store_db(&self) -> PathBuf {
+        self.bucket.store_db()
     }
 
     /// The warnings for the user.
@@ -203,7 +216,8 @@ impl Prepared {
         let allow = network.allow.iter().map(|(host, _)| host.clone()).collect();
         let registries = spec.known_registries.iter().filter_map(|host| host.parse().ok());
         let registries = registries.collect::<Vec<AllowedHost>>().into_iter().collect();
-        Some(NetworkPolicy { allow, registries, limits: network.limits, upstream })
+        let (tun, limits) = (network.tun, network.limits);
+        Some(NetworkPolicy { allow, registries, tun, limits, upstream })
     }
 
     pub(crate) fn network_mode(&self) -> NetworkMode {

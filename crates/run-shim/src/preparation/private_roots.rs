@@ -9,10 +9,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use cursor_home::{
-    CliConfig, CursorRoots, McpServers, ProjectDir, WorkspacePath, WorkspacePathError,
-    agent_cli_state_json, approvals_json, trust_marker_json,
+    CliConfig, McpServers, ProjectDir, WorkspacePath, WorkspacePathError, agent_cli_state_json,
+    approvals_json, trust_marker_json,
 };
 use ground::{Durable, replace_file};
+use run_protocol::{RunSpec, ToolApproval};
 
 use crate::preparation::agents_directory::AgentsDirectory;
 
@@ -39,9 +40,6 @@ pub(crate) struct PrivateRoots {
     pub(crate) dot_cursor: PathBuf,
     /// Becomes `$HOME/.cursor/projects`.
     pub(crate) projects: PathBuf,
-    /// This workspace's bucket of chats on the host, and its path inside.
-    pub(crate) chats_on_host: PathBuf,
-    pub(crate) chats_inside: PathBuf,
     pub(crate) home_files: Vec<HomeFile>,
 }
 
@@ -60,22 +58,18 @@ pub(crate) struct RootsRequest<'a> {
     /// All runs of a session share it: approvals, trust, transcripts.
     pub(crate) session_dir: &'a Path,
     pub(crate) workspace: &'a WorkspacePath,
-    pub(crate) home: &'a Path,
-    pub(crate) host_config_root: &'a Path,
     /// The shim's own server, and those that the user chose.
     pub(crate) servers: &'a McpServers,
+    pub(crate) config: &'a CliConfig,
     pub(crate) now_ms: u64,
 }
 
 impl RootsRequest<'_> {
     /// Returns the paths that `build` will make. Creates nothing.
     pub(crate) fn expected(&self) -> PrivateRoots {
-        let inside = CursorRoots::in_sandbox(self.home);
         PrivateRoots {
             dot_cursor: self.run_dir.join("dotcursor"),
             projects: self.session_dir.join("data").join("projects"),
-            chats_on_host: self.host_config_root.join("chats").join(self.workspace.bucket()),
-            chats_inside: inside.chats_of(self.workspace),
             home_files: self.home_files(),
         }
     }
@@ -87,6 +81,7 @@ impl RootsRequest<'_> {
         // The approvals first, so that the agent never sees an unapproved server.
         self.write_approvals()?;
         self.write_mcp_json()?;
+        write(&roots.dot_cursor.join("cli.json"), &self.config.to_project_json())?;
         let project = ProjectDir::at(roots.projects.join(self.workspace.slug()));
         let trust = trust_marker_json(self.workspace, self.now_ms)?;
         write_for_agent(&project.trust_marker(), &trust)?;
@@ -107,15 +102,25 @@ impl RootsRequest<'_> {
     }
 
     fn home_files(&self) -> Vec<HomeFile> {
-        let config =
-            CliConfig { allow: vec![cursor_home::every_tool_of(SERVER)], ..CliConfig::default() };
         let file =
             |path: &str, content: Vec<u8>| HomeFile { path: path.into(), content, mode: 0o600 };
         vec![
-            file(".cursor/cli-config.json", config.to_json()),
+            file(".cursor/cli-config.json", self.config.to_json()),
             file(".cursor/agent-cli-state.json", agent_cli_state_json()),
         ]
     }
+}
+
+/// The settings of the agent in the sandbox: the user's rules, and leave to call the shim's own tools.
+pub(crate) fn config_of(spec: &RunSpec) -> CliConfig {
+    let policy = spec.policy.clone().unwrap_or_default();
+    let of_user = match spec.tool_approval {
+        ToolApproval::AllowList => policy.allow.as_slice(),
+        // All tools are allowed anyway.
+        ToolApproval::Force => &[],
+    };
+    let ours = cursor_home::every_tool_of(SERVER);
+    CliConfig { allow: [&[ours], of_user].concat(), policy }
 }
 
 /// The generated `mcp.json` in the run's directory.

@@ -14,7 +14,7 @@ struct Place {
 
 fn place() -> Place {
     let directory = tempfile::tempdir().unwrap();
-    for name in ["run", "session", "home", "host"] {
+    for name in ["run", "session"] {
         fs::create_dir(directory.path().join(name)).unwrap();
     }
     Place { directory, workspace: WorkspacePath::new(Path::new("/srv/my work")).unwrap() }
@@ -27,9 +27,8 @@ impl Place {
             run_dir: &root.join("run"),
             session_dir: &root.join("session"),
             workspace: &self.workspace,
-            home: &root.join("home"),
-            host_config_root: &root.join("host"),
             servers: &agent_servers::own(Path::new("/opt/caretaker")),
+            config: &CliConfig::default(),
             now_ms: 0,
         }
         .build()
@@ -59,10 +58,6 @@ fn the_agent_finds_our_server_approved_and_its_workspace_trusted() {
     );
     assert!(approvals.contains(&expected), "{approvals}");
     assert!(project.trust_marker().exists());
-    assert_eq!(
-        roots.chats_on_host,
-        place.directory.path().join("host/chats").join(place.workspace.bucket())
-    );
 }
 
 #[test]
@@ -75,5 +70,5 @@ fn our_files_are_private_and_can_be_written_again() {
     }
     assert_eq!(fs::metadata(roots.dot_cursor.join("mcp.json")).unwrap().mode() & 0o777, 0o600);
     let leftovers = fs::read_dir(&roots.dot_cursor).unwrap().count();
-    assert_eq!(leftovers, 1, "no temporary file is left");
+    assert_eq!(leftovers, 2, "only mcp.json and cli.json, no temporary file");
 }

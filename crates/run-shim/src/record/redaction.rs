@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_begins_with_another_leaves_nothing_of_itself() {
+    fn a_secret_that_begins_with_another_is_replaced_in_full() {
         let redactor = Redactor::new(["tokenabcdef"]);
         redactor.learn(["tokenabcdefGHIJKLMNOP"]);
         let cleaned = redactor.clean(b"a tokenabcdefGHIJKLMNOP b tokenabcdef");

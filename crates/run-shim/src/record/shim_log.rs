@@ -2,7 +2,9 @@
 //!
 //! An agent can make the shim log the same thing again and again, for example by changing its login.
 
+use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,6 +25,13 @@ pub(crate) fn start() {
         .with_writer(move || Bounded { inner: io::stderr(), room: Arc::clone(&room) })
         .try_init()
         .ok();
+}
+
+/// Makes the run's log the shim's stderr. The process that started the shim has made the file.
+pub(crate) fn write_to(path: &Path) {
+    let log = OpenOptions::new().append(true).open(path);
+    // The run does not depend on its log.
+    log.and_then(|log| Ok(nix::unistd::dup2_stderr(&log)?)).ok();
 }
 
 /// Writes as long as there is room.
@@ -54,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_has_an_end_and_says_so_once() {
+    fn a_full_log_says_so_once_and_grows_no_more() {
         let room = Arc::new(AtomicUsize::new(10));
         let mut log = Bounded { inner: Vec::new(), room };
         for _ in 0..5 {

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_end_of_a_child_is_left_to_the_runtime_that_started_it() {
+    async fn waiting_for_a_child_leaves_its_exit_code_to_the_runtime_that_started_it() {
         let mut child = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
         let pid = Pid::from_raw(child.id().unwrap().cast_signed()).unwrap();
         FirstProcess::open(pid).unwrap().ended().await;

@@ -38,7 +38,7 @@ use crate::sandbox::keeper;
 use crate::sandbox::repair::Repair;
 use crate::sandbox::unconfined::UnconfinedPlan;
 
-/// The longest time for the set-up.
+/// How long the set-up may take.
 const SETUP_LIMIT: Duration = Duration::from_secs(10);
 /// The size of the agent's stdout pipe, so that a burst of output does not make the agent wait.
 const STDOUT_PIPE_BYTES: usize = 1 << 20;
@@ -251,8 +251,8 @@ impl HeldSandbox {
         pid_number(self.sandbox.process.first())
     }
 
-    /// Checks that the sandbox is ready for the release, and returns its limits. Without bubblewrap there is no
-    /// release, because the sandbox would survive the shim's death.
+    /// Checks that the sandbox is ready to be released, and returns its limits. Without bubblewrap it is not released,
+    /// because it would survive the shim's death.
     pub(crate) fn check_held(&mut self) -> Result<&Confined, LaunchError> {
         let is_held = self.sandbox.process.is_held();
         let missing = |what: &str| LaunchError::Setup { complaint: what.to_owned() };

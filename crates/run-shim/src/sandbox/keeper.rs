@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_reach_the_keeper_as_they_are() {
+    fn variables_reach_the_keeper_unchanged() {
         let variables: Vec<(OsString, OsString)> = [("A", "1"), ("B", ""), ("C", "x=y\nz")]
             .map(|(name, value)| (name.into(), value.into()))
             .to_vec();

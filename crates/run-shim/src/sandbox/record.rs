@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_process_that_was_written_down_is_ended() {
+    fn only_the_recorded_process_is_ended() {
         let directory = tempfile::tempdir().unwrap();
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_raw(child.id().cast_signed()).unwrap();

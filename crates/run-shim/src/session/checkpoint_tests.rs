@@ -53,7 +53,8 @@ impl Home {
             generation: Generation::V2026_09,
             run_everything: true,
         };
-        SessionStore::open(&self.roots(), &workspace(), SESSION, facts).unwrap()
+        SessionStore::open(&self.roots().chats_of(&workspace()), &workspace(), SESSION, facts)
+            .unwrap()
     }
 
     fn roots(&self) -> CursorRoots {

@@ -15,7 +15,7 @@ fn holder() -> Holder {
 }
 
 #[test]
-fn a_second_taker_learns_who_holds_the_lock_and_the_next_one_who_held_it() {
+fn a_failed_attempt_names_the_holder_and_the_next_holder_learns_who_held_the_lock() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("lease.lock");
     let (first, second) = (holder(), holder());

@@ -33,7 +33,7 @@ impl Scene {
         KernelLock::note(&self.lease()).unwrap().unwrap()
     }
 
-    /// Writes into the file without the lock.
+    /// Writes to the file without holding the lock.
     fn overwrite(&self, note: &Holder) {
         fs::write(self.lease(), serde_json::to_vec(note).unwrap()).unwrap();
     }

@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_refused_its_session_does_not_hide_the_dead_holder_of_the_workspace() {
+    fn a_run_whose_session_is_in_use_does_not_hide_the_dead_holder_of_the_workspace() {
         let place = Place::new();
         let (dead, refused) = (place.wanted("a"), place.wanted("b"));
         drop(dead.take(Patience::FailAtOnce).unwrap());
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_refused_its_session_does_not_count_as_a_previous_holder() {
+    fn a_run_whose_session_is_in_use_does_not_count_as_a_previous_holder() {
         let place = Place::new();
         let _holder = place.lease(&place.wanted("b"));
         place.wanted("b").take(Patience::FailAtOnce).unwrap_err();

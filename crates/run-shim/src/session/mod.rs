@@ -9,5 +9,6 @@ pub(crate) mod locks;
 pub(crate) mod minted_session;
 pub(crate) mod session_bucket;
 pub(crate) mod session_memory;
+pub(crate) mod session_places;
 pub(crate) mod session_record;
 mod write_lease;

@@ -10,7 +10,6 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cursor_home::WorkspacePath;
 use cursor_stores::DatabaseFingerprint;
 use cursor_stores::chat::{
     Depth, NotResumable, ResumePoint, Unresumable, latest_ancestry, put_back, resume_point,
@@ -22,6 +21,7 @@ use tokio::sync::mpsc;
 
 use crate::sandbox::outlive_sandbox;
 use crate::session::checkpoint::pending_tools;
+use crate::session::session_places::{SessionPlaces, SeveralStores};
 use crate::session::session_record::read_session_record;
 use crate::session::write_lease::has_no_writer;
 
@@ -38,15 +38,10 @@ const SETTLE_LOOK: Duration = Duration::from_millis(20);
 pub(crate) enum ResumeRefusal {
     #[error("the session cannot be resumed: {0}")]
     Store(NotResumable),
+    #[error("the session cannot be resumed: {0}")]
+    SeveralStores(#[from] SeveralStores),
     #[error("run {by} took the session after run {continued}; nothing was started")]
     ContinuedBy { by: RunId, continued: RunId },
-}
-
-/// The session's store on the host.
-pub(crate) fn store_db_of(spec: &RunSpec) -> Option<PathBuf> {
-    let workspace = WorkspacePath::new(Path::new(&spec.workspace)).ok()?;
-    let chats = spec.host_config_root.0.join("chats").join(workspace.bucket());
-    Some(chats.join(spec.session.to_string()).join("store.db"))
 }
 
 /// Waits until the agent of the session's last run is dead, if its shim is. Otherwise the dying agent would count as a
@@ -91,13 +86,16 @@ pub(crate) fn look_before(
     state: &StateRoot,
     spec: &RunSpec,
 ) -> Result<Option<ResumePoint>, ResumeRefusal> {
-    let store_db = store_db_of(spec);
+    let places = SessionPlaces::of_run(state, spec);
+    let found = places.as_ref().map(SessionPlaces::found).transpose()?.flatten();
+    let Some((places, place)) = places.zip(found) else {
+        return match spec.session_start {
+            SessionStart::New => Ok(None),
+            SessionStart::Resume => Err(ResumeRefusal::Store(NotResumable::NoStore)),
+        };
+    };
     // If a minted session has two runs, the second continues the conversation of the first.
-    let is_begun = store_db.as_ref().is_some_and(|store_db| store_db.exists());
-    if spec.session_start == SessionStart::New && !is_begun {
-        return Ok(None);
-    }
-    let store_db = store_db.ok_or(ResumeRefusal::Store(NotResumable::NoStore))?;
+    let store_db = places.directory(place).join("store.db");
     let record = read_session_record(state, &spec.session);
     // Admission did not hold the lease when it chose the run to continue, so another process may have chosen the same
     // run. The record names a run once it is about to start its agent. The record may name an older run than

@@ -3,6 +3,7 @@
 use agent_stream::{AssistantForm, EventKind, ShellArgs, StreamLine};
 use run_protocol::RunSpec;
 
+use crate::supervise::finished_call::FinishedCall;
 use crate::supervise::run_state::AgentSign;
 use crate::supervise::token_count::all_tokens;
 
@@ -32,7 +33,7 @@ pub(crate) fn drift(line: &StreamLine<'_>) -> Option<String> {
     })
 }
 
-fn kept(name: &str) -> String {
+pub(super) fn kept(name: &str) -> String {
     name.chars().take(LONGEST_NAME).collect()
 }
 
@@ -55,11 +56,13 @@ pub(crate) fn sign_of(line: &StreamLine<'_>, expected: &Expected) -> AgentSign {
                 .and_then(|args| ShellArgs::read(args).timeout_ms)
                 .and_then(|timeout| u64::try_from(timeout).ok()),
         },
-        EventKind::ToolCompleted(call) => {
-            AgentSign::ToolCompleted { call_id: kept(call.call_id.as_deref().unwrap_or_default()) }
-        }
+        EventKind::ToolCompleted(call) => AgentSign::ToolCompleted {
+            call_id: kept(call.call_id.as_deref().unwrap_or_default()),
+            call: FinishedCall::of(call),
+        },
         EventKind::Oversized(oversized) if line.started.is_some() => AgentSign::ToolCompleted {
             call_id: kept(oversized.call_id.as_deref().unwrap_or_default()),
+            call: None,
         },
         EventKind::Assistant { form: AssistantForm::Last, .. } => AgentSign::FinalText,
         EventKind::Result(result) => {
@@ -85,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_as_long_as_a_line_is_not_held_in_memory() {
+    fn very_long_names_and_ids_are_shortened_but_still_match() {
         let id = "i".repeat(1 << 20);
         let line = |subtype: &str| {
             format!(
@@ -96,7 +99,7 @@ mod tests {
         let signs = signs(&lines);
         let [
             AgentSign::ToolStarted { call_id, name, .. },
-            AgentSign::ToolCompleted { call_id: completed },
+            AgentSign::ToolCompleted { call_id: completed, .. },
         ] = signs.as_slice()
         else {
             panic!("not a call that began and ended")

@@ -13,9 +13,11 @@ use cursor_stores::chat::ResumePoint;
 use ground::with_causes;
 use run_journal::{JournalWriter, RunDirectory, RunLock, StateRoot};
 use run_protocol::{RunEvent, RunId, RunOutcome, RunSpec};
+use sandbox_plan::{Profile, ProfileError};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::agent_tools::agent_desk::Handover;
@@ -24,6 +26,7 @@ use crate::control::sockets::Sockets;
 use crate::control::start_shim::{ShimReport, report};
 use crate::record::redaction::Redactor;
 use crate::record::run_record::RunRecord;
+use crate::record::shim_log;
 use crate::session::lease_watch::LeaseWatch;
 use crate::session::locks::{LockRefusal, RunLocks};
 use crate::session::session_memory;
@@ -38,6 +41,8 @@ pub(crate) struct Claim {
     pub(crate) spec: RunSpec,
     /// The conversation before the run. `None` for a new one.
     pub(crate) before: Option<ResumePoint>,
+    /// The run's profile. Another thread reads it, because that takes as long as all locks together.
+    pub(crate) profile: JoinHandle<Result<Profile, ProfileError>>,
     /// Delivers messages to the agent.
     pub(crate) handover: Arc<Handover>,
     pub(crate) locks: RunLocks,
@@ -54,7 +59,10 @@ pub(crate) fn open(
 ) -> Result<(Supervisor, Claim), ShimError> {
     let began = Instant::now();
     let (run, state_root) = open_directory(run_dir)?;
+    shim_log::write_to(&run.shim_log_path());
     let spec = run.spec().map_err(unusable)?;
+    let (name, text) = (spec.profile.clone(), spec.profile_text.clone());
+    let profile = tokio::task::spawn_blocking(move || Profile::parse(&name, &text));
     let run_lock = run.lock().map_err(unusable)?;
     // Check under the lock, because another shim may have started or ended the run before.
     if spec.queue.is_some() && !run.is_queued().map_err(unusable)? {
@@ -75,6 +83,7 @@ pub(crate) fn open(
     tracing::debug!("the journal is open, the sockets listen");
     let claim = Claim {
         before: None,
+        profile,
         handover: Arc::new(Handover::new(&state_root, &spec)),
         locks: RunLocks::new(&state_root, &spec),
         run,

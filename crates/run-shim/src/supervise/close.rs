@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cursor_stores::chat::ResumePoint;
 use ground::now_ms;
-use run_protocol::{Checkpoint, RunEvent, RunOutcome, RunSpec};
+use run_protocol::{Checkpoint, Resumable, RunEvent, RunOutcome, RunSpec};
 use uuid::Uuid;
 
 use crate::agent_tools::agent_desk::report_end;
@@ -38,7 +38,7 @@ pub(crate) async fn close(
     {
         record.event(&audit);
     }
-    let ended = judge(&mut record, claim, driven, &prepared.store_db).await;
+    let ended = judge(&mut record, claim, driven, &prepared.store_db()).await;
     record.finish(ended);
     if let Err(error) = report_end(&claim.state_root, &claim.run) {
         tracing::warn!(%error, "could not report the end to the parent");
@@ -57,7 +57,7 @@ fn take_back(record: &mut RunRecord, claim: &Claim, in_place: &mut InPlace) {
         record.event(&event);
     }
     of_login.iter().for_each(|event| record.event(event));
-    prepared.settle_session();
+    prepared.settle_session().iter().for_each(|event| record.event(event));
     prepared.forget_servers();
 }
 
@@ -110,7 +110,12 @@ async fn look(
             Some(before) => session_memory::check_after(&store_db, before, has_answered),
             None => Recollection::Continued,
         };
-        Looked { recollection, checkpoint: checkpoint::checkpoint(&store_db, session) }
+        let mut checkpoint = checkpoint::checkpoint(&store_db, session);
+        if has_answered && store_db.symlink_metadata().is_err() {
+            let reason = outcome_words::NO_KNOWN_BUCKET.to_owned();
+            checkpoint.resumable = Resumable::No { reason };
+        }
+        Looked { recollection, checkpoint }
     });
     looking.await.ok()
 }

@@ -154,7 +154,7 @@ impl<'a> Drive<'a> {
             exit_code: None,
             tool_events,
             own_events,
-            forgotten: session_memory::watch(&prepared.store_db, claim.before.as_ref()),
+            forgotten: session_memory::watch(&prepared.store_db(), claim.before.as_ref()),
             exceeded,
             network,
             handover: Arc::clone(&claim.handover),

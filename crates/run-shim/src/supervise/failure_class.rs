@@ -89,7 +89,15 @@ const PHRASES: [(FailureClass, &[&str]); 6] = [
     (FailureClass::Trust, &["workspace trust required"]),
     (
         FailureClass::BadModel,
-        &["cannot use this model", "model not found", "invalid model", "model name is not valid"],
+        &[
+            "cannot use this model",
+            "model not found",
+            "invalid model",
+            "model name is not valid",
+            // The plan is not spent: it never had this model. The second line may be all that is left.
+            "named models unavailable",
+            "free plans can only use auto",
+        ],
     ),
     (
         FailureClass::UsageLimit,
@@ -152,7 +160,8 @@ fn class_of(line: &str) -> Option<FailureClass> {
     if has("enoent") && has("rename") && has("cli-config.json.tmp") {
         return Some(FailureClass::ConfigRace);
     }
-    if has("session id") && has("already in use") {
+    if has("session id") && has("already in use") || has("could not verify its persistent session")
+    {
         return Some(FailureClass::SessionInUse);
     }
     // The agent also prints this for an id that is not a UUID, but then no other agent holds the session.

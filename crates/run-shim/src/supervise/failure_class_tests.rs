@@ -6,7 +6,7 @@ use simulated_agent::startup::{cli_config, models};
 use super::*;
 
 /// Every known text and its variants, with the expected class.
-const KNOWN: [(&str, FailureClass); 40] = [
+const KNOWN: [(&str, FailureClass); 51] = [
     (
         "Error: Authentication required. Please run 'agent login' first, or set CURSOR_API_KEY environment variable.",
         FailureClass::Auth,
@@ -74,6 +74,30 @@ const KNOWN: [(&str, FailureClass); 40] = [
     ("Error: the server said “rate limit”", FailureClass::RateLimited),
     ("Error: --system-prompt file not found: /nowhere", FailureClass::Other),
     ("error: unknown option '-X'", FailureClass::Other),
+    // A model refusal names the error class of a spent plan.
+    (
+        "ActionRequiredError: Named models unavailable Free plans can only use Auto",
+        FailureClass::BadModel,
+    ),
+    (
+        "ActionRequiredError: Named models unavailable\nFree plans can only use Auto. Switch to Auto or upgrade plans to continue.",
+        FailureClass::BadModel,
+    ),
+    ("b: Named models unavailable", FailureClass::BadModel),
+    ("Free plans can only use Auto", FailureClass::BadModel),
+    (
+        "Chat 77b9863c-1111-4222-8333-444455556666 may still be running, but Cursor could not verify its persistent session: Persistent chat ownership is currently changing",
+        FailureClass::SessionInUse,
+    ),
+    ("Error: invalid_grant", FailureClass::Auth),
+    (
+        "Connection lost, reconnecting to https://api2.cursor.sh (attempt 2)...",
+        FailureClass::Network,
+    ),
+    ("Retry attempt 3...", FailureClass::Network),
+    ("RetriableError: [unavailable] Error", FailureClass::Network),
+    ("Error: Raw mode is not supported on the current process.stdin", FailureClass::Other),
+    ("bash: line 1: dump_bash_state: command not found", FailureClass::Other),
 ];
 
 #[test]
@@ -87,6 +111,20 @@ fn every_known_text_has_its_class() {
 }
 
 #[test]
+fn every_kind_of_end_in_the_facts_has_its_class() {
+    use FailureClass::{Killed, Other};
+    // The agent's exit codes: 130 after SIGINT, 143 after SIGTERM.
+    for (stderr, exit_code, class) in [
+        ("Aborting operation...", Some(130), Killed),
+        ("", Some(143), Killed),
+        ("", Some(1), Other),
+        ("(node:123) Warning: rate limit", Some(1), Other),
+    ] {
+        assert_eq!(classify(stderr, exit_code, None), class, "{stderr} {exit_code:?}");
+    }
+}
+
+#[test]
 fn the_simulated_agents_messages_are_classified() {
     for failure in &failures::FAILURES {
         let expected = match failure.name {
@@ -94,6 +132,7 @@ fn the_simulated_agents_messages_are_classified() {
             "resource-exhausted" => FailureClass::RateLimited,
             "unavailable" | "deadline-exceeded" | "canceled" => FailureClass::Network,
             "usage-limit" | "out-of-usage" => FailureClass::UsageLimit,
+            "named-models" => FailureClass::BadModel,
             "invalid-argument" => FailureClass::Other,
             other => panic!("no expectation for {other}"),
         };
@@ -174,6 +213,11 @@ fn a_sentence_is_for_people() {
             "the plan's usage limit is reached: You're out of usage. Switch to Auto",
         ),
         (
+            FailureClass::BadModel,
+            "ActionRequiredError: Named models unavailable Free plans can only use Auto",
+            "the model is not available: ActionRequiredError: Named models unavailable Free plans can only use Auto",
+        ),
+        (
             FailureClass::Network,
             "T: [deadline_exceeded] Error",
             "the agent could not reach the service, or lost the connection: T: [deadline_exceeded] Error",
@@ -244,7 +288,7 @@ proptest! {
     }
 
     #[test]
-    fn words_in_mirrored_events_mean_nothing(texts in prop::collection::vec(misleading_text(), 1..4)) {
+    fn words_in_mirrored_events_do_not_decide_the_class(texts in prop::collection::vec(misleading_text(), 1..4)) {
         let stderr: String = texts.iter().map(|text| mirrored(text) + "\n").collect();
         prop_assert_eq!(classify(&stderr, Some(1), None), FailureClass::Other, "{}", stderr);
         let behind = format!("stdout: {stderr}Error: Authentication required.\n");
@@ -252,7 +296,7 @@ proptest! {
     }
 
     #[test]
-    fn a_mirrored_event_that_lost_its_beginning_means_nothing(text in misleading_text(), at in any::<prop::sample::Index>()) {
+    fn a_mirrored_event_without_its_beginning_does_not_decide_the_class(text in misleading_text(), at in any::<prop::sample::Index>()) {
         let line = mirrored(&text);
         let start = at.index(line.len());
         if let Some(rest) = line.get(start..) {

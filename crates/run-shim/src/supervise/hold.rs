@@ -123,6 +123,7 @@ async fn bring_up(
     if let Ok(Some(saved)) = supervisor.attend_or_end(workspace.saved()).await {
         supervisor.record.event(&saved);
     }
+    supervisor.attend_or_end(prepared.caches_linked()).await.ok();
     supervisor.attend(session.written()).await;
     match decide_on_release(supervisor, prepared, &mut held, mounts) {
         Ok(()) => Ok(held),

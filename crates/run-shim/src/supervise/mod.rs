@@ -17,6 +17,7 @@ mod claim;
 mod close;
 mod drive;
 mod failure_class;
+mod finished_call;
 mod hold;
 pub(crate) mod outcome_words;
 mod prepare;
@@ -32,7 +33,7 @@ pub(crate) mod workspace_watch;
 use std::path::Path;
 use std::process::ExitCode as ProcessExit;
 
-use crate::control::start_shim::{PROXY_VARIABLE, SECRET_PREFIX, ShimReport, report};
+use crate::control::start_shim::{PROXY_VARIABLE, SECRET_PREFIX, ShimReport, report, wait_for_run};
 use crate::limits::PreparedLimits;
 use crate::record::shim_log;
 use crate::sandbox::StandBy;
@@ -58,17 +59,18 @@ pub fn shim_main(run_dir: &Path) -> ProcessExit {
     let stand_by = StandBy::post();
     let environment = Environment::of_process();
     shim_log::start();
+    // The shim has started ahead of its run.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    if !wait_for_run() {
+        return ProcessExit::SUCCESS;
+    }
 
-    let outcome = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(ShimError::Runtime)
-        .and_then(|runtime| {
-            let outcome = runtime.block_on(supervise_guarded(run_dir, &environment, stand_by));
-            // A thread may still be waiting for a lock that the shim no longer needs.
-            runtime.shutdown_background();
-            outcome
-        });
+    let outcome = runtime.map_err(ShimError::Runtime).and_then(|runtime| {
+        let outcome = runtime.block_on(supervise_guarded(run_dir, &environment, stand_by));
+        // A thread may still be waiting for a lock that the shim no longer needs.
+        runtime.shutdown_background();
+        outcome
+    });
     match outcome {
         Ok(()) => ProcessExit::SUCCESS,
         Err(error) => {

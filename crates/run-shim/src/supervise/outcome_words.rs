@@ -60,6 +60,10 @@ pub(crate) fn why(
             NoResult::Lost => "the run's supervisor died, and the sandbox with it".to_owned(),
         },
         RunOutcome::TimedOut { limit } | RunOutcome::QuotaExceeded { limit } => met(limit, limits),
+        RunOutcome::Looping => {
+            "the agent repeated the same tool calls, and their results did not change; `--loop warn` lets it go on"
+                .to_owned()
+        }
         RunOutcome::Cancelled => "it was stopped on request".to_owned(),
         RunOutcome::Suspended => "it was suspended on request".to_owned(),
         RunOutcome::DependencyFailed => "the run that it waited for did not succeed".to_owned(),
@@ -131,6 +135,10 @@ pub(crate) fn has_answered(outcome: &RunOutcome) -> bool {
         RunOutcome::Succeeded | RunOutcome::QuotaExceeded { limit: LimitKind::Tokens { .. } }
     )
 }
+
+/// Why a session cannot be resumed although its agent answered.
+pub(crate) const NO_KNOWN_BUCKET: &str = "the agent answered, but left no store in a place where cursor-agent is known to \
+     keep sessions; its version may use another one";
 
 const FORGOTTEN: &str = "the agent began an empty conversation instead of continuing this one";
 

@@ -16,6 +16,7 @@ use crate::agent_tools::mcp_server::{self, WhoAmI};
 use crate::control::start_shim::{ShimReport, report};
 use crate::limits::PreparedLimits;
 use crate::preparation::Prepared;
+use crate::preparation::error::PrepareError;
 use crate::session::{session_memory, session_record};
 use crate::supervise::claim::{Claim, unusable};
 use crate::supervise::refusal::{NotBegun, ShimError};
@@ -125,14 +126,18 @@ pub(crate) async fn prepare(
 
 /// Prepares the files and the limits at the same time. If one fails, removes the other.
 async fn put_in_place(
-    claim: &Claim,
+    claim: &mut Claim,
     environment: &Environment,
 ) -> Result<(Prepared, PreparedLimits), ShimError> {
-    let Claim { run, state_root, spec, .. } = claim;
+    let Claim { run, state_root, spec, profile, .. } = claim;
     // In the background, because making control groups is slow.
     let (run_id, resources) = (spec.run.to_string(), spec.resources);
     let limits = tokio::task::spawn_blocking(move || PreparedLimits::prepare(&run_id, resources));
-    let prepared = Prepared::new(run, state_root, spec, &environment.secrets);
+    let profile = profile.await.map_err(unusable);
+    let prepared = profile.and_then(|profile| {
+        let profile = profile.map_err(PrepareError::from)?;
+        Ok(Prepared::new(run, state_root, spec, profile, &environment.secrets)?)
+    });
     // Wait for the limits even if the files failed, so that dropping them removes them.
     let limits = limits.await;
     let prepared = prepared?;

@@ -52,9 +52,7 @@ impl ShimError {
             Self::Resume(ResumeRefusal::Store(reason)) if reason.is_passing() => {
                 (ExitCode::Conflict, None)
             }
-            Self::Resume(ResumeRefusal::Store(_) | ResumeRefusal::ContinuedBy { .. }) => {
-                (ExitCode::NotResumable, None)
-            }
+            Self::Resume(_) => (ExitCode::NotResumable, None),
             Self::Prepare(error) => (error.exit_code(), error.hint()),
             Self::Runtime(_) | Self::Directory(_) | Self::Sockets { .. } => {
                 (ExitCode::SupervisorFailed, None)

@@ -19,10 +19,12 @@ use run_protocol::{
 };
 
 pub(crate) use self::exchange::{AgentSign, Effect, Ending, Input};
+use self::repetition::Repetition;
 use crate::supervise::token_count::TokenCount;
 
 mod deadlines;
 mod exchange;
+mod repetition;
 
 /// Milliseconds on a monotonic clock.
 pub(crate) type Moment = u64;
@@ -41,6 +43,7 @@ pub(crate) struct RunState {
     /// The number of the agent's tool calls.
     n_tool_calls: u64,
     tokens: TokenCount,
+    repetition: Repetition,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -101,6 +104,7 @@ impl RunState {
             was_released: false,
             n_tool_calls: 0,
             tokens: TokenCount::default(),
+            repetition: Repetition::default(),
         }
     }
 
@@ -201,6 +205,7 @@ impl RunState {
             self.n_tool_calls += 1;
         }
         let mut is_another_session = false;
+        let mut looping = None;
         if let Phase::Running(activity) = &mut self.phase {
             activity.last_sign = now;
             activity.said_slow = false;
@@ -218,8 +223,9 @@ impl RunState {
                         activity.open_tools.push(OpenTool { call_id, name, until });
                     }
                 }
-                AgentSign::ToolCompleted { call_id } => {
+                AgentSign::ToolCompleted { call_id, call } => {
                     activity.open_tools.retain(|tool| tool.call_id != call_id);
+                    looping = self.repetition.note(call);
                 }
                 AgentSign::FinalText => activity.is_final = true,
                 AgentSign::Other => {}
@@ -229,6 +235,9 @@ impl RunState {
         if is_another_session {
             self.verdict = Some(RunOutcome::SessionMismatch);
             self.kill(StopReason::SessionMismatch, effects);
+        }
+        if let Some(event) = looping {
+            self.looping(event, now, effects);
         }
         let most = self.limits.tool_calls;
         if most > 0 && self.n_tool_calls > most && matches!(self.phase, Phase::Running(_)) {
@@ -249,6 +258,7 @@ impl RunState {
                 | RunOutcome::Interrupted
                 | RunOutcome::TimedOut { .. }
                 | RunOutcome::QuotaExceeded { .. }
+                | RunOutcome::Looping
                 | RunOutcome::Unknown { .. },
             ) => true,
             Some(_) => false,

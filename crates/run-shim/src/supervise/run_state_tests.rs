@@ -1,8 +1,10 @@
 use pretty_assertions::assert_eq;
+use proptest::option;
 use proptest::prelude::*;
-use run_protocol::StopLadder;
+use run_protocol::{OnLoop, StopLadder};
 
 use super::*;
+use crate::supervise::finished_call;
 
 fn limits() -> RunLimits {
     RunLimits {
@@ -13,6 +15,7 @@ fn limits() -> RunLimits {
         tool_calls: 0,
         tokens: 0,
         journal_bytes: 0,
+        r#loop: OnLoop::Warn,
         wall_ms: 0,
         linger_ms: 50,
         drain_ms: 10,
@@ -96,6 +99,40 @@ fn one_tool_call_too_many_stops_the_run_gently() {
     let (state, effects) = state.step(Input::Exited { exit_code: Some(130) }, 5);
     assert_eq!(effects, [Effect::End(Ending::Decided(RunOutcome::QuotaExceeded { limit }))]);
     assert_eq!(state.n_tool_calls(), 3);
+}
+
+#[test]
+fn an_agent_that_repeats_itself_is_only_reported_unless_the_user_wants_it_to_end() {
+    for on_loop in [OnLoop::Warn, OnLoop::End] {
+        let state = RunState::new(RunLimits { r#loop: on_loop, ..limits() }, 0);
+        let (mut state, _) = state.step(Input::Released, 0);
+        let mut happened = Vec::new();
+        for number in 1..=30 {
+            let (call_id, call) = (String::new(), Some(finished_call::tests::numbered(7)));
+            let call = Input::Agent(AgentSign::ToolCompleted { call_id, call });
+            let (next, effects) = state.step(call, number);
+            state = next;
+            happened.extend(effects.into_iter().map(|effect| (number, effect)));
+        }
+        let is_loop = |it: &Effect| matches!(it, Effect::Record(RunEvent::Looping { .. }));
+        let reported: Vec<Moment> =
+            happened.iter().filter(|(_, it)| is_loop(it)).map(|(at, _)| *at).collect();
+        let stopped = Effect::Record(RunEvent::StopRequested { reason: StopReason::Looping });
+        match on_loop {
+            OnLoop::Warn => {
+                assert_eq!((reported, signals(&happened)), (vec![12, 24], Vec::new()));
+            }
+            OnLoop::End => {
+                assert_eq!((reported, signals(&happened)), (vec![12], vec![(12, "int")]));
+                assert!(happened.contains(&(12, stopped)));
+                // The agent may still answer.
+                let result = Input::Agent(AgentSign::Result { is_error: false, tokens: None });
+                let (answered, _) = state.clone().step(result, 31);
+                check_end(answered, Some(0), Ending::Decided(RunOutcome::Succeeded));
+                check_end(state, Some(130), Ending::Decided(RunOutcome::Looping));
+            }
+        }
+    }
 }
 
 #[test]
@@ -280,7 +317,8 @@ fn a_tool_that_declares_a_limit_gets_it_and_a_minute_but_not_more_than_the_run_a
 fn parallel_tools_are_closed_one_by_one() {
     let (state, _) = running().step(tool("a", None), 0);
     let (state, _) = state.step(tool("b", None), 0);
-    let completed = |id: &str| Input::Agent(AgentSign::ToolCompleted { call_id: id.to_owned() });
+    let completed =
+        |id: &str| Input::Agent(AgentSign::ToolCompleted { call_id: id.to_owned(), call: None });
     let (state, _) = state.step(completed("a"), 10);
     assert_eq!(state.next_deadline(), Some(5000), "b is still open");
     let (state, _) = state.step(completed("b"), 20);
@@ -427,7 +465,10 @@ fn inputs() -> impl Strategy<Value = Input> {
         (ids(), declared).prop_map(|(call_id, declared_ms)| {
             Input::Agent(AgentSign::ToolStarted { call_id, name: "x".to_owned(), declared_ms })
         }),
-        ids().prop_map(|call_id| Input::Agent(AgentSign::ToolCompleted { call_id })),
+        (ids(), option::of(0u64..2)).prop_map(|(call_id, call)| {
+            let call = call.map(finished_call::tests::numbered);
+            Input::Agent(AgentSign::ToolCompleted { call_id, call })
+        }),
         Just(Input::Agent(AgentSign::FinalText)),
         any::<(bool, Option<u64>)>()
             .prop_map(|(is_error, tokens)| Input::Agent(AgentSign::Result { is_error, tokens })),
@@ -448,7 +489,7 @@ fn inputs() -> impl Strategy<Value = Input> {
 
 proptest! {
     #[test]
-    fn whatever_arrives_a_run_ends_at_most_once_and_success_needs_a_result(
+    fn for_any_input_a_run_ends_at_most_once_and_succeeds_only_with_a_result(
         script in proptest::collection::vec((inputs(), 0u64..200), 0..60)
     ) {
         let mut state = RunState::new(limits(), 0);
@@ -472,7 +513,7 @@ proptest! {
     }
 
     #[test]
-    fn with_every_limit_set_a_deaf_agent_is_always_killed_in_bounded_time(
+    fn with_every_limit_set_an_agent_that_never_exits_is_killed_in_bounded_time(
         script in proptest::collection::vec((inputs(), 0u64..200), 0..30)
     ) {
         let mut state = RunState::new(RunLimits { wall_ms: 3_000, ..limits() }, 0);

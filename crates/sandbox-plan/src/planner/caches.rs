@@ -51,13 +51,14 @@ impl Planner<'_> {
             for seed in cache.seeds.iter().chain(&cache.show) {
                 self.seed(seed);
             }
-            for part in &cache.private {
+            let (directories, locks): (Vec<_>, Vec<_>) =
+                cache.private.iter().partition(|part| part.is_directory);
+            for part in locks {
+                self.lock(part, directories.first());
+            }
+            for part in directories {
                 let source = request.cache_directory.join(&cache.tool).join(&part.relative);
-                let source = host_path::plain(&source);
-                let (source, found) = match part.is_directory {
-                    true => self.run_directory(&source)?,
-                    false => resolve(&source)?.map_or((source, None), |(at, it)| (at, Some(it))),
-                };
+                let (source, found) = self.run_directory(&host_path::plain(&source))?;
                 let identity = found.map(|found| found.identity);
                 let (dest, access) = (part.inside.clone(), Access::ReadWrite);
                 let step = Step::Bind { source, dest, access, identity };
@@ -65,6 +66,19 @@ impl Planner<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Links a lock file to the tool's first private directory, which all runs of the repository share. A link is much
+    /// cheaper than a mount.
+    fn lock(&mut self, part: &PrivatePart, directory: Option<&&PrivatePart>) {
+        let target = directory.zip(part.inside.file_name());
+        let Some(target) = target.map(|(directory, name)| directory.inside.join(name)) else {
+            return;
+        };
+        // In a directory that the sandbox shows, the tool works without its lock.
+        if !self.is_shown(&part.inside) {
+            self.push(Step::Symlink { target, dest: part.inside.clone() }, part.origin.clone());
+        }
     }
 
     fn seed(&mut self, seed: &Seed) {

@@ -2,13 +2,17 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
-use super::{Planner, name_of};
-use crate::host_path::has_nul;
+use super::{Planner, name_of, resolve};
+use crate::host_path::{FileKind, has_nul};
 use crate::origin::Origin;
 use crate::plan::PlanError;
 use crate::request::{EnvVariable, Secrecy, VariableSource};
 use crate::step::{PlannedStep, Step};
+
+/// The shells to choose from if the user's own shell is not visible inside. The agent prefers bash to a plain shell.
+const SHELLS: [&str; 2] = ["/bin/bash", "/bin/sh"];
 
 impl Planner<'_> {
     /// Sets the profile's variables, then those of the tools' caches, then those that the profile lets in from the host,
@@ -43,6 +47,32 @@ impl Planner<'_> {
         }
         self.steps.append(&mut variables);
         Ok(())
+    }
+
+    /// Replaces the shell in `SHELL` if it is not visible inside. The agent starts its commands with it.
+    pub(super) fn visible_shell(&mut self) -> Result<(), PlanError> {
+        let is_shell =
+            |step: &Step| matches!(step, Step::SetVariable { name, .. } if name == "SHELL");
+        let at = self.steps.iter().position(|planned| is_shell(&planned.step));
+        let Some(at) = at else { return Ok(()) };
+        let Step::SetVariable { value, .. } = &self.steps[at].step else { return Ok(()) };
+        let candidates = [PathBuf::from(value)].into_iter().chain(SHELLS.map(PathBuf::from));
+        for shell in candidates {
+            if self.is_visible_program(&shell)? {
+                if let Step::SetVariable { value, .. } = &mut self.steps[at].step {
+                    *value = shell.into_os_string();
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if the path leads to the same program inside as on the host, where the agent cannot change it.
+    fn is_visible_program(&self, path: &Path) -> Result<bool, PlanError> {
+        let Some((physical, found)) = resolve(path)? else { return Ok(false) };
+        let is_program = found.kind == FileKind::File && found.mode & 0o111 != 0;
+        Ok(is_program && self.has_path(path) && self.is_shown(&physical))
     }
 
     fn lets_in(&self, variable: &EnvVariable) -> Option<Origin> {

@@ -8,6 +8,7 @@ use crate::host_path::{self, FileKind, Found};
 use crate::origin::Origin;
 use crate::plan::{DataFile, PlanError, PlanWarning};
 use crate::profile::{Access, Size};
+use crate::request::BucketView;
 use crate::step::{Author, Step};
 use crate::workspace::Workspace;
 
@@ -18,6 +19,8 @@ const OWN_DIRECTORIES: [&str; 6] = ["/tmp", "/run", "/proc", "/dev", "/etc", "/u
 struct Exposure {
     path: PathBuf,
     physical: PathBuf,
+    /// Where it is on the host: at `physical`, unless another directory stands in for it.
+    source: PathBuf,
     found: Found,
     origin: Origin,
 }
@@ -80,18 +83,20 @@ impl Planner<'_> {
             self.push_file(data, file.mode & 0o777, Author::Caretaker, &Origin::Run);
         }
 
-        if !request.chats.inside.starts_with(&request.home) {
-            return Err(PlanError::ChatsOutsideHome(request.chats.inside.clone()));
+        let views = &request.chats.views;
+        if let Some(outside) = views.iter().find(|view| !view.inside.starts_with(&request.home)) {
+            return Err(PlanError::ChatsOutsideHome(outside.inside.clone()));
         }
         let projects = request.home.join(".cursor/projects");
-        let chats = (&request.chats.bucket, request.chats.inside.clone(), &self.rules.run.chats);
+        let bucket =
+            |view: &BucketView| (&request.chats.bucket, view.inside.clone(), &self.rules.run.chats);
         let data = (&request.data_root, projects, &self.rules.run.data);
-        for (source, dest, rule) in [chats, data] {
+        for (source, dest, rule) in views.iter().map(bucket).chain([data]) {
             self.check_reachable(&dest)?;
             self.push_run_directory(source, dest, rule.value, &rule.origin)?;
         }
-        for session in &request.chats.sessions {
-            self.session(session)?;
+        for view in views {
+            view.sessions.iter().try_for_each(|session| self.session(session, &view.inside))?;
         }
         if let Some(login) = &request.login {
             let dest = request.home.join(".config/cursor");
@@ -102,7 +107,7 @@ impl Planner<'_> {
     }
 
     /// Mounts a session's own directory in the bucket. The agent cannot move a mount aside.
-    fn session(&mut self, directory: &Path) -> Result<(), PlanError> {
+    fn session(&mut self, directory: &Path, bucket: &Path) -> Result<(), PlanError> {
         let unusable = || PlanError::NotPlain(directory.to_owned());
         let (Some(parent), Some(name)) = (directory.parent(), directory.file_name()) else {
             return Err(unusable());
@@ -115,7 +120,7 @@ impl Planner<'_> {
             return Err(PlanError::RunDirectoryKind { path: source, kind });
         }
         let rule = &self.rules.run.chats;
-        let dest = self.request.chats.inside.join(name);
+        let dest = bucket.join(name);
         self.push_run_directory(&source, dest, rule.value, &rule.origin)
     }
 
@@ -163,12 +168,14 @@ impl Planner<'_> {
         origin: &Origin,
         workspace: &Path,
     ) -> Result<Option<Exposure>, PlanError> {
-        let Some((physical, found)) = resolve(&path)? else {
+        let stand_in = self.request.stand_ins.get(&path);
+        let Some((source, found)) = resolve(stand_in.unwrap_or(&path))? else {
             return match need {
                 Need::Program => Err(PlanError::ExposedMissing(path)),
                 Need::Tool => Ok(None),
             };
         };
+        let physical = if stand_in.is_some() { path.clone() } else { source.clone() };
         if path.starts_with(workspace) || physical.starts_with(workspace) {
             return match need {
                 // The agent can write the workspace, so it could replace the program for the next run.
@@ -190,13 +197,17 @@ impl Planner<'_> {
         if let Some(inner) = hidden {
             return Err(PlanError::ExposedTooWide { path, inner });
         }
-        Ok(Some(Exposure { path, physical, found, origin: origin.clone() }))
+        Ok(Some(Exposure { path, physical, source, found, origin: origin.clone() }))
     }
 
     fn expose(&mut self, exposure: Exposure) {
-        let Exposure { path, physical, found, origin } = exposure;
+        let Exposure { path, physical, source, found, origin } = exposure;
         if !self.is_shown(&physical) {
-            self.push_bind(&physical, found, Access::ReadOnly, &origin);
+            let (access, identity) = (Access::ReadOnly, Some(found.identity));
+            self.push(
+                Step::Bind { source, dest: physical.clone(), access, identity },
+                origin.clone(),
+            );
         }
         let is_reached = path == physical || self.is_shown(&path) || self.is_behind_link(&path);
         if !is_reached {

@@ -1,6 +1,7 @@
 //! Turns a request into the steps of a plan, in bubblewrap's order.
 
 mod caches;
+mod certificates;
 mod environment;
 mod generated;
 mod git;
@@ -32,6 +33,8 @@ const MOST_ARGUMENTS: usize = 9000;
 
 /// The path of the run's socket directory inside.
 pub(crate) const SOCKETS_INSIDE: &str = "/run/caretaker";
+
+pub use certificates::{CERTIFICATE_VARIABLES, CertificatesError};
 
 /// An unfinished plan.
 struct Planner<'a> {
@@ -71,11 +74,13 @@ pub fn plan(request: &SandboxRequest) -> Result<SandboxPlan, PlanError> {
     planner.guards();
     planner.environment()?;
     planner.system()?;
+    planner.certificates()?;
     planner.kernel()?;
     planner.private_directories_and_tools(&workspace)?;
     planner.home()?;
     planner.caches()?;
     planner.masks()?;
+    planner.visible_shell()?;
     planner.store_links();
     let dot_cursor = planner.workspace(&workspace)?;
     planner.push(Step::RemountReadOnly("/".into()), Origin::Always);
@@ -116,7 +121,8 @@ fn network(request: &SandboxRequest, rules: &Rules) -> PlannedNetwork {
             allow.push((host.clone(), Origin::Run));
         }
     }
-    PlannedNetwork { mode, origin, allow, limits: rules.network.limits() }
+    let (tun, limits) = (rules.network.tun(), rules.network.limits());
+    PlannedNetwork { mode, origin, allow, tun, limits }
 }
 
 /// Does the checks that need no file system.
@@ -132,12 +138,17 @@ fn check_request(request: &SandboxRequest) -> Result<(), PlanError> {
         &request.inside_sockets,
         &request.data_root,
         &request.chats.bucket,
-        &request.chats.inside,
     ];
+    let in_bucket = request
+        .chats
+        .views
+        .iter()
+        .flat_map(|view| std::iter::once(&view.inside).chain(&view.sessions));
     let paths = run_paths
         .into_iter()
-        .chain(&request.chats.sessions)
+        .chain(in_bucket)
         .chain(&request.expose)
+        .chain(request.stand_ins.values())
         .chain([&request.cache_directory])
         .chain(&request.ours);
     for path in paths {
@@ -242,11 +253,16 @@ impl Planner<'_> {
     /// Checks that the program is visible inside. Bubblewrap would report a missing program only after everything else.
     fn check_program(&self) -> Result<(), PlanError> {
         let program = self.request.program.first().map(Path::new).unwrap_or(Path::new("/"));
-        let mut shown = self.steps.iter().filter_map(|planned| planned.step.shown_at());
-        match shown.any(|shown| program.starts_with(shown)) {
+        match self.has_path(program) {
             true => Ok(()),
             false => Err(PlanError::ProgramNotShown(program.to_owned())),
         }
+    }
+
+    /// Returns true if a step makes this path, or a directory above it, visible inside.
+    fn has_path(&self, path: &Path) -> bool {
+        let mut shown = self.steps.iter().filter_map(|planned| planned.step.shown_at());
+        shown.any(|shown| path.starts_with(shown))
     }
 
     fn check_count(&self) -> Result<(), PlanError> {

@@ -14,12 +14,17 @@ use crate::step::{Author, Step};
 /// The longest file to copy. A copy takes memory in each run, so the sandbox mounts longer files.
 const MOST_COPIED: u64 = 256 * 1024;
 
+/// The directory of the administrator's settings for cursor-agent.
+const ENTERPRISE: &str = "/etc/cursor";
+
 impl Planner<'_> {
     pub(super) fn system(&mut self) -> Result<(), PlanError> {
         let rules = &self.rules.system;
         self.each_path(&rules.read_only, Self::show)?;
         self.each_path(&rules.links, Self::link_or_show)?;
         self.each_path(&rules.etc, Self::show)?;
+        // The administrator's hooks for the agent. No profile can hide them.
+        self.show(Path::new(ENTERPRISE), &Origin::Always)?;
         if self.network.mode == NetworkMode::Host {
             self.each_path(&self.rules.network.files, Self::show)?;
         }

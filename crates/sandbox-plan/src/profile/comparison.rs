@@ -32,7 +32,7 @@ impl Rules {
             // Keys with a single possible value cannot differ.
             kernel: KernelRules { proc: _, sysctl: _, dev: _, shm },
             temporary: TemporaryRules { tmp, run, parents },
-            home: HomeRules { size },
+            home: home @ HomeRules { size, hooks: _ },
             tools: ToolRules { expose },
             run: RunRules { program: _, sockets: _, dot_cursor: _, chats, data },
             workspace:
@@ -59,6 +59,7 @@ impl Rules {
             ("temporary.run", is_larger(run, &temporary.run)),
             ("temporary.parents", is_larger(parents, &temporary.parents)),
             ("home.size", is_larger(size, &other.home.size)),
+            ("home.hooks", other.home.refuses_hooks() && !home.refuses_hooks()),
             ("tools.expose", has_more(expose, &other.tools.expose)),
             ("run.chats", chats.value > other.run.chats.value),
             ("run.data", data.value > other.run.data.value),

@@ -31,6 +31,7 @@ fn every_key_that_allows_more_is_named_and_its_opposite_is_not() {
         ("[network]\nfiles = [\"/etc/host.conf\"]\n", "network.files"),
         ("[network]\nconnections = 257\n", "network.connections"),
         ("[network]\ntransfer = \"65G\"\n", "network.transfer"),
+        ("[network]\ntun = true\n", "network.tun"),
         ("[network]\nhandshake = \"11s\"\n", "network.handshake"),
         ("[network]\nidle = \"2h\"\n", "network.idle"),
     ] {
@@ -49,6 +50,7 @@ fn every_key_that_allows_more_is_named_and_its_opposite_is_not() {
         ("[workspace]\nmissing = \"blocked\"\n", "workspace.missing"),
         ("[workspace]\nunprotected = \"refuse\"\n", "workspace.unprotected"),
         ("[workspace]\ngit = \"read-only\"\n", "workspace.git"),
+        ("[network]\ntun = false\n", "network.tun"),
         ("[environment]\nrun = [\"!SHELL\"]\n", "environment.run"),
     ] {
         let narrower = profile(&format!("extends = \"default\"\n{text}"));

@@ -134,6 +134,9 @@ pub(crate) struct TemporaryRules {
 #[serde(deny_unknown_fields)]
 pub(crate) struct HomeRules {
     pub(crate) size: Sourced<Size>,
+    /// Missing in profiles that older versions stored.
+    #[serde(default)]
+    pub(crate) hooks: Option<Sourced<Unprotected>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -236,6 +239,11 @@ impl Profile {
         self.rules.as_ref().is_some_and(|rules| rules.caller.root.value == RootCaller::Refuse)
     }
 
+    /// Returns true if the profile refuses a user who has hooks, because they do not apply in the sandbox.
+    pub fn refuses_hooks(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.home.refuses_hooks())
+    }
+
     /// Returns true if a host variable enters the sandbox. Without a sandbox, the profile lets none in.
     pub fn passes_variable(&self, name: &OsStr) -> bool {
         self.rules.as_ref().is_some_and(|rules| rules.passes(name).is_some())
@@ -268,6 +276,12 @@ fn read(name: &str, text: &str) -> Result<(Option<String>, Head, Option<Rules>),
         Confinement::Bubblewrap => Some(merged.deserialize(sections)?),
     };
     Ok((merged.extends, head, rules))
+}
+
+impl HomeRules {
+    pub(crate) fn refuses_hooks(&self) -> bool {
+        self.hooks.as_ref().is_some_and(|hooks| hooks.value == Unprotected::Refuse)
+    }
 }
 
 impl Rules {

@@ -21,6 +21,9 @@ pub(crate) struct NetworkRules {
     /// Profiles that were stored before this key existed allow none.
     #[serde(default)]
     registries: Option<Sourced<bool>>,
+    /// Whether addresses of TUN proxies and VPNs are dialled. Without this key, the route of the machine decides.
+    #[serde(default)]
+    tun: Option<Sourced<bool>>,
     connections: Sourced<NonZeroU32>,
     transfer: Sourced<Size>,
     handshake: Sourced<Span>,
@@ -48,13 +51,25 @@ struct Span(Duration);
 impl NetworkRules {
     /// Returns the keys where these rules allow more than `other`.
     pub(super) fn wider_than(&self, other: &Self) -> Vec<&'static str> {
-        let Self { mode, allow, registries: _, files, connections, transfer, handshake, idle } =
-            self;
+        let Self {
+            mode,
+            allow,
+            registries: _,
+            tun: _,
+            files,
+            connections,
+            transfer,
+            handshake,
+            idle,
+        } = self;
+        // `false` allows less than no value, and `true` allows more.
+        let tun_width = |rules: &Self| rules.tun().map_or(1, |always| if always { 2 } else { 0 });
         let is_covered = |host: &AllowedHost| other.allow.iter().any(|it| it.value.covers(host));
         let is_wider = [
             ("network.mode", mode.value.width() > other.mode.value.width()),
             ("network.allow", allow.iter().any(|host| !is_covered(&host.value))),
             ("network.registries", self.has_registries() && !other.has_registries()),
+            ("network.tun", tun_width(self) > tun_width(other)),
             ("network.files", has_more(files, &other.files)),
             ("network.connections", connections.value > other.connections.value),
             ("network.transfer", transfer.value.0 > other.transfer.value.0),
@@ -67,6 +82,11 @@ impl NetworkRules {
     /// Returns true if a run may know about and, on request, reach the user's registries.
     pub(super) fn has_registries(&self) -> bool {
         self.registries.as_ref().is_some_and(|key| key.value)
+    }
+
+    /// Returns whether addresses of TUN proxies and VPNs are dialled. `None`: if the machine's route leads through a tunnel.
+    pub(crate) fn tun(&self) -> Option<bool> {
+        self.tun.as_ref().map(|key| key.value)
     }
 
     pub(crate) fn limits(&self) -> NetworkLimits {

@@ -56,7 +56,8 @@ pub(crate) enum MissingNames {
     Blocked,
 }
 
-/// The reaction to files that Caretaker should protect but cannot. The lesser value allows more.
+/// The reaction to files that Caretaker should protect but cannot, or to hooks that do not apply. The lesser value
+/// allows more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Unprotected {

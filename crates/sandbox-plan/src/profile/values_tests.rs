@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn homes_with_arbitrary_bytes_are_joined(home in proptest::collection::vec(1u8.., 1..12)) {
+    fn a_pattern_is_joined_to_a_home_with_arbitrary_bytes(home in proptest::collection::vec(1u8.., 1..12)) {
         let home = Path::new("/").join(PathBuf::from(std::ffi::OsString::from_vec(home)));
         let pattern: HostPattern = "~/.nvm".parse().unwrap();
         prop_assert_eq!(pattern.paths(&home), [home.join(".nvm")]);

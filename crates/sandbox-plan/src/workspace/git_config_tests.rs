@@ -56,7 +56,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plain_setting_is_found_whatever_stands_before_it(before in "[a-z0-9 =#;\"\\\\]{0,40}") {
+    fn a_plain_setting_is_found_after_any_text(before in "[a-z0-9 =#;\"\\\\]{0,40}") {
         let text = format!("{}\n\n[core]\nhooksPath = here\n", before.replace(['"', '\\'], ""));
         prop_assert!(read(&text).contains(&pair("core.hookspath", "here")));
     }

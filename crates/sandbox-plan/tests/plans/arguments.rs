@@ -274,7 +274,7 @@ fn a_plan_can_be_made_before_anything_of_the_run_exists() {
     let mut scene = scene();
     let run = scene.request.dot_cursor.parent().unwrap().to_owned();
     std::fs::remove_dir_all(&run).unwrap();
-    std::fs::remove_dir_all(&scene.request.chats.sessions[0]).unwrap();
+    std::fs::remove_dir_all(&scene.request.chats.views[0].sessions[0]).unwrap();
     scene.request.run_directories = RunDirectories::MayBeMissing;
     let plan = scene.plan();
     assert!(!run.exists());
@@ -311,7 +311,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_path_reaches_bubblewrap_as_it_is(tool in any_name(), file in any_name(), value in any_name()) {
+    fn every_path_and_value_reaches_bubblewrap_unchanged(tool in any_name(), file in any_name(), value in any_name()) {
         let mut scene = Scene::new("project");
         scene.program(&["/bin/true"]);
         let tool: PathBuf = std::fs::canonicalize(scene.host.path()).unwrap().join("tools").join(tool);
@@ -333,7 +333,7 @@ proptest! {
     }
 
     #[test]
-    fn a_workspace_of_any_text_is_planned_at_its_own_path(name in "[^/\0]{1,20}") {
+    fn a_workspace_with_any_name_is_planned_at_its_own_path(name in "[^/\0]{1,20}") {
         prop_assume!(name != "." && name != "..");
         let mut scene = Scene::new(&name);
         scene.program(&["/bin/true"]);

@@ -26,10 +26,8 @@ fn with_caches(mut scene: Scene, variable: &dyn Fn(&str) -> Option<String>) -> S
     for cache in &caches {
         for part in &cache.private {
             let path = request.cache_directory.join(&cache.tool).join(&part.relative);
-            let directory = if part.is_directory { &*path } else { path.parent().unwrap() };
-            fs::create_dir_all(directory).unwrap();
-            if !part.is_directory {
-                fs::write(path, "").unwrap();
+            if part.is_directory {
+                fs::create_dir_all(path).unwrap();
             }
         }
     }
@@ -60,8 +58,10 @@ fn the_seed_is_read_only_and_the_private_cache_is_writable_at_the_tools_own_path
     );
     let listed = ".package-cache\n.package-cache-mutate\nregistry\n";
     assert_eq!(said, format!("from the host\nread-only\n{listed}true\n"));
-    let kept = scene.request.cache_directory.join("cargo/registry/new");
-    assert_eq!(fs::read_to_string(kept).unwrap(), "kept\n");
+    let registry = scene.request.cache_directory.join("cargo/registry");
+    assert_eq!(fs::read_to_string(registry.join("new")).unwrap(), "kept\n");
+    // All runs of the repository use the same lock.
+    assert_eq!(fs::read_to_string(registry.join(".package-cache")).unwrap(), "locked\n");
     let plan = scene.plan();
     assert!(plan.writable_on_host().any(|path| path.ends_with("cargo/registry")));
 }

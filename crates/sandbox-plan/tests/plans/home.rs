@@ -105,7 +105,7 @@ fn chats_data_and_workspace_are_kept_on_the_host() {
     scene.run("echo 1 > new; echo 2 > ~/.cursor/chats/bucket/session/new; echo 3 > ~/.cursor/projects/new");
     let read = |path: PathBuf| fs::read_to_string(path).unwrap();
     assert_eq!(read(scene.in_workspace("new")), "1\n");
-    assert_eq!(read(scene.request.chats.sessions[0].join("new")), "2\n");
+    assert_eq!(read(scene.request.chats.views[0].sessions[0].join("new")), "2\n");
     assert_eq!(read(scene.request.data_root.join("new")), "3\n");
 }
 
@@ -115,7 +115,7 @@ fn other_sessions_of_the_workspace_are_hidden_and_the_runs_own_cannot_be_moved_a
         return;
     }
     let mut scene = Scene::new("project");
-    let on_host = scene.request.chats.sessions[0].parent().unwrap().to_owned();
+    let on_host = scene.request.chats.views[0].sessions[0].parent().unwrap().to_owned();
     fs::write(on_host.join("another/store.db"), "another's").unwrap();
     let seen = scene.run(
         "cd ~/.cursor/chats/bucket; ls; mv session aside 2>&1 | grep -c busy; rmdir session 2>&1 | grep -c busy; \
@@ -129,10 +129,32 @@ fn other_sessions_of_the_workspace_are_hidden_and_the_runs_own_cannot_be_moved_a
 }
 
 #[test]
+fn the_bucket_has_every_name_and_none_of_them_can_be_renamed() {
+    if !sandboxes_work() {
+        return;
+    }
+    let mut scene = Scene::new("project");
+    let mut other = scene.request.chats.views[0].clone();
+    other.inside = scene.home().join(".cursor/chats/other-name");
+    scene.request.chats.views.push(other);
+    let seen = scene.run(
+        "cd ~/.cursor/chats; echo told > bucket/session/store.db; cat other-name/session/store.db
+         echo child > bucket/child; cat other-name/child
+         for to in other-name third-name; do
+             perl -e 'rename(\"bucket\", shift) or print(\"$!\\n\")' $to
+             perl -e 'rename(\"bucket/session\", shift) or print(\"$!\\n\")' $to/session
+         done",
+    );
+    let busy = "Device or resource busy\n";
+    let other_mount = "Invalid cross-device link\n";
+    assert_eq!(seen, format!("told\nchild\n{busy}{other_mount}{busy}No such file or directory\n"));
+}
+
+#[test]
 fn a_session_whose_directory_is_a_link_is_refused() {
     let mut scene = Scene::new("project");
     scene.program(&["/bin/true"]);
-    let session = scene.request.chats.sessions[0].clone();
+    let session = scene.request.chats.views[0].sessions[0].clone();
     fs::remove_dir(&session).unwrap();
     std::os::unix::fs::symlink(scene.home().join(".ssh"), &session).unwrap();
     let refused = sandbox_plan::plan(&scene.request).unwrap_err().to_string();
@@ -237,7 +259,7 @@ fn a_home_whose_name_is_invalid_utf8_works() {
     let home = root.join(OsString::from_vec(b"h\xf6me of\n'ada'".to_vec()));
     scene.write(&home.join("secret"), "secret");
     scene.write(&home.join(".cargo/bin/tool"), "tool\n");
-    scene.request.chats.inside = home.join(".cursor/chats/bucket");
+    scene.request.chats.views[0].inside = home.join(".cursor/chats/bucket");
     scene.request.env.push(run_variable("HOME", &home));
     scene.request.home = home;
     assert_eq!(scene.run("cat ~/.cargo/bin/tool; ls -A ~; touch ~/x"), "tool\n.cargo\n.cursor\n");

@@ -212,7 +212,10 @@ fn private_files_stay_in_the_home_and_are_not_covered() {
         },
         PlanError::Covered { .. }
     );
-    refused!(|s| s.request.chats.inside = "/elsewhere".into(), PlanError::ChatsOutsideHome(_));
+    refused!(
+        |s| s.request.chats.views[0].inside = "/elsewhere".into(),
+        PlanError::ChatsOutsideHome(_)
+    );
 }
 
 #[test]

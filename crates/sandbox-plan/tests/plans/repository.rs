@@ -129,7 +129,7 @@ fn a_linked_worktree_works_and_its_repository_is_protected() {
 }
 
 #[test]
-fn a_git_file_that_names_somebody_elses_repository_shows_nothing_of_it() {
+fn a_git_file_that_names_another_repository_does_not_show_that_repository() {
     if !sandboxes_work() {
         return;
     }

@@ -1,13 +1,15 @@
 //! A host in a temporary directory: home, workspace, state, and the directories of a run.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use sandbox_plan::{
-    ChatsBind, EnvVariable, MountPoints, Placeholders, PrivateFile, Profile, RunDirectories,
-    SandboxPlan, SandboxRequest, SandboxUser, Secrecy, VariableSource, builtin_profiles, plan,
+    BucketView, ChatsBind, EnvVariable, MountPoints, Placeholders, PrivateFile, Profile,
+    RunDirectories, SandboxPlan, SandboxRequest, SandboxUser, Secrecy, VariableSource,
+    builtin_profiles, plan,
 };
 use tempfile::TempDir;
 
@@ -76,17 +78,21 @@ impl Scene {
             data_root,
             chats: ChatsBind {
                 bucket: private_bucket,
-                inside: home.join(".cursor/chats/bucket"),
-                sessions: vec![session],
+                views: vec![BucketView {
+                    inside: home.join(".cursor/chats/bucket"),
+                    sessions: vec![session],
+                }],
             },
             login: None,
             private_home_files: Vec::new(),
             expose: Vec::new(),
+            stand_ins: BTreeMap::new(),
             program: Vec::new(),
             env: vec![
                 run_variable("PATH", "/usr/local/bin:/usr/bin:/bin"),
                 run_variable("HOME", &home),
             ],
+            certificates: BTreeMap::new(),
             caches: Vec::new(),
             cache_directory: run.join("caches"),
             home,

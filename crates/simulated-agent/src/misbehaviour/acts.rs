@@ -1,9 +1,12 @@
 //! The misbehaviours themselves: one small function each.
 
+use std::fs;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cursor_home::{BucketHash, CursorRoots, WorkspacePath};
 use ground::now_ms;
 use serde_json::{Value, json};
 
@@ -39,6 +42,34 @@ pub(super) fn config_race(startup: &Startup<'_>) -> Ending {
 pub(super) fn refuse_model(startup: &Startup<'_>) -> Ending {
     let model = startup.options.model.as_deref();
     Ending::failure(models::refusal(model.unwrap_or(models::DEFAULT)))
+}
+
+pub(super) fn sha256_bucket(roots: &CursorRoots, workspace: &WorkspacePath) -> PathBuf {
+    roots.chats().join(workspace.bucket_by(BucketHash::Sha256))
+}
+
+/// Like the vendor's SDK, but it also renames the sessions if it cannot rename the bucket.
+pub(super) fn renamed_bucket(roots: &CursorRoots, workspace: &WorkspacePath) -> PathBuf {
+    let (old, new) = (roots.chats_of(workspace), sha256_bucket(roots, workspace));
+    let rename = |from: &Path, to: &Path| {
+        let renamed = fs::rename(from, to);
+        if let Err(err) = &renamed
+            && err.kind() != io::ErrorKind::NotFound
+        {
+            writeln!(io::stderr(), "cannot rename {}: {err}", from.display()).ok();
+        }
+        renamed.is_ok()
+    };
+    if !rename(&old, &new) {
+        for session in fs::read_dir(&old).into_iter().flatten().flatten() {
+            rename(&session.path(), &new.join(session.file_name()));
+        }
+    }
+    new
+}
+
+pub(super) fn unknown_bucket(roots: &CursorRoots, workspace: &WorkspacePath) -> PathBuf {
+    roots.chats().join(format!("workspace-{}", workspace.slug()))
 }
 
 pub(super) fn silence(_: &mut Turn, seconds: u64) -> Done {

@@ -1,3 +1,7 @@
+use std::fs;
+use std::path::Path;
+
+use cursor_home::BucketHash;
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -39,4 +43,23 @@ fn the_list_has_one_line_for_each() {
     for scenario in SCENARIOS {
         assert_eq!(list.lines().filter(|line| line.contains(scenario.summary)).count(), 1);
     }
+}
+
+#[test]
+fn a_bucket_is_renamed_as_a_whole_and_its_sessions_if_that_fails() {
+    let home = tempfile::tempdir().unwrap();
+    let roots = CursorRoots::in_sandbox(home.path());
+    let workspace = WorkspacePath::new(Path::new("/tmp/work")).unwrap();
+    let bucket = || Armed::parse("renamed-bucket").unwrap().bucket(&roots, &workspace).unwrap();
+    let old = roots.chats_of(&workspace);
+    let new = roots.chats().join(workspace.bucket_by(BucketHash::Sha256));
+    for (session, n_known) in [("first", 1), ("second", 2)] {
+        fs::create_dir_all(old.join(session)).unwrap();
+        assert_eq!(bucket(), new);
+        assert_eq!(fs::read_dir(&new).unwrap().count(), n_known, "the {session} session");
+    }
+    let armed = |name: &str| Armed::parse(name).unwrap().bucket(&roots, &workspace);
+    assert_eq!(armed("sha256-bucket"), Some(new));
+    assert_eq!(armed("unknown-bucket"), Some(roots.chats().join("workspace-tmp-work")));
+    assert_eq!(armed("noise"), None);
 }

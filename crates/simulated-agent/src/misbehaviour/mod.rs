@@ -6,6 +6,10 @@
 mod acts;
 mod table;
 
+use std::path::PathBuf;
+
+use cursor_home::{CursorRoots, WorkspacePath};
+
 use crate::process::ending::Ending;
 use crate::script::did_you_mean;
 use crate::session_store::CrashPoint;
@@ -52,6 +56,8 @@ enum Act {
     Forget,
     /// `create-chat` prints its id and does not exit.
     CreateChat,
+    /// Returns another directory for the workspace's sessions.
+    Bucket(fn(&CursorRoots, &WorkspacePath) -> PathBuf),
 }
 
 /// A moment in a turn when something may go wrong.
@@ -157,6 +163,14 @@ impl Armed {
     /// Returns true if the agent loses the conversation.
     pub fn forgets(&self) -> bool {
         matches!(self.scenario.act, Act::Forget)
+    }
+
+    /// Returns the directory where the agent keeps the workspace's sessions, if it is not the usual one.
+    pub fn bucket(&self, roots: &CursorRoots, workspace: &WorkspacePath) -> Option<PathBuf> {
+        match self.scenario.act {
+            Act::Bucket(act) => Some(act(roots, workspace)),
+            _ => None,
+        }
     }
 
     pub fn keeps_create_chat(&self) -> bool {

@@ -1,6 +1,6 @@
 //! The table of misbehaviours, in the order of `--help-scenarios`.
 
-use super::Act::{At, AtOnce, AtStartup, CreateChat, Forget, KillAt};
+use super::Act::{At, AtOnce, AtStartup, Bucket, CreateChat, Forget, KillAt};
 use super::Takes::{CrashPoint as Point, Nothing, Number};
 use super::{Act, Moment, Scenario, Takes, acts};
 use crate::session_store::CrashPoint;
@@ -17,6 +17,9 @@ pub(super) static SCENARIOS: &[Scenario] = &[
     row("model-refused", Nothing, AtStartup(acts::refuse_model), "fails as if the model were unknown"),
     row("create-chat-hangs", Nothing, CreateChat, "create-chat prints the id and does not exit"),
     row("forget", Nothing, Forget, "begins an empty conversation in place of the session's own"),
+    row("sha256-bucket", Nothing, Bucket(acts::sha256_bucket), "names the workspace's bucket of sessions by SHA-256"),
+    row("renamed-bucket", Nothing, Bucket(acts::renamed_bucket), "renames the bucket and each of its sessions from MD5 to SHA-256 first"),
+    row("unknown-bucket", Nothing, Bucket(acts::unknown_bucket), "names the bucket as no known version does"),
     row("silence", Number("SECONDS", 30), AtOnce(acts::silence), "says nothing for a while"),
     row("ignore-term", Nothing, AtOnce(acts::ignore_signals), "ignores SIGINT and SIGTERM"),
     row("orphan-worker", Nothing, AtOnce(acts::orphan_worker), "leaves a worker-server in its own session on worker.sock"),

@@ -19,7 +19,7 @@ const fn failure(name: &'static str, stderr: &'static str) -> Failure {
     Failure { name, stderr }
 }
 
-pub static FAILURES: [Failure; 9] = [
+pub static FAILURES: [Failure; 10] = [
     failure("unavailable", UNAVAILABLE),
     failure("resource-exhausted", "RetriableError: [resource_exhausted] Error"),
     failure("invalid-argument", "RetriableError: [invalid_argument] Error"),
@@ -27,6 +27,10 @@ pub static FAILURES: [Failure; 9] = [
     failure("canceled", "ConnectError: [canceled] http/2 stream closed"),
     failure("usage-limit", "ActionRequiredError: You've reached your usage limit"),
     failure("out-of-usage", "You're out of usage. Switch to Auto."),
+    failure(
+        "named-models",
+        "ActionRequiredError: Named models unavailable Free plans can only use Auto",
+    ),
     failure("not-logged-in", NOT_LOGGED_IN),
     failure("bad-api-key", BAD_API_KEY),
 ];

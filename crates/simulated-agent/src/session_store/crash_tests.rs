@@ -124,14 +124,14 @@ fn a_young_killed_store_has_everything_in_its_log_and_nothing_in_its_main_file()
 }
 
 #[test]
-fn killed_once_the_store_exists_there_is_a_meta_row_and_nothing_else() {
+fn a_kill_once_the_store_exists_leaves_only_a_meta_row() {
     let dump = killed_at(CrashPoint::StoreCreated, 0).dump();
     assert_eq!(dump.latest_root(), "");
     assert_eq!(dump.rows, []);
 }
 
 #[test]
-fn killed_before_the_first_root_the_prompt_is_there_and_is_forgotten() {
+fn a_kill_before_the_first_root_leaves_a_prompt_that_is_forgotten() {
     let bench = killed_at(CrashPoint::BeforeFirstRoot, 0);
     let dump = bench.dump();
     assert_eq!(dump.latest_root(), "");
@@ -145,7 +145,7 @@ fn killed_before_the_first_root_the_prompt_is_there_and_is_forgotten() {
 }
 
 #[test]
-fn killed_after_a_later_prompt_the_conversation_goes_on_without_it() {
+fn after_a_kill_at_a_later_prompt_the_conversation_goes_on_without_that_prompt() {
     let bench = killed_at(CrashPoint::AfterUserMessage, 0);
     let dump = bench.dump();
     assert!(dump.rows.iter().any(|(_, data)| data.windows(8).any(|text| text == b"prompt 1")));
@@ -153,7 +153,7 @@ fn killed_after_a_later_prompt_the_conversation_goes_on_without_it() {
 }
 
 #[test]
-fn killed_after_the_blobs_of_an_answer_the_root_is_the_previous_one() {
+fn a_kill_after_the_blobs_of_an_answer_leaves_the_previous_root() {
     let bench = killed_at(CrashPoint::AfterBlobsBeforeRoot, 0);
     assert_eq!(bench.dump().latest_root(), "");
     assert!(bench.dump().rows.len() > 5);
@@ -164,7 +164,7 @@ fn killed_after_the_blobs_of_an_answer_the_root_is_the_previous_one() {
 }
 
 #[test]
-fn killed_between_root_and_meta_there_is_one_newer_root_that_nothing_names() {
+fn a_kill_between_root_and_meta_leaves_a_newer_root_that_nothing_names() {
     for occurrence in 0..9 {
         let bench = killed_at(CrashPoint::BetweenRootAndMeta, occurrence);
         let dump = bench.dump();
@@ -180,7 +180,7 @@ fn killed_between_root_and_meta_there_is_one_newer_root_that_nothing_names() {
 }
 
 #[test]
-fn killed_while_tools_run_the_calls_are_pending_and_the_next_prompt_finds_them_interrupted() {
+fn after_a_kill_while_tools_run_the_next_prompt_finds_the_pending_calls_interrupted() {
     let bench = killed_at(CrashPoint::MidTool, 0);
     assert_eq!(pending_tool_names(&bench.check()), ["Shell", "Shell"]);
     let prompt_before = bench.dump().prompt();
@@ -216,7 +216,7 @@ fn killed_while_tools_run_the_calls_are_pending_and_the_next_prompt_finds_them_i
 }
 
 #[test]
-fn killed_after_the_tools_ran_the_store_does_not_show_it() {
+fn after_a_kill_the_store_does_not_show_that_the_tools_ran() {
     let before = killed_at(CrashPoint::MidTool, 0);
     let after_tool = killed_at(CrashPoint::AfterToolBeforeResult, 0);
     assert_eq!(after_tool.dump().rows.len(), before.dump().rows.len());
@@ -229,7 +229,7 @@ fn killed_after_the_tools_ran_the_store_does_not_show_it() {
 }
 
 #[test]
-fn killed_before_the_last_answer_is_committed_it_is_pending_without_a_call_and_not_lost() {
+fn a_kill_before_the_last_answer_is_committed_leaves_it_pending_but_not_lost() {
     let bench = killed_at(CrashPoint::FinalPending, 0);
     assert_eq!(bench.dump().pending().len(), 1);
     assert_eq!(pending_tool_names(&bench.check()), Vec::<&str>::new());
@@ -243,7 +243,7 @@ fn killed_before_the_last_answer_is_committed_it_is_pending_without_a_call_and_n
 }
 
 #[test]
-fn killed_before_meta_json_it_is_older_than_the_store() {
+fn after_a_kill_before_meta_json_that_file_is_older_than_the_store() {
     let bench = killed_at(CrashPoint::BetweenMetaAndMetaJson, 0);
     assert_eq!(bench.dump().meta["name"], "prompt 0");
     assert_eq!(bench.meta_json()["title"], Value::Null);
@@ -251,7 +251,7 @@ fn killed_before_meta_json_it_is_older_than_the_store() {
 }
 
 #[test]
-fn killed_in_a_compaction_the_conversation_is_unchanged() {
+fn a_kill_during_a_compaction_leaves_the_conversation_unchanged() {
     let bench = killed_at(CrashPoint::MidCompaction, 0);
     assert_eq!(bench.dump().prompt().len(), 7);
     assert_eq!(prompts_said(&bench.open()), ["prompt 0"]);

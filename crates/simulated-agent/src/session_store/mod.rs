@@ -14,10 +14,10 @@ mod side_state;
 mod tool_steps;
 mod writer;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use cursor_home::{CursorRoots, SessionDir, WorkspacePath};
+use cursor_home::{SessionDir, WorkspacePath};
 use cursor_stores::chat::{
     BlobEncryptionKey, BlobId, ChatMeta, LatestRoot, SessionMetaFile, WritableStore,
 };
@@ -68,16 +68,16 @@ pub enum SessionError {
 }
 
 impl SessionStore {
-    /// Opens a session of this workspace, or begins one under that id.
+    /// Opens a session in the bucket of this workspace, or begins one under that id.
     ///
     /// An unreadable conversation counts as an empty one, and the agent says nothing about it.
     pub fn open(
-        roots: &CursorRoots,
+        bucket: &Path,
         workspace: &WorkspacePath,
         session_id: Uuid,
         facts: SessionFacts,
     ) -> Result<Self, SessionError> {
-        let directory = roots.session_dir(workspace, session_id);
+        let directory = SessionDir::at(bucket.join(session_id.to_string()));
         let database = match directory.store_db() {
             path if path.exists() => Some(WritableStore::open(&path)?),
             _ => None,
@@ -118,10 +118,10 @@ impl SessionStore {
         Ok(store)
     }
 
-    /// Returns true if this workspace has a session with that id.
+    /// Returns true if the bucket has a session with that id.
     #[must_use]
-    pub fn exists(roots: &CursorRoots, workspace: &WorkspacePath, session_id: Uuid) -> bool {
-        roots.session_dir(workspace, session_id).path().exists()
+    pub fn exists(bucket: &Path, session_id: Uuid) -> bool {
+        bucket.join(session_id.to_string()).exists()
     }
 
     /// Calls `hook` at every crash point. The hook may end the process.

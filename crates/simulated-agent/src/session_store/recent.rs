@@ -2,19 +2,19 @@
 
 use std::cmp::Reverse;
 use std::fs;
+use std::path::Path;
 
-use cursor_home::{CursorRoots, SessionDir, WorkspacePath};
+use cursor_home::SessionDir;
 use cursor_stores::chat::{ChatStore, LatestRoot};
 use uuid::Uuid;
 
-/// Returns the sessions of this workspace, most recently created first.
+/// Returns the sessions in a bucket, most recently created first.
 ///
 /// Cursor has no index and does not consider the last use of a session. It skips stores that are unreadable, that have
 /// no root, or that belong to a subagent.
 #[must_use]
-pub fn recent_sessions(roots: &CursorRoots, workspace: &WorkspacePath) -> Vec<Uuid> {
-    let entries =
-        fs::read_dir(roots.chats_of(workspace)).into_iter().flatten().filter_map(Result::ok);
+pub fn recent_sessions(bucket: &Path) -> Vec<Uuid> {
+    let entries = fs::read_dir(bucket).into_iter().flatten().filter_map(Result::ok);
     let mut sessions: Vec<_> = entries
         .filter_map(|entry| {
             let id = Uuid::try_parse(entry.file_name().to_str()?).ok()?;

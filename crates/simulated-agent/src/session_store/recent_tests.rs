@@ -1,5 +1,3 @@
-use std::path::Path;
-
 use pretty_assertions::assert_eq;
 
 use super::super::test_bench::{Bench, play_turn};
@@ -10,11 +8,12 @@ use crate::tools::Generation;
 #[test]
 fn sessions_with_a_root_are_listed_most_recently_created_first() {
     let mut bench = Bench::new(Generation::V2026_09);
+    let bucket = bench.roots.chats_of(&bench.workspace);
     let mut create = |started_ms, is_played| {
         bench.session_id = Uuid::new_v4();
         let facts = SessionFacts { started_ms, ..bench.facts() };
         let mut store =
-            SessionStore::open(&bench.roots, &bench.workspace, bench.session_id, facts).unwrap();
+            SessionStore::open(&bucket, &bench.workspace, bench.session_id, facts).unwrap();
         if is_played {
             play_turn(&mut store, 0);
         } else {
@@ -30,8 +29,7 @@ fn sessions_with_a_root_are_listed_most_recently_created_first() {
     // Only the creation time counts, not the last use.
     bench.session_id = first;
     play_turn(&mut bench.open(), 1);
-    fs::create_dir(bench.roots.chats_of(&bench.workspace).join("not a session")).unwrap();
-    assert_eq!(recent_sessions(&bench.roots, &bench.workspace), [second, third, first]);
-    let elsewhere = WorkspacePath::new(Path::new("/elsewhere")).unwrap();
-    assert_eq!(recent_sessions(&bench.roots, &elsewhere), Vec::<Uuid>::new());
+    fs::create_dir(bucket.join("not a session")).unwrap();
+    assert_eq!(recent_sessions(&bucket), [second, third, first]);
+    assert_eq!(recent_sessions(&bench.roots.chats().join("elsewhere")), Vec::<Uuid>::new());
 }

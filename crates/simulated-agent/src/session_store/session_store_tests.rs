@@ -169,12 +169,13 @@ fn a_resumed_session_remembers_who_said_what() {
 fn a_known_id_in_another_workspace_silently_starts_a_new_session() {
     let bench = Bench::after_turns(1, Generation::V2026_09);
     let elsewhere = WorkspacePath::new(Path::new("/elsewhere")).unwrap();
+    let bucket = bench.roots.chats_of(&elsewhere);
     let mut store =
-        SessionStore::open(&bench.roots, &elsewhere, bench.session_id, bench.facts()).unwrap();
+        SessionStore::open(&bucket, &elsewhere, bench.session_id, bench.facts()).unwrap();
     assert_eq!(store.history(), []);
     play_turn(&mut store, 7);
     assert_eq!(bench.dump().prompt().len(), 7);
-    assert!(SessionStore::exists(&bench.roots, &elsewhere, bench.session_id));
+    assert!(SessionStore::exists(&bucket, bench.session_id));
 }
 
 #[test]

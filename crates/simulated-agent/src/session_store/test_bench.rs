@@ -48,7 +48,8 @@ impl Bench {
     }
 
     pub(super) fn open(&self) -> SessionStore {
-        SessionStore::open(&self.roots, &self.workspace, self.session_id, self.facts()).unwrap()
+        let bucket = self.roots.chats_of(&self.workspace);
+        SessionStore::open(&bucket, &self.workspace, self.session_id, self.facts()).unwrap()
     }
 
     pub(super) fn facts(&self) -> SessionFacts {

@@ -6,7 +6,7 @@ pub mod models;
 
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cursor_home::{CursorRoots, ProjectDir, WorkspacePath, trust_marker_json};
@@ -37,6 +37,8 @@ pub struct Startup<'a> {
 pub struct Plan {
     pub roots: CursorRoots,
     pub workspace: WorkspacePath,
+    /// The directory with the workspace's sessions.
+    pub bucket: PathBuf,
     pub project_directory: ProjectDir,
     pub session_id: Uuid,
     pub model: Model,
@@ -124,10 +126,13 @@ impl<'a> Startup<'a> {
         let model = self.model(&mut settings)?;
         let project_directory = self.roots.project_dir(&project_root(&workspace));
         self.check_trust(&workspace, &project_directory)?;
-        let session_id = self.session(&workspace)?;
+        let named = armed.iter().chain(script.iter().flat_map(Script::misbehaviours));
+        let bucket = self.bucket(&workspace, named);
+        let session_id = self.session(&bucket)?;
         Ok(Plan {
             roots: self.roots.clone(),
             workspace,
+            bucket,
             project_directory,
             session_id,
             model,
@@ -246,17 +251,27 @@ impl<'a> Startup<'a> {
         Ok(fs::write(marker, json)?)
     }
 
-    fn session(&self, workspace: &WorkspacePath) -> Result<Uuid, Ending> {
+    /// Returns the directory with the workspace's sessions, which a misbehaviour may name differently.
+    pub fn bucket<'m>(
+        &self,
+        workspace: &WorkspacePath,
+        misbehaviours: impl IntoIterator<Item = &'m Armed>,
+    ) -> PathBuf {
+        let other = misbehaviours.into_iter().find_map(|one| one.bucket(&self.roots, workspace));
+        other.unwrap_or_else(|| self.roots.chats_of(workspace))
+    }
+
+    fn session(&self, bucket: &Path) -> Result<Uuid, Ending> {
         if let Some(id) = &self.options.new_session_id {
             let id = Uuid::try_parse(id).ok().filter(|uuid| uuid.get_version_num() == 4);
             let id = id.ok_or_else(|| Ending::error("--new-session-id must be a UUIDv4."))?;
-            return match SessionStore::exists(&self.roots, workspace, id) {
+            return match SessionStore::exists(bucket, id) {
                 true => Err(Ending::error(format!("Session ID \"{id}\" is already in use."))),
                 false => Ok(id),
             };
         }
         let latest = |n: usize| {
-            let sessions = session_store::recent_sessions(&self.roots, workspace);
+            let sessions = session_store::recent_sessions(bucket);
             sessions.get(n.saturating_sub(1)).copied()
         };
         match &self.options.resume {

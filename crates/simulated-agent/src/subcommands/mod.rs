@@ -74,7 +74,7 @@ fn answer(startup: &Startup<'_>, words: &[String]) -> Result<(), Ending> {
         run_everything: plan.is_forced,
         ..new_session(startup)
     };
-    let store = SessionStore::open(&plan.roots, &plan.workspace, plan.session_id, facts)
+    let store = SessionStore::open(&plan.bucket, &plan.workspace, plan.session_id, facts)
         .map_err(Ending::error)?;
     let tools = ToolEnvironment {
         todos: TodoList::new(store.todos()),
@@ -194,8 +194,9 @@ fn create_chat(startup: &Startup<'_>) -> Result<(), Ending> {
     startup.login()?;
     let workspace = startup.workspace()?;
     let id = Uuid::new_v4();
-    let store = SessionStore::open(&startup.roots, &workspace, id, new_session(startup))
-        .map_err(Ending::error)?;
+    let bucket = startup.bucket(&workspace, &armed);
+    let store =
+        SessionStore::open(&bucket, &workspace, id, new_session(startup)).map_err(Ending::error)?;
     // A clean close would delete a session without a conversation.
     store.close(Closing::LeaveWal).map_err(Ending::error)?;
     say(&format!("{id}\n"))?;

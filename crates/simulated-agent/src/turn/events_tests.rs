@@ -104,7 +104,7 @@ fn tokens_are_words_with_the_space_before_them() {
 
 proptest! {
     #[test]
-    fn tokens_joined_are_the_text(text in any::<String>()) {
+    fn the_joined_tokens_are_the_text(text in any::<String>()) {
         prop_assert_eq!(tokens(&text).concat(), text);
     }
 

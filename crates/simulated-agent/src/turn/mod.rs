@@ -315,7 +315,7 @@ impl Turn {
         self.tools.workspace.join(name).display().to_string()
     }
 
-    /// Returns the user's prompts of earlier turns, word for word.
+    /// Returns the user's prompts from earlier turns, word for word.
     fn memories(&mut self) -> Result<String, Ending> {
         let said = self.store()?.history().iter().filter(|message| message.role == Role::User);
         let lines: Vec<String> =

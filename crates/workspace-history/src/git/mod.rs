@@ -270,7 +270,7 @@ mod tests {
     use crate::test_tree::TestTree;
 
     #[test]
-    fn the_head_of_a_repository_is_what_git_says() {
+    fn the_head_of_a_repository_matches_git() {
         let git = Git::new("/usr/bin/git".into(), None);
         let tree = TestTree::new();
         assert_eq!(git.head(&tree.workspace()), None);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn something_that_blocks_git_after_the_check_is_named() {
+    fn a_fifo_that_blocks_git_after_the_check_is_named() {
         let git = Git::new("/usr/bin/git".into(), None);
         let tree = TestTree::new();
         tree.git("init -q");
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn no_setting_of_a_repository_lets_git_contact_another() {
+    fn no_setting_of_a_repository_lets_git_contact_another_repository() {
         let git = Git::new("/usr/bin/git".into(), None);
         let tree = TestTree::new();
         tree.git("init -q");

@@ -265,7 +265,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn undo_and_redo_are_exact_whatever_a_run_does(
+    fn undo_and_redo_are_exact_for_any_changes_by_a_run(
         first in proptest::collection::vec(deed(), 0..40),
         second in proptest::collection::vec(deed(), 0..40),
     ) {

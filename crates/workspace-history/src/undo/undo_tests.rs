@@ -385,7 +385,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn exactly_what_a_run_did_is_undone_and_nothing_else_is_lost(
+    fn only_a_runs_own_changes_are_undone_and_nothing_else_is_lost(
         prepare in proptest::collection::vec(deed(), 0..40),
         by_run in proptest::collection::vec(deed(), 0..20),
         by_user in proptest::collection::vec(deed(), 0..10),

@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: compares Caretaker with other tools, measured in the same run, and prints the ratios.
 
+#[cfg(feature = "runs")]
+mod caches;
 mod corpus;
 #[cfg(feature = "runs")]
 mod crowd;

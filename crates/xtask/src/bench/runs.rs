@@ -33,6 +33,7 @@ pub(super) fn measure(
     let runs = Runs::new(caretaker)?;
     if part != Part::Crowds {
         runs.launch(figures, args.launches)?;
+        runs.launch_with_caches(figures, args.launches)?;
     }
     if part == Part::Runs {
         runs.flood(figures, (args.flood_mib as u64) << 20)?;

@@ -1,5 +1,5 @@
-//! Proves that the attempts on git's configuration can succeed: after git on the host has replaced it, a read-only mount of
-//! the same file does not stop them. Only a new file does.
+//! Proves that the attempts on git's configuration can succeed: after git on the host has replaced it, a read-only mount
+//! of the same file does not stop them. Only a new file does.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -237,7 +237,7 @@ impl Recording {
     fn place(&self, place: &str) -> String {
         let world = &self.world;
         let path = match place {
-            "the sessions" => world.home.join(".cursor/chats").join(&world.bucket),
+            "the sessions" => world.home.join(".cursor/chats").join(&world.buckets[0]),
             _ => match (place.strip_prefix("~"), place.strip_prefix("./")) {
                 (Some(rest), _) => return format!("{}{rest}", world.home.display()),
                 (_, Some(rest)) => world.workspace.join(rest),

@@ -67,7 +67,7 @@ fn a_tool_count_that_a_signal_ends_leaves_nothing_behind() {
     assert_eq!(stage.run_ids(), Vec::<String>::new());
     let kept = std::fs::read_dir(stage.root().join("state/mcp-tools")).unwrap();
     assert_eq!(kept.count(), 0);
-    stage.assert_no_survivors("a tool count that a signal ended");
+    stage.assert_no_survivors("a tool count ended by a signal");
 }
 
 #[test]

@@ -24,7 +24,7 @@ struct Lock {
 
 impl Lock {
     /// `gc` takes this lock exclusively to decide and to delete; commands that need a run share it.
-    fn shared_with_those_who_come(stage: &Stage) -> Self {
+    fn shared_with_commands(stage: &Stage) -> Self {
         Self::take(stage.root().join("state/removal.lock"), libc::F_RDLCK)
     }
 
@@ -88,7 +88,7 @@ fn a_run_that_is_pinned_after_gc_decided_stays_and_so_does_the_run_that_continue
     let first = play(&stage, "say one", &[]);
     let resumed = stage.resume(&stage.session_of(&first), "say two", &[]);
     assert_exit(&resumed, 0);
-    let lock = Lock::shared_with_those_who_come(&stage);
+    let lock = Lock::shared_with_commands(&stage);
     let mut gc = spawn_gc(&stage);
     lock.wait_until_wanted_by(&mut gc);
     let pinned = stage.output(&["pin", &first]);
@@ -122,7 +122,7 @@ fn a_run_stays_if_another_run_was_queued_to_follow_it_after_gc_decided() {
     let stage = DaemonStage::new(2);
     let first = stage.queue("one", "say one", &[]);
     assert_eq!(stage.wait_for_end(&first), Some(0));
-    let lock = Lock::shared_with_those_who_come(&stage);
+    let lock = Lock::shared_with_commands(&stage);
     let mut gc = spawn_gc(&stage);
     lock.wait_until_wanted_by(&mut gc);
     assert!(stage.output(&["queue", "pause"]).status.success());
@@ -160,7 +160,7 @@ fn a_worktree_whose_session_continues_after_gc_decided_stays() {
     git(&checkout, &["init", "-q", "-b", "main"]);
     git(&checkout, &["commit", "-q", "--allow-empty", "-m", "one"]);
     let first = play(&stage, "say nothing changed", &["--worktree"]);
-    let lock = Lock::shared_with_those_who_come(&stage);
+    let lock = Lock::shared_with_commands(&stage);
     let mut gc = spawn_gc(&stage);
     lock.wait_until_wanted_by(&mut gc);
     let resumed = stage.resume(&stage.session_of(&first), "say on", &[]);
@@ -181,7 +181,7 @@ fn a_worktree_of_a_queued_run_is_not_discarded() {
     let first = stage.detach("say nothing changed", &["--worktree"]);
     assert_eq!(stage.wait_for_end(&first), Some(0), "{}", stage.why(&first));
     assert!(stage.output(&["queue", "pause"]).status.success());
-    let lock = Lock::shared_with_those_who_come(&stage);
+    let lock = Lock::shared_with_commands(&stage);
     let mut discard = spawn(&stage, &["discard", &first]);
     lock.wait_until_wanted_by(&mut discard);
     let queued = stage.resume(&stage.session_of(&first), "say on", &["--detach"]);
@@ -200,7 +200,7 @@ fn a_new_session_id_that_a_run_uses_after_gc_decided_is_kept() {
     assert!(stage.output(&["queue", "pause"]).status.success());
     let minted = stage.output(&["sessions", "new"]);
     let session = String::from_utf8(minted.stdout).unwrap().trim().to_owned();
-    let lock = Lock::shared_with_those_who_come(&stage);
+    let lock = Lock::shared_with_commands(&stage);
     let mut gc = spawn_gc(&stage);
     lock.wait_until_wanted_by(&mut gc);
     let run = stage.detach("say hello", &["--session", &session]);

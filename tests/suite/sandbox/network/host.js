@@ -51,6 +51,8 @@ const names = {
   'meta.trap.test': '169.254.169.254',
   'lan.trap.test': '10.1.2.3',
   'own.trap.test': '203.0.113.1',
+  'tun.trap.test': '198.18.0.10',
+  'vpn.trap.test': '100.64.0.10',
 };
 const resolver = dgram.createSocket('udp4', (query, asker) => {
   const labels = [];
@@ -86,7 +88,7 @@ proxy.on('connect', (request, client, head) => {
 });
 
 const listening = [
-  new Promise((resolve) => server.listen(443, address, resolve)),
+  new Promise((resolve) => server.listen(443, '0.0.0.0', resolve)),
   new Promise((resolve) => resolver.bind(53, address, resolve)),
   new Promise((resolve) => proxy.listen(8080, address, resolve)),
 ];

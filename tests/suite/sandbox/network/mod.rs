@@ -1,6 +1,8 @@
 //! A run's network, tested with real programs in a namespace with its own outside; see `outside.sh`.
 
+mod certificates;
 pub(crate) mod outside;
+mod tunnels;
 
 use std::collections::BTreeMap;
 
@@ -214,6 +216,32 @@ fn the_network_log_names_each_attempt_and_the_flag_that_would_allow_it() {
         shown.contains("refused denied.test: not on the allow-list; --allow-host denied.test"),
         "{shown}"
     );
+}
+
+#[test]
+fn a_refused_self_update_is_only_in_the_log() {
+    let stage = Stage::new();
+    let ask = |host: &str| {
+        let proxy = "exec 3<>/dev/tcp/127.0.0.1/3128";
+        format!(
+            "shell bash -c '{proxy}; printf \"CONNECT {host}:443 HTTP/1.1\\r\\n\\r\\n\" >&3; cat <&3'"
+        )
+    };
+    let (update, other) = (ask("downloads.cursor.com"), ask("downloads.example.org"));
+    let prompt = format!("```agent\n{update}\n{other}\nsay done\n```\n");
+    let output = stage.output(&["run", "--agent", "simulated", &prompt]);
+    assert_exit(&output, 0);
+    let seen = |output: std::process::Output| {
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let lines = lines.lines().filter(|line| line.contains("refused"));
+        lines.map(ToOwned::to_owned).collect::<Vec<_>>().join("\n")
+    };
+    for said in [seen(output), seen(stage.output(&["show", "-"]))] {
+        assert!(said.contains("downloads.example.org"), "{said}");
+        assert!(!said.contains("downloads.cursor.com"), "{said}");
+    }
+    let log = String::from_utf8(stage.output(&["sandbox", "net-log", "-"]).stdout).unwrap();
+    assert!(log.contains("connect denied   downloads.cursor.com: not on the allow-list"), "{log}");
 }
 
 #[test]

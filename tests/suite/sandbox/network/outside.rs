@@ -45,6 +45,8 @@ impl Outside {
         std::fs::create_dir(&world).unwrap();
         for (name, content) in [
             ("outside.sh", include_str!("outside.sh")),
+            ("tunnel.sh", include_str!("tunnel.sh")),
+            ("tunnel.py", include_str!("tunnel.py")),
             ("host.js", include_str!("host.js")),
             ("mcp_server.js", include_str!("mcp_server.js")),
             ("resolv.conf", "nameserver 203.0.113.10\n"),
@@ -63,7 +65,7 @@ impl Outside {
         Some(outside)
     }
 
-    fn world(&self) -> PathBuf {
+    pub(crate) fn world(&self) -> PathBuf {
         self.stage.root().join("world")
     }
 
@@ -126,6 +128,26 @@ impl Outside {
         flags: &[&str],
     ) -> Output {
         let mut command = self.run(script, flags);
+        command.envs(variables.iter().copied());
+        self.in_world(&[], &command).output().unwrap()
+    }
+
+    /// Like [`Self::play`], with routes to the addresses of TUN proxies and VPNs; see `tunnel.sh` for the ways.
+    pub(crate) fn play_over(&self, way: &str, script: &str, flags: &[&str]) -> Output {
+        for pipe in ["near", "far"] {
+            std::fs::remove_file(self.world().join(pipe)).ok();
+        }
+        let world = self.world().display().to_string();
+        let words = ["sh".to_owned(), format!("{world}/tunnel.sh"), way.to_owned(), world];
+        self.in_world(&words, &self.run(script, flags)).output().unwrap()
+    }
+
+    /// Plays a script with these variables on the host. The agent gets no variable with a certificate from the test.
+    pub(crate) fn play_plainly(&self, variables: &[(&str, &str)], script: &str) -> Output {
+        let prompt = format!("Play this:\n```agent\n{script}\n```\n");
+        let args = ["run", "--agent", "simulated", "--allow-host", "allowed.test", &prompt];
+        let mut command = self.stage.caretaker(&args);
+        self.namespace.trust(&self.stage, &mut command);
         command.envs(variables.iter().copied());
         self.in_world(&[], &command).output().unwrap()
     }

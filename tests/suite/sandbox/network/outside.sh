@@ -19,6 +19,7 @@ unshare -n sh -c '
     exec node "$0/host.js" "$0"
 ' "$dir" &
 host=$!
+export host
 trap 'kill $host' EXIT
 read -r _ < "$dir/made"
 ip link add name wire type veth peer name cable netns $host

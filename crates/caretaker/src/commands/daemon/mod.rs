@@ -323,7 +323,7 @@ fn budget_of_day(helper: &CommandHelper) -> Result<Option<String>, CommandError>
         return Ok(None);
     }
     let spent = budgets::spending(&budgets::all_runs(&helper.host)?, budgets::day(now_ms()).0);
-    Ok(Some(budget_lines("the day", &budget, &spent, judge(&budget, &spent).as_ref())))
+    Ok(Some(budget_lines("today's budget", &budget, &spent, judge(&budget, &spent).as_ref())))
 }
 
 fn status(helper: &CommandHelper, as_json: bool) -> Result<ExitCode, CommandError> {

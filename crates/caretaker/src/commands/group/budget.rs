@@ -45,8 +45,8 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
             "v": 1, "group": group, "budget": budget, "spent": spent, "overspent": overspent,
         }));
     }
-    let whose = budgets::group_words(&args.group);
-    print_text(&lines(&whose, &budget, &spent, overspent.as_ref()))
+    let name = budgets::budget_of_group(&args.group);
+    print_text(&lines(&name, &budget, &spent, overspent.as_ref()))
 }
 
 /// Sets the budget of a group, through the daemon if one is running.
@@ -79,7 +79,7 @@ pub(crate) fn set_asked(
 
 /// One line per quantity: the usage and the limit.
 pub(crate) fn lines(
-    whose: &str,
+    name: &str,
     budget: &Budget,
     spent: &Spending,
     overspent: Option<&Overspent>,
@@ -101,7 +101,7 @@ pub(crate) fn lines(
         + &line("time", &spent.time_ms, budget.time_ms, units::duration)
         + &line("tokens", &spent.tokens, budget.tokens, units::grouped);
     if let Some(overspent) = overspent {
-        text.push_str(&format!("{}\n", budgets::spent_line(whose, overspent)));
+        text.push_str(&format!("{}\n", budgets::spent_line(name, overspent)));
     }
     text
 }

@@ -62,7 +62,8 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         let gone = units::counted(n_gone, "run", "runs");
         say(&format!("{gone} deleted; usage still counted"));
     }
-    say(lines(&budgets::group_words(&args.group), &budget, &spent, overspent.as_ref()).trim_end());
+    say(lines(&budgets::budget_of_group(&args.group), &budget, &spent, overspent.as_ref())
+        .trim_end());
     let rows: Vec<&RunOverview> = runs.iter().collect();
     print_runs(&rows)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use admission::command_error::CommandError;
 use admission::config::Config;
 use admission::config::retention::{Age, Keep, MaxSize, RetentionConfig};
-use admission::host::{Host, list_runs, short_id};
+use admission::host::{Host, kept_agents, list_runs, short_id};
 use admission::words::talk::{note, say};
 use admission::words::units;
 use admission::worktrees::Worktree;
@@ -33,7 +33,7 @@ use crate::view::words;
 /// still needs: a session waiting to be resumed, a worktree with unapplied changes, another run that is waiting for it,
 /// or today's budget. Conversations always stay, and so do the counts of a group: how its runs ended and what they
 /// used. A repository's private dependency caches are removed if the repository is gone or if no run has used them for
-/// `--older-than`.
+/// `--older-than`. Versions of the agent that Caretaker kept for its runs are removed if no run needs them any more.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -70,6 +70,9 @@ struct Report {
     /// Dependency caches of repositories.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     caches: Vec<GoneCache>,
+    /// Kept versions of the agent that no run needs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    agents: Vec<BytesPath>,
     /// Runs that a rule would remove, but that are still needed.
     kept: Vec<Kept>,
     /// Runs that could not be removed.
@@ -128,6 +131,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
             .older_than_ms
             .map_or_else(Vec::new, |age| minted::unused(&host.state, &runs, age, now_ms())),
         caches: caches(host, criteria.older_than_ms, args.yes),
+        agents: agents(host, args.yes),
         kept: plan
             .stay
             .into_iter()
@@ -217,6 +221,19 @@ fn caches(host: &Host, older_than_ms: Option<u64>, is_done: bool) -> Vec<GoneCac
         last_use_ms: cache.used_ms,
     })
     .collect()
+}
+
+/// The kept versions of the agent that no run needs. Removes them if `is_done`.
+fn agents(host: &Host, is_done: bool) -> Vec<BytesPath> {
+    let unneeded = match is_done {
+        true => kept_agents::remove_unneeded(&host.state),
+        false => Ok(kept_agents::unneeded(&host.state)),
+    };
+    let unneeded = unneeded.unwrap_or_else(|error| {
+        note(&format!("cannot remove the kept versions of the agent: {error}"));
+        Vec::new()
+    });
+    unneeded.into_iter().map(BytesPath::from).collect()
 }
 
 /// Decides which runs and which of their worktrees to remove. It compares only worktrees that would be removed, so it
@@ -347,7 +364,17 @@ fn show(report: &Report, runs: &[RunOverview]) -> Result<(), CommandError> {
             false => format!("the dependency caches of {of} would be deleted"),
         });
     }
-    let has_others = !report.minted.is_empty() || !report.caches.is_empty();
+    for BytesPath(directory) in &report.agents {
+        let directory = directory.display();
+        note(&match report.is_done {
+            true => format!("deleted a version of the agent that no run needs: {directory}"),
+            false => {
+                format!("a version of the agent that no run needs would be deleted: {directory}")
+            }
+        });
+    }
+    let has_others =
+        !report.minted.is_empty() || !report.caches.is_empty() || !report.agents.is_empty();
     let what = units::counted(report.runs.len() as u64, "run", "runs");
     let size = units::bytes(report.bytes);
     say(&match (report.is_done, report.runs.is_empty()) {

@@ -10,8 +10,9 @@ use agent_stream::{AgentStream, StreamSummary, Usage};
 use caretaker_daemon::{HookRecord, records_of};
 use public_events::as_raw_line;
 use run_journal::{JournalEntry, Position, RunDirectory, RunOverview};
-use run_protocol::{Audit, BytesPath, ExitCode, LimitsInForce, RunEvent};
+use run_protocol::{Audit, BytesPath, ExitCode, LimitsInForce, RunEvent, RunSpec, ToolApproval};
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 use crate::command_helper::CommandHelper;
@@ -48,12 +49,18 @@ pub(crate) struct ShownRun {
     pub(crate) exit_code: Option<u8>,
     /// The agent's answer; `null` if there is none.
     pub(crate) answer: Option<String>,
+    /// The user's rules for the agent. Missing if the run has no sandbox, because the user's own files apply there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) policy: Option<ShownPolicy>,
     /// The resource limits, and what enforces them. `None` if unknown, for example before the sandbox exists.
     pub(crate) limits: Option<LimitsInForce>,
     /// Tool → outcome → number of calls.
     pub(crate) tools: BTreeMap<String, BTreeMap<String, u64>>,
     /// Calls that started and never completed.
     pub(crate) open_tools: Vec<String>,
+    /// The last event about tool calls that the agent repeats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) looping: Option<RunEvent>,
     pub(crate) usage: Option<Usage>,
     /// Agent lines that this version does not understand.
     pub(crate) unknown_kinds: BTreeMap<String, u64>,
@@ -72,6 +79,39 @@ pub(crate) struct ShownRun {
     pub(crate) hooks: Vec<HookRecord>,
     pub(crate) stderr_tail: String,
     pub(crate) files: RunFiles,
+}
+
+/// The user's rules and choices that the agent got in the sandbox, and those that it did not get.
+#[derive(Debug, Serialize)]
+pub(crate) struct ShownPolicy {
+    pub(crate) deny: Vec<String>,
+    /// Empty if all tools may run.
+    pub(crate) allow: Vec<String>,
+    /// The user's default model, if the run named none.
+    pub(crate) model: Option<String>,
+    pub(crate) http1: bool,
+    pub(crate) team: Option<Value>,
+    /// The programs of the administrator's hooks.
+    pub(crate) hook_programs: Vec<BytesPath>,
+    pub(crate) not_applied: Vec<String>,
+}
+
+impl ShownPolicy {
+    fn of(spec: RunSpec) -> Option<Self> {
+        let policy = spec.policy?;
+        Some(Self {
+            model: policy.model_name().map(ToOwned::to_owned),
+            team: policy.team().cloned(),
+            deny: policy.deny,
+            allow: match spec.tool_approval {
+                ToolApproval::AllowList => policy.allow,
+                ToolApproval::Force => Vec::new(),
+            },
+            http1: policy.http1,
+            hook_programs: policy.hook_programs,
+            not_applied: policy.left_out,
+        })
+    }
 }
 
 /// The snapshot of the workspace, or why there is none.
@@ -101,8 +141,17 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
 
 fn look_at(host: &Host, run: &RunDirectory) -> Result<ShownRun, CommandError> {
     let overview = overview(run)?;
-    let WholeJournal { summary, stderr_tail, limits, caches, network, saved, audit, login } =
-        read_journal(run)?;
+    let WholeJournal {
+        summary,
+        stderr_tail,
+        limits,
+        caches,
+        looping,
+        network,
+        saved,
+        audit,
+        login,
+    } = read_journal(run)?;
     let stderr_tail = match stderr_tail {
         Some(tail) => tail,
         // The run is live or lost: read the log so far.
@@ -113,9 +162,11 @@ fn look_at(host: &Host, run: &RunDirectory) -> Result<ShownRun, CommandError> {
         why: crate::view::words::why(&overview.state).map(ToOwned::to_owned),
         exit_code: overview.state.outcome().map(|outcome| outcome.exit_code() as u8),
         answer: Answer::read(run, &overview.state).and_then(|answer| answer.text),
+        policy: run.spec().ok().and_then(ShownPolicy::of),
         limits,
         tools: summary.tools,
         open_tools: summary.open_tools,
+        looping,
         usage: summary.usage,
         unknown_kinds: summary.unknown_kinds,
         caches,
@@ -145,6 +196,7 @@ struct WholeJournal {
     stderr_tail: Option<String>,
     limits: Option<LimitsInForce>,
     caches: Vec<String>,
+    looping: Option<RunEvent>,
     network: NetworkSum,
     saved: Option<WorkspaceSaved>,
     audit: Option<Audit>,
@@ -169,6 +221,7 @@ fn read_journal(run: &RunDirectory) -> Result<WholeJournal, CommandError> {
                 read.caches = caches.clone();
                 network.observe(event);
             }
+            RunEvent::Looping { .. } => read.looping = Some(event),
             RunEvent::Audit(audit) => read.audit = Some(audit),
             RunEvent::LoginCarriedBack { .. } | RunEvent::LoginDropped { .. } => {
                 read.login.push(event);

@@ -11,7 +11,7 @@ use admission::words::units::{bytes, counted};
 use cursor_stores::model::StoreKind;
 use cursor_stores::session_copy::{
     BundleOrigin, BundleReader, Bundled, CopyError, CopyTally, ImportError, Imported, LeftOutTally,
-    MachinePaths, NamingTally, NewSession, ReadBundleError, import, write_bundle,
+    MachinePaths, NamingTally, ReadBundleError, import, write_bundle,
 };
 use ground::now_ms;
 use run_protocol::ExitCode;
@@ -20,7 +20,7 @@ use tempfile::NamedTempFile;
 use uuid::Uuid;
 
 use super::chat_place::{
-    ChatPlace, known_workspace, others_with_id, physical_workspace, take_lease,
+    ChatPlace, known_workspace, others_with_id, physical_workspace, place_in, take_lease,
 };
 use super::fork::exit_code;
 use super::selection::{Where, find};
@@ -269,13 +269,7 @@ pub(crate) fn run_import(
     let mut bundle = BundleReader::open(&real).map_err(|error| unimported(error.into()))?;
     let told: Uuid = bundle.header().session.parse().unwrap_or_default();
     let session = if args.as_new { Uuid::new_v4() } else { told };
-    let target = NewSession {
-        chats: host.environment.cursor_roots()?.chats(),
-        bucket: workspace.bucket(),
-        id: session.to_string(),
-        workspace: workspace.as_utf8().unwrap_or_default().to_owned(),
-        now_ms: i64::try_from(now_ms()).unwrap_or(i64::MAX),
-    };
+    let target = place_in(host, &workspace, session)?;
     // An unknown session cannot be in use, and `import` never replaces a session that appears in the meantime.
     let is_known = target.directory().exists() || host.state.session_dir(&session).exists();
     let _lease = if is_known { Some(take_lease(host, session)?) } else { None };

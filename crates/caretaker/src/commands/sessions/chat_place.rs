@@ -9,10 +9,11 @@ use cursor_home::WorkspacePath;
 use cursor_stores::Catalogue;
 use cursor_stores::chat::BlobId;
 use cursor_stores::model::{Head, StoreKind, WorkspacePlace};
+use cursor_stores::session_copy::NewSession;
 use ground::{make_private_dir, now_ms};
 use run_journal::{KernelLock, LockHolder};
 use run_protocol::ExitCode;
-use run_shim::{read_session_record, renew_session_record};
+use run_shim::{SessionPlaces, read_session_record, renew_session_record};
 use uuid::Uuid;
 
 /// The place of a command line or ACP session.
@@ -142,6 +143,24 @@ pub(super) fn physical_workspace(host: &Host, named: &Path) -> Result<WorkspaceP
         WorkspacePath::new(&real).map_err(|error| refused(ExitCode::Usage, error.to_string()))?;
     workspace.as_utf8().map_err(|error| refused(ExitCode::Usage, error.to_string()))?;
     Ok(workspace)
+}
+
+/// The place of a new session, or of an existing one that is to be extended.
+pub(super) fn place_in(
+    host: &Host,
+    workspace: &WorkspacePath,
+    session: Uuid,
+) -> Result<NewSession, CommandError> {
+    let roots = host.environment.cursor_roots()?;
+    let places = SessionPlaces::new(&host.state, roots.config(), workspace, session);
+    let (chats, bucket) = places.for_copy();
+    Ok(NewSession {
+        chats,
+        bucket,
+        id: session.to_string(),
+        workspace: workspace.as_utf8().unwrap_or_default().to_owned(),
+        now_ms: i64::try_from(now_ms()).unwrap_or(i64::MAX),
+    })
 }
 
 /// The workspace of a session, if it is known and on this machine.

@@ -7,13 +7,12 @@ use admission::words::units::{bytes, counted};
 use cursor_stores::model::Head;
 use cursor_stores::session_copy::{CopyError, ForkPoint, Forked, NewSession, fork, retell};
 use cursor_stores::{Catalogue, Extent};
-use ground::now_ms;
 use run_protocol::ExitCode;
 use run_shim::pending_tools;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::chat_place::{ChatPlace, known_workspace, physical_workspace};
+use super::chat_place::{ChatPlace, known_workspace, physical_workspace, place_in};
 use super::selection::{Where, find};
 use super::show::read;
 use crate::command_helper::CommandHelper;
@@ -78,13 +77,7 @@ pub(crate) fn run(helper: &CommandHelper, args: &Args) -> Result<ExitCode, Comma
         }
     };
     let copy = Uuid::new_v4();
-    let target = NewSession {
-        chats: host.environment.cursor_roots()?.chats(),
-        bucket: workspace.bucket(),
-        id: copy.to_string(),
-        workspace: workspace.as_utf8().unwrap_or_default().to_owned(),
-        now_ms: i64::try_from(now_ms()).unwrap_or(i64::MAX),
-    };
+    let target = place_in(host, &workspace, copy)?;
     // Save the terms before the copy exists, so that the copy can never do more than the original.
     if let Ok(from) = head.id.parse() {
         earlier_run::keep_for_copy(&host.state, from, copy)?;

@@ -76,7 +76,7 @@ fn meaning(code: ExitCode) -> &'static str {
         }
         ExitCode::StillRunning => "wait --timeout elapsed; the run continues",
         ExitCode::AuthenticationMissing => "not logged in",
-        ExitCode::TimedOut => "a time limit of the run was exceeded",
+        ExitCode::TimedOut => "a time limit of the run was exceeded, or the agent repeated itself",
         ExitCode::SupervisorFailed => "the sandbox or the supervisor failed",
         ExitCode::AgentNotExecutable => "the agent's program cannot be executed",
         ExitCode::AgentNotFound => "the agent's program does not exist",

@@ -18,7 +18,7 @@ const FOLDED_DIFF_LINES: usize = 12;
 /// How much of long texts to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Folding {
-    /// The beginning of outputs and thoughts; context in one line.
+    /// The beginning of each output and thought; context on one line.
     Folded,
     /// Everything.
     Open,

@@ -45,6 +45,14 @@ pub(crate) fn via(via: NetVia) -> &'static str {
     }
 }
 
+/// The host of the agent's self-updates. An agent cannot update itself inside, so a refusal is no news.
+const UPDATES: &str = "downloads.cursor.com";
+
+/// Returns true if a refusal is of no interest to the user. `net-log` lists it anyway.
+pub(crate) fn is_quiet(host: Option<&str>, reason: NetRefusal) -> bool {
+    host == Some(UPDATES) && reason == NetRefusal::NotListed
+}
+
 /// ` ×3`; empty for one attempt.
 pub(crate) fn times(count: u64) -> String {
     if count > 1 { format!(" ×{}", units::grouped(count)) } else { String::new() }
@@ -69,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flag_is_proposed_where_it_would_help() {
+    fn a_flag_is_proposed_only_where_it_would_help() {
         let not_listed = NetRefusal::NotListed;
         let of = |host, port, reason| flag(Some(host), port, reason);
         let expected = Some("--allow-host registry.example.org".to_owned());
@@ -88,7 +96,21 @@ mod tests {
     }
 
     #[test]
-    fn places_are_written_as_people_write_them() {
+    fn only_the_refused_self_update_is_quiet() {
+        let not_listed = NetRefusal::NotListed;
+        assert!(is_quiet(Some("downloads.cursor.com"), not_listed));
+        for (host, reason) in [
+            (Some("downloads.cursor.com"), NetRefusal::Unreachable),
+            (Some("evil.downloads.cursor.com"), not_listed),
+            (Some("api2.cursor.sh"), not_listed),
+            (None, not_listed),
+        ] {
+            assert!(!is_quiet(host, reason), "{host:?} {reason:?}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_shown_without_the_https_port_and_without_control_characters() {
         assert_eq!(place(Some("a.example"), Some(443)), "a.example");
         assert_eq!(place(Some("a.example"), Some(22)), "a.example:22");
         assert_eq!(place(None, None), "(no host)");

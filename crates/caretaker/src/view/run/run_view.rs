@@ -154,6 +154,10 @@ impl RunView {
                 };
                 self.dim(out, &format!("… silent for {}{during}", units::duration(*silent_ms)))
             }
+            RunEvent::Looping { .. } => {
+                let repeated = words::repeated(event).unwrap_or_default();
+                self.odd(out, &format!("! the agent repeats itself: {repeated}"))
+            }
             RunEvent::ProtocolDrift { event } => {
                 let event = on_one_line(event);
                 self.odd(out, &format!("· unknown agent event: `{event}`"))
@@ -247,6 +251,11 @@ impl RunView {
                 host: Some(host), via: NetVia::Tls | NetVia::Connect, ..
             } => self.show_reached(out, host),
             RunEvent::NetAllowed { .. } => Ok(()),
+            RunEvent::NetDenied { host, reason, .. }
+                if network_words::is_quiet(host.as_deref(), *reason) =>
+            {
+                Ok(())
+            }
             RunEvent::NetDenied { host, port, reason, detail, count, .. } => {
                 let place = network_words::place(host.as_deref(), *port);
                 let times = network_words::times(*count);
@@ -281,6 +290,17 @@ impl RunView {
             RunEvent::DiskFull => self.stream.line(out, &[(BAD, "! the disk is full")]),
             RunEvent::RootPutBack { .. } => {
                 self.odd(out, "! the store points to the old conversation again")
+            }
+            RunEvent::BucketDrift { directory, .. } => {
+                let kept = directory.0.display().to_string();
+                let kept = on_one_line(&kept);
+                self.odd(
+                    out,
+                    &format!(
+                        "! the agent names its directory of sessions differently from your own; Caretaker keeps \
+                         this session in `{kept}`"
+                    ),
+                )
             }
             RunEvent::Checkpoint(checkpoint) => self.show_checkpoint(out, checkpoint),
             RunEvent::Ended { outcome, why, duration_ms, stderr_tail, .. } => {

@@ -1,7 +1,8 @@
 use pretty_assertions::assert_eq;
 use run_journal::Redaction;
 use run_protocol::{
-    JournalHeader, LimitKind, NetRefusal, PendingTool, ReportedStatus, Resumable, RunId, StopReason,
+    JournalHeader, LimitKind, NetRefusal, PendingTool, RepeatedCall, ReportedStatus, Resumable,
+    RunId, StopReason,
 };
 
 use super::*;
@@ -209,7 +210,12 @@ fn no_event_of_ours_carries_a_control_character_to_the_terminal() {
             count: 2,
         }),
         run(RunEvent::Slow { silent_ms: 1, tool: Some(evil()) }),
+        run(RunEvent::Looping {
+            calls: vec![RepeatedCall { tool: evil(), subject: evil() }],
+            in_a_row: 12,
+        }),
         run(RunEvent::ProtocolDrift { event: evil() }),
+        run(RunEvent::BucketDrift { bucket: evil(), directory: evil().as_str().into() }),
         run(RunEvent::LimitReached { limit: LimitKind::Tool { name: evil() }, after_ms: 1 }),
         run(RunEvent::Signalled { signal: SignalName::Kill, target: evil() }),
         run(RunEvent::McpCall {
@@ -249,7 +255,7 @@ fn no_event_of_ours_carries_a_control_character_to_the_terminal() {
         ended(RunOutcome::TimedOut { limit: LimitKind::Tool { name: evil() } }, EVIL, EVIL),
     ];
     let text = shown(&entries);
-    assert_eq!(text.matches('␛').count(), 35, "{text}");
+    assert_eq!(text.matches('␛').count(), 37, "{text}");
     for character in text.chars() {
         assert!(character == '\n' || !character.is_control(), "{character:?} in {text:?}");
         assert_ne!(character, '\u{202e}');

@@ -12,10 +12,10 @@ use run_journal::RunState;
 use run_protocol::Checkpoint;
 
 use super::{network_words, summary_view};
-use crate::commands::show::{ShownRun, WorkspaceSaved};
+use crate::commands::show::{ShownPolicy, ShownRun, WorkspaceSaved};
 use crate::view::changes::{audit_view, change_view};
 use crate::view::fact_rows::{NAMES, moment, row, rows};
-use crate::view::run::network_sum::NetworkSum;
+use crate::view::run::network_sum::{NetworkSum, Refused};
 use crate::view::styled_line::{BOLD, DIM};
 use crate::view::words;
 
@@ -55,6 +55,7 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
         profile => profile.to_owned(),
     };
     row(out, "profile", &profile)?;
+    rows(out, "rules", &shown.policy.as_ref().map(rules).unwrap_or_default())?;
     let limits = shown.limits.as_ref().map(|limits| {
         format!("{}, by {}", words::resources(&limits.held), words::backend(limits.backend))
     });
@@ -76,6 +77,31 @@ pub(crate) fn print(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
     let directory = shown.files.directory.0.display().to_string();
     let size = units::bytes(run.journal_bytes);
     row(out, "files", &format!("{directory} (journal: {size})"))
+}
+
+/// The user's rules: `deny Shell(git push)`, `not applied: ~/.cursor/hooks.json`.
+fn rules(policy: &ShownPolicy) -> Vec<String> {
+    let team = policy.team.as_ref().map(|team| match team.as_str() {
+        Some(team) => team.to_owned(),
+        None => team.to_string(),
+    });
+    let programs: Vec<String> =
+        policy.hook_programs.iter().map(|path| path.0.display().to_string()).collect();
+    let model =
+        policy.model.as_ref().map(|model| format!("{} (your default)", display_model(model)));
+    [
+        ("deny ", policy.deny.join(", ")),
+        ("allow ", policy.allow.join(", ")),
+        ("model ", model.unwrap_or_default()),
+        ("", if policy.http1 { "HTTP/1.1".to_owned() } else { String::new() }),
+        ("team ", team.unwrap_or_default()),
+        ("hooks in /etc/cursor start ", programs.join(", ")),
+        ("not applied: ", policy.not_applied.join(", ")),
+    ]
+    .into_iter()
+    .filter(|(_, value)| !value.is_empty())
+    .map(|(name, value)| format!("{name}{value}"))
+    .collect()
 }
 
 /// The beginning of the answer, and how to see the rest.
@@ -168,6 +194,7 @@ fn print_work(out: &mut dyn Write, shown: &ShownRun) -> io::Result<()> {
         .collect();
     rows(out, "tools", &tools)?;
     row(out, "open tools", &shown.open_tools.join(", "))?;
+    row(out, "repeats", &shown.looping.as_ref().and_then(words::repeated).unwrap_or_default())?;
     row(out, "usage", &shown.usage.as_ref().map(summary_view::usage).unwrap_or_default())?;
     let unknown: Vec<&str> = shown.unknown_kinds.keys().map(String::as_str).collect();
     row(out, "unknown", &unknown.join(", "))
@@ -192,7 +219,9 @@ fn print_network(out: &mut dyn Write, network: &NetworkSum) -> io::Result<()> {
     }
     // DNS, TLS and the proxy may each refuse the same host. Show it once.
     let mut refusals: BTreeMap<(String, String), u64> = BTreeMap::new();
-    for refused in &network.denied {
+    let is_news =
+        |refused: &&Refused| !network_words::is_quiet(refused.host.as_deref(), refused.reason);
+    for refused in network.denied.iter().filter(is_news) {
         let place = network_words::place(refused.host.as_deref(), refused.port);
         let why = network_words::refusal(refused.reason, refused.detail.as_deref());
         let flag = refused.allow_with.as_ref().map_or(String::new(), |flag| format!("; {flag}"));

@@ -5,8 +5,8 @@ use pretty_assertions::assert_eq;
 use run_journal::{Reported, RunOverview};
 use run_protocol::{
     Audit, ChangeCounts, Finding, FindingKind, LimitBackend, LimitKind, LimitsInForce, LoginDrop,
-    NetRefusal, NetVia, NetworkMode, PendingTool, ReportedStatus, ResourceLimits, Resumable,
-    RunEvent, RunOutcome,
+    NetRefusal, NetVia, NetworkMode, PendingTool, RepeatedCall, ReportedStatus, ResourceLimits,
+    Resumable, RunEvent, RunOutcome,
 };
 
 use super::*;
@@ -58,6 +58,15 @@ fn shown() -> ShownRun {
     let file = |name: &str| format!("/state/runs/r/{name}").into();
     ShownRun {
         v: 1,
+        policy: Some(ShownPolicy {
+            deny: vec!["Shell(git push)".to_owned(), "Read(\u{1b}[2J)".to_owned()],
+            allow: vec!["Shell(ls)".to_owned()],
+            model: Some("Claude 4.6 Opus".to_owned()),
+            http1: true,
+            team: Some(42.into()),
+            hook_programs: vec!["/opt/guard/check".into()],
+            not_applied: vec!["~/.cursor/hooks.json".to_owned()],
+        }),
         why: words::why(&overview.state).map(ToOwned::to_owned),
         exit_code: Some(124),
         answer: None,
@@ -77,6 +86,12 @@ fn shown() -> ShownRun {
             BTreeMap::from([("failure".to_owned(), 1), ("success".to_owned(), 3)]),
         )]),
         open_tools: vec![],
+        looping: Some(RunEvent::Looping {
+            calls: ["a.rs", "b.rs"]
+                .map(|path| RepeatedCall { tool: "read".to_owned(), subject: path.to_owned() })
+                .to_vec(),
+            in_a_row: 12,
+        }),
         usage: Some(Usage {
             input_tokens: Some(14_921),
             output_tokens: Some(806),
@@ -155,6 +170,7 @@ fn a_run_is_shown_with_its_outcome_and_why_in_one_sentence() {
              ended      {ended}, after 21 min 00 s\n\
              exit code  130 (the agent's own)\n\
              tools      shell: 1 failure, 3 success\n\
+             repeats    read a.rs, then read b.rs (12 calls in a row, same results)\n\
              usage      14,921 tokens in, 806 out\n\
              network    allowlist\n           reached api2.cursor.sh ×12\n           \
              refused registry.example.org ×3: not on the allow-list; --allow-host registry.example.org\n\

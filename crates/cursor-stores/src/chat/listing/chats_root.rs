@@ -5,9 +5,10 @@
 //!
 //! **One id in several buckets** means several conversations: Cursor begins an empty one when a user resumes a chat
 //! from another directory. The newest one with content keeps the id. Lists show the others as `<uuid>@<bucket>`, with
-//! a short bucket.
+//! a short bucket. The exception is a copy: a workspace has several buckets if its agents name them by different
+//! hashes. If one of two chats there continues the other, only that one is listed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use super::chat_files::{
 use super::chat_head;
 use crate::StorePlaces;
 use crate::chat::reading::{chat, raw};
+use crate::chat::resume::furthest::furthest;
 use crate::chat::search;
 use crate::chat::store::Writers;
 use crate::model::{Activity, Conversation, Damage, Head, StoreKind};
@@ -107,7 +109,8 @@ impl ChatsRoot {
                 below.name.rsplit_once('/').map_or(below.name.as_str(), |(_, id)| id).to_owned();
             Some(ListedChat { key: below.name, id, files: files? })
         });
-        chats.collect()
+        let chats = chats.collect();
+        if self.kind == StoreKind::Cli { without_copies(chats) } else { chats }
     }
 
     /// Finds one chat by its key, or by its id alone.
@@ -140,14 +143,14 @@ impl ChatsRoot {
         Some(path)
     }
 
-    /// Returns all chats with this id.
+    /// Returns all conversations with this id.
     fn copies_of(&self, id: &str) -> Vec<ListedChat> {
         let buckets = directories_below(&self.path, "", &mut |_, _| {});
         let copies = buckets.into_iter().filter_map(|bucket| {
             let files = ChatFiles::of(self.plain_directory(&[&bucket.name, id])?)?;
             Some(ListedChat { key: format!("{}/{id}", bucket.name), id: id.to_owned(), files })
         });
-        copies.collect()
+        without_copies(copies.collect())
     }
 
     /// Returns the chat's id in lists: its own id, unless another chat has a stronger claim to it.
@@ -220,10 +223,35 @@ fn rank(one: &ListedChat, other: &ListedChat) -> std::cmp::Ordering {
     of(one).cmp(&of(other))
 }
 
+fn bucket_of(chat: &ListedChat) -> &str {
+    chat.key.split('/').next().unwrap_or_default()
+}
+
 fn other_id(chat: &ListedChat) -> String {
-    let bucket = chat.key.split('/').next().unwrap_or_default();
-    let short: String = bucket.chars().take(8).collect();
+    let short: String = bucket_of(chat).chars().take(8).collect();
     format!("{}@{short}", chat.id)
+}
+
+/// Leaves out chats that another one with the same id continues, in another bucket of the same workspace.
+fn without_copies(chats: Vec<ListedChat>) -> Vec<ListedChat> {
+    let mut by_id: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, chat) in chats.iter().enumerate() {
+        by_id.entry(&chat.id).or_default().push(at);
+    }
+    let mut copies = HashSet::new();
+    for mut of_same_id in by_id.into_values() {
+        // Of two equal chats, the one with the longer hash comes first: Cursor would use it.
+        of_same_id.sort_by_key(|at| std::cmp::Reverse(bucket_of(&chats[*at]).len()));
+        // Hashes of the same length are of different paths.
+        if let [one, other] = of_same_id[..]
+            && bucket_of(&chats[one]).len() != bucket_of(&chats[other]).len()
+            && let Some(first) = furthest(&[one, other].map(|at| &chats[at].files.directory))
+        {
+            copies.insert([other, one][first]);
+        }
+    }
+    let chats = chats.into_iter().enumerate();
+    chats.filter(|(at, _)| !copies.contains(at)).map(|(_, chat)| chat).collect()
 }
 
 /// Lets the first of several chats with the same id keep it, and gives the others new ids.

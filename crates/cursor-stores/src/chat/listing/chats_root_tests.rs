@@ -136,6 +136,51 @@ fn one_id_in_several_buckets_is_several_conversations() {
 }
 
 #[test]
+fn a_workspace_with_two_buckets_has_each_conversation_once() {
+    let home = tempfile::tempdir().unwrap();
+    let sha256 = home.path().join("5e".repeat(32));
+    let turns = |texts: &[&str]| texts.iter().map(|text| Turn::plain(text, "ok")).collect();
+    let write = |id: &str, in_md5: &[&str], in_sha256: &[&str]| {
+        for (texts, is_newer) in [(in_sha256, true), (in_md5, false)] {
+            if texts.is_empty() {
+                continue;
+            }
+            let chat = Chat::new(Generation::Sep2026, id).with_turns(turns(texts));
+            let directory = chat.write_cli(home.path(), Closing::Clean);
+            if is_newer {
+                fs::create_dir_all(&sha256).unwrap();
+                fs::rename(directory, sha256.join(id)).unwrap();
+            }
+        }
+    };
+    write("only-old", &["one"], &[]);
+    write("only-new", &[], &["one"]);
+    write("copied", &["one"], &["one"]);
+    write("continued", &["one"], &["one", "two"]);
+    write("left", &["one", "two"], &["one"]);
+    write("two", &["one"], &["other"]);
+
+    let listed = heads(home.path());
+    let is_in_new = |head: &Head| head.origins[0].path.as_ref().starts_with(&sha256);
+    let told: Vec<_> = listed.iter().map(|head| (head.id.as_str(), is_in_new(head))).collect();
+    let (two, ones): (Vec<_>, Vec<_>) = told.into_iter().partition(|(id, _)| id.starts_with("two"));
+    let expected = [
+        ("continued", true),
+        ("copied", true),
+        ("left", false),
+        ("only-new", true),
+        ("only-old", false),
+    ];
+    assert_eq!(ones, expected);
+    assert_eq!(two.len(), 2, "two conversations: {two:?}");
+    // The bare id means the same conversation as in the list.
+    let root = cli(home.path());
+    let left = root.read("left", Extent::default()).unwrap();
+    assert!(left.messages.iter().any(|message| message.text() == "two"));
+    assert_eq!(left.head.id, "left");
+}
+
+#[test]
 fn a_directory_with_only_a_meta_file_is_an_empty_conversation() {
     let home = tempfile::tempdir().unwrap();
     let session = home.path().join("b").join("empty");

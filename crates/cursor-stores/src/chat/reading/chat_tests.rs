@@ -698,7 +698,7 @@ fn an_acp_session_is_read_like_a_chat() {
 }
 
 #[test]
-fn a_killed_writer_leaves_a_conversation_that_is_read() {
+fn a_conversation_that_a_killed_writer_left_can_be_read() {
     let home = tempfile::tempdir().unwrap();
     Chat::new(Generation::Sep2026, ID)
         .with_turns(two_turns())

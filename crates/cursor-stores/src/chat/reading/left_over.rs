@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_told_apart_from_ids_and_numbers() {
+    fn texts_are_distinguished_from_ids_and_other_bytes() {
         let data = b"\x0a\x20\xff\xfe\x00short one\x12\x13a text of some words\x1a\x24\
             6f1d9c3e-5a52-4f0b-9a1e-2b7c8d9e0f11\x00and\nanother one there";
         assert_eq!(texts_in(data), ["a text of some words", "and\nanother one there"]);

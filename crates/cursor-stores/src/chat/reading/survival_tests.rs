@@ -340,7 +340,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_damage_to_the_files_stops_anything(
+    fn reading_damaged_files_never_panics_and_leaves_them_unchanged(
         is_killed: bool,
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..60),
         length in prop::option::of(any::<prop::sample::Index>()),
@@ -367,7 +367,7 @@ proptest! {
     }
 
     #[test]
-    fn no_blobs_stop_anything(
+    fn no_blobs_make_reading_panic(
         blobs in prop::collection::vec(prop_oneof![
             prop::collection::vec(any::<u8>(), 0..80),
             "\\{\"role\":\"(user|assistant|tool)\",\"content\":(\"x\"|\\[\\{\"type\":\"(text|tool-call|tool-result)\",\"toolCallId\":\"c\"\\}\\])\\}".prop_map(String::into_bytes),

@@ -4,6 +4,7 @@
 mod agreement_tests;
 pub(crate) mod ancestry;
 pub(crate) mod finding;
+pub(crate) mod furthest;
 pub(crate) mod integrity;
 pub(crate) mod resumability;
 pub(crate) mod root_pointer;

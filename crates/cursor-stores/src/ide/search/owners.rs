@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_found_by_its_name_however_the_json_is_spaced() {
+    fn the_strings_of_a_key_are_found_however_the_json_is_spaced() {
         let json = br#"{"requestId":"a","x":[{"requestId" : "b"}],"requestId":7,"y":"requestId","requestId":"c"#;
         let found: Vec<&[u8]> = strings_of(json, "requestId").collect();
         assert_eq!(found, [b"a", b"b"]);

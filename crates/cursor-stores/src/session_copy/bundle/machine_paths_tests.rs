@@ -89,7 +89,7 @@ fn a_longer_name_is_another_path() {
 
 proptest! {
     #[test]
-    fn paths_that_leave_reveal_nothing_and_come_back_unchanged(rest in "(/[a-z .%é\\\\$]{0,6}){0,4}") {
+    fn exported_paths_reveal_nothing_and_are_imported_unchanged(rest in "(/[a-z .%é\\\\$]{0,6}){0,4}") {
         let paths = MachinePaths::new(Some(HERE), &["/home/ada"]);
         let departure = PathChange::Departure(&paths);
         let arrival = PathChange::Arrival { workspace: HERE };
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_that_leaves_is_absolute(place in "\\PC{0,20}") {
+    fn no_exported_path_is_absolute(place in "\\PC{0,20}") {
         if let Some(left) = departing(&place) {
             prop_assert!(!left.starts_with('/') && !left.starts_with("file:///"), "{left}");
         }

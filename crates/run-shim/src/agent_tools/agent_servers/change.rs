@@ -133,7 +133,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_last_word_about_a_server_counts(
+        fn the_last_change_to_a_server_counts(
             changes in proptest::collection::vec((0..KNOWN.len(), any::<bool>()), 0..20),
         ) {
             let mut choice = McpChoice::default();

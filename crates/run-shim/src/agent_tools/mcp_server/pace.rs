@@ -52,7 +52,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_burst_is_forgiven_and_then_there_is_one_an_interval() {
+    fn a_burst_is_allowed_and_then_one_unit_per_interval() {
         let start = Instant::now();
         let mut pace = Pace::new(SECOND, 3);
         for _ in 0..3 {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_unit_is_paid_for_afterwards() {
+    fn a_charge_larger_than_the_burst_delays_the_next_unit() {
         let start = Instant::now();
         let mut pace = Pace::new(SECOND, 1);
         pace.charge(start, 10);
@@ -83,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_window_holds_more_than_the_burst_and_its_length(
+        fn no_period_has_more_units_than_the_burst_plus_one_per_interval(
             steps in prop::collection::vec(0..3_000_u64, 1..200), burst in 1..20_u32,
         ) {
             let start = Instant::now();

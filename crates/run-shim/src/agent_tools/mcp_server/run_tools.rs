@@ -3,6 +3,8 @@
 mod calls;
 mod definitions;
 
+pub(crate) use definitions::POLLING;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 

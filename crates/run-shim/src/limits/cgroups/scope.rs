@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_without_its_limits_is_none() {
+    fn a_scope_without_its_limits_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let limits = ResourceLimits { memory_bytes: 4096, processes: 8, ..Default::default() };
         let put =

@@ -13,10 +13,10 @@ mod links;
 mod removal;
 mod seed_stamp;
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -25,11 +25,14 @@ use run_journal::{KernelLock, StateRoot};
 use run_protocol::{BytesPath, RunSpec};
 use sandbox_plan::ToolCache;
 use sha2::{Digest, Sha256};
+use tokio::task::JoinHandle;
 
 /// The caches of one repository, in use until this is dropped.
 #[derive(Debug)]
 pub(crate) struct RepositoryCache {
     _in_use: KernelLock,
+    /// Makes the links. `None` once they are made.
+    linking: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +62,8 @@ impl RepositoryCache {
         state.caches().join(key)
     }
 
-    /// Makes the private parts of the caches, and links to seeds that are new or have changed.
+    /// Makes the private parts of the caches. Another thread makes links to seeds that are new or have changed: even
+    /// if nothing has changed, it looks at hundreds of directories. Call it in a runtime.
     pub(crate) fn prepare(
         state: &StateRoot,
         spec: &RunSpec,
@@ -74,12 +78,27 @@ impl RepositoryCache {
         let in_use = share(&lock_of(&directory)).map_err(failed)?;
         in_use.set_note(&BytesPath::from(repository(spec).to_owned())).map_err(failed)?;
         make_private_dir(&directory).map_err(failed)?;
-        // Links are harmless to other live runs. This lock only saves work.
-        let _alone = KernelLock::take_waiting(&directory.join("refresh.lock")).map_err(failed)?;
         for cache in caches {
-            prepare_tool(&directory, cache).map_err(failed)?;
+            make_private_parts(&directory, cache).map_err(failed)?;
         }
-        Ok(Self { _in_use: in_use })
+        let caches = caches.to_vec();
+        let linking = tokio::task::spawn_blocking(move || {
+            // Links are harmless to other live runs. This lock only saves work.
+            let alone = KernelLock::take_waiting(&directory.join("refresh.lock"));
+            let link = |_alone| caches.iter().try_for_each(|cache| make_links(&directory, cache));
+            if let Err(error) = alone.and_then(link) {
+                tracing::warn!(%error, "the next run makes the links to the host's caches again");
+            }
+        });
+        Ok(Self { _in_use: in_use, linking: Some(linking) })
+    }
+
+    /// Waits until the links are made. Cancel safe.
+    pub(crate) async fn linked(&mut self) {
+        if let Some(linking) = &mut self.linking {
+            linking.await.ok();
+            self.linking = None;
+        }
     }
 }
 
@@ -114,25 +133,18 @@ fn empty(directory: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-fn prepare_tool(directory: &Path, cache: &ToolCache) -> io::Result<()> {
+fn make_private_parts(directory: &Path, cache: &ToolCache) -> io::Result<()> {
     let home = directory.join(&cache.tool);
-    for part in &cache.private {
+    for part in cache.private.iter().filter(|part| part.is_directory) {
         let path = home.join(&part.relative);
-        match part.is_directory {
-            true => {
-                make_private_dir(&path)?;
-                // The agent owns the directory and may have changed its mode.
-                fs::set_permissions(&path, Permissions::from_mode(0o700))?;
-            }
-            false => {
-                path.parent().map_or(Ok(()), make_private_dir)?;
-                let nofollow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-                let mut options = OpenOptions::new();
-                options.create(true).append(true).mode(0o600).custom_flags(nofollow);
-                options.open(&path)?;
-            }
-        }
+        make_private_dir(&path)?;
+        // The agent owns the directory and may have changed its mode.
+        fs::set_permissions(&path, Permissions::from_mode(0o700))?;
     }
+    Ok(())
+}
+
+fn make_links(directory: &Path, cache: &ToolCache) -> io::Result<()> {
     if cache.links == sandbox_plan::Links::None {
         return Ok(());
     }
@@ -142,7 +154,7 @@ fn prepare_tool(directory: &Path, cache: &ToolCache) -> io::Result<()> {
     }
     // Take the stamp before making the links, so that a change in between makes the stamp outdated.
     let stamp = seed_stamp::stamp(cache);
-    links::refresh(&home, cache);
+    links::refresh(&directory.join(&cache.tool), cache);
     fs::write(stamp_path, stamp)
 }
 

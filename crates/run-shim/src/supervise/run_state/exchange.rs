@@ -1,5 +1,6 @@
 //! The inputs and the effects of the state machine.
 
+use crate::supervise::finished_call::FinishedCall;
 use run_protocol::{BytesPath, LimitKind, RunEvent, RunOutcome, SignalName, StopManner};
 
 /// The meaning of one of the agent's lines.
@@ -15,6 +16,8 @@ pub(crate) enum AgentSign {
     },
     ToolCompleted {
         call_id: String,
+        /// `None` if the call says nothing about a loop.
+        call: Option<FinishedCall>,
     },
     /// The last segment of the answer. Only the result is still missing.
     FinalText,

@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn plain_words_come_back_as_they_went_in(words in prop::collection::vec("[b-df-hj-np-tv-z/.-]{1,6}", 1..6)) {
+    fn plain_words_are_parsed_unchanged(words in prop::collection::vec("[b-df-hj-np-tv-z/.-]{1,6}", 1..6)) {
         let source = words.join("  ");
         let parsed = ParsedCommand::parse(&source);
         prop_assert_eq!(parsed.commands.len(), 1);
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn quoting_hides_everything_but_its_own_end(text in "[ -&(-~]{0,30}") {
+    fn any_text_in_single_quotes_is_one_raw_string(text in "[ -&(-~]{0,30}") {
         let parsed = ParsedCommand::parse(&format!("echo '{text}'"));
         prop_assert_eq!(parsed.commands.len(), 1);
         prop_assert_eq!(&parsed.commands[0].args[0].kind, &"raw_string");

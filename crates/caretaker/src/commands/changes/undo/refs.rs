@@ -81,7 +81,7 @@ impl RefUndo {
         }
         for change in &self.plan.conflicts {
             let when = if self.is_back { "since" } else { "since it was undone" };
-            note(&format!("{} stays: it moved again {when}", shown(change)));
+            note(&format!("{} stays: it has moved again {when}", shown(change)));
         }
         for why in &self.plan.unusable {
             note(&format!("branches stay: {}", on_one_line(why)));

@@ -237,7 +237,7 @@ fn wrong_workspace(place: &ChatPlace) -> Option<String> {
     let bucket = place.directory.parent()?.file_name()?.to_str()?;
     let told = SessionMetaFile::read(&place.directory.join("meta.json")).ok()?.cwd?;
     let workspace = WorkspacePath::new(told.as_ref()).ok()?;
-    (place.kind == StoreKind::Cli && workspace.bucket() != bucket).then_some(told)
+    (place.kind == StoreKind::Cli && !workspace.has_bucket(bucket)).then_some(told)
 }
 
 fn stale_lock(host: &Host, place: &ChatPlace) -> Option<String> {

@@ -35,6 +35,9 @@ pub(super) const NAMES: [&str; 12] = [
     REQUEST_ACCESS,
 ];
 
+/// The tools that an agent calls again and again while it waits for an answer or for another run.
+pub(crate) const POLLING: [&str; 4] = [ASK_HUMAN, CHECK_INBOX, LIST_RUNS, GET_RUN];
+
 /// The tools that the shim answers from memory. All others use files, locks or the daemon, so they may block.
 const FROM_MEMORY: [&str; 3] = [WHOAMI, REPORT_PROGRESS, REPORT_RESULT];
 
