@@ -282,7 +282,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
                 use std::io::Write;
                 fs::OpenOptions::new().append(true).open(store)?.write_all(b"EVIL")
             });
-            let written = written.reduce(|one, other| one.or(other));
+            let written = written.reduce(std::io::Result::or);
             outcome(written.unwrap_or(Err(std::io::ErrorKind::NotFound.into())), "it was written")
         },
     },

@@ -490,7 +490,7 @@ fn other_session_in_the_next_run(caller: Caller) -> Verdict {
     assert_exit(&output, 0);
     assert!(hostile.workspace().join("made").exists(), "the agent made no directory");
     let read = format!(
-        "for b in ~/.cursor/chats/*; do cat $b/{store} >> seen; echo EVIL >> $b/{store}; done; true"
+        "cat ~/.cursor/chats/*/{store} > seen; for b in ~/.cursor/chats/*; do echo EVIL >> $b/{store}; done; true"
     );
     let output = next_turn(&hostile, &format!("shell {read}"));
     assert_exit(&output, 0);

@@ -292,15 +292,11 @@ impl RunView {
                 self.odd(out, "! the store points to the old conversation again")
             }
             RunEvent::BucketDrift { directory, .. } => {
-                let kept = directory.0.display().to_string();
-                let kept = on_one_line(&kept);
-                self.odd(
-                    out,
-                    &format!(
-                        "! the agent names its directory of sessions differently from your own; Caretaker keeps \
-                         this session in `{kept}`"
-                    ),
-                )
+                let directory = directory.0.display().to_string();
+                let kept = on_one_line(&directory);
+                let text =
+                    format!("! your own cursor-agent does not see this session; it is in `{kept}`");
+                self.odd(out, &text)
             }
             RunEvent::Checkpoint(checkpoint) => self.show_checkpoint(out, checkpoint),
             RunEvent::Ended { outcome, why, duration_ms, stderr_tail, .. } => {
