@@ -67,13 +67,15 @@ fn everything(stage: &Stage) -> BTreeSet<PathBuf> {
 }
 
 /// What a first run of any kind leaves: Caretaker's own directories, and files that it has one of.
-const OF_EVERY_STATE: [&str; 14] = [
+const OF_EVERY_STATE: [&str; 16] = [
     "home/.cursor",
     "home/.cursor/chats",
     "run",
     "run/caretaker",
     "state",
+    "state/agents",
     "state/bubblewrap-passed",
+    "state/chats",
     "state/checkpoints",
     "state/placeholders",
     "state/removal.lock",

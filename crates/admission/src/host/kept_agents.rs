@@ -38,21 +38,25 @@ pub(crate) struct Kept {
     pub(crate) directory: Option<PathBuf>,
     /// True if no run had this version before.
     pub(crate) is_new: bool,
-    _removal: KernelLock,
+    _removal: Option<KernelLock>,
 }
 
 /// Keeps the agent's installed directory, if it has one that an update could change.
 pub(crate) fn keep(state: &StateRoot, agent: &AgentProgram) -> Result<Kept, KeepError> {
     let failed = |path: &Path, source| KeepError::Io { path: path.to_owned(), source };
+    let installed = agent.installed_directory().filter(|path| can_be_updated(path));
+    if agent.kept.is_none() && installed.is_none() {
+        return Ok(Kept { directory: None, is_new: false, _removal: None });
+    }
     let lock = state.removal_lock();
     make_private_dir(state.path()).map_err(|source| failed(state.path(), source))?;
     let removal = KernelLock::share_waiting(&lock).map_err(|source| failed(&lock, source))?;
-    let kept = |directory, is_new| Kept { directory, is_new, _removal: removal };
+    let kept = |directory, is_new| Kept { directory, is_new, _removal: Some(removal) };
     // A child has its parent's version, even if the installed one has changed since.
     if let Some(known) = agent.kept.as_ref().filter(|kept| kept.0.is_dir()) {
         return Ok(kept(Some(known.0.clone()), false));
     }
-    let Some(installed) = agent.installed_directory().filter(|path| can_be_updated(path)) else {
+    let Some(installed) = installed else {
         return Ok(kept(None, false));
     };
     let io_failed = |source| failed(installed, source);

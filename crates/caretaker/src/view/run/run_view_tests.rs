@@ -255,7 +255,7 @@ fn no_event_of_ours_carries_a_control_character_to_the_terminal() {
         ended(RunOutcome::TimedOut { limit: LimitKind::Tool { name: evil() } }, EVIL, EVIL),
     ];
     let text = shown(&entries);
-    assert_eq!(text.matches('␛').count(), 37, "{text}");
+    assert_eq!(text.matches('␛').count(), 38, "{text}");
     for character in text.chars() {
         assert!(character == '\n' || !character.is_control(), "{character:?} in {text:?}");
         assert_ne!(character, '\u{202e}');

@@ -164,6 +164,9 @@ fn a_run_is_shown_with_its_outcome_and_why_in_one_sentence() {
              workspace  /home/ada/project\n\
              agent      /opt/cursor-agent 2026.10.01-e373342\n\
              profile    default\n\
+             rules      deny Shell(git push), Read(␛[2J)\n           allow Shell(ls)\n           \
+             model Claude 4.6 Opus (your default)\n           HTTP/1.1\n           team 42\n           \
+             hooks in /etc/cursor start /opt/guard/check\n           not applied: ~/.cursor/hooks.json\n\
              limits     memory 4.0 GiB, 512 processes, 1.5 processors, by cgroup v1\n\
              caches     cargo npm\n\
              created    {created}\n\

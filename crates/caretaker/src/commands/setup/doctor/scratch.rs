@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use admission::command_error::{CommandError, OrFail};
 use admission::config::Config;
-use admission::host::{Host, host_git};
+use admission::host::{Host, host_git, kept_agents};
 use admission::words::talk::note;
 use cursor_home::WorkspacePath;
 use ground::command::Bounds;
@@ -108,6 +108,9 @@ impl<'a> Scratch<'a> {
         }
         if let Err(error) = self.remove_session() {
             left.push(error.message_with_causes());
+        }
+        if let Err(error) = kept_agents::remove_unneeded(&self.host.state) {
+            left.push(format!("the kept version of the agent: {error}"));
         }
         if let Err(error) = self.directory.close() {
             left.push(format!("{}: {error}", self.path.display()));
