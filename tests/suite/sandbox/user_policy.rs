@@ -31,7 +31,7 @@ fn what_the_user_denies_stays_denied_even_if_the_agent_rewrites_its_settings() {
     log_in(&stage);
     let install = Install::version(&stage, "2026.10.01-e373342");
     user_denies(&stage, &["Shell(touch)"]);
-    // A second agent, which the first one starts inside, reads the settings anew.
+    // A second agent, which the first one starts inside, reads the settings again.
     let inner = "```agent\nshell mkdir inner-ran\nshell touch inner-denied\nsay done\n```\n";
     fs::write(stage.workspace().join("inner.md"), inner).unwrap();
     let freed = json!({"version": 1, "permissions": {"allow": ["Shell(**)"], "deny": []}});

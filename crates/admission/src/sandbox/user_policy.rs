@@ -7,7 +7,7 @@
 //!   ~/.cursor/hooks.json, rules … (only names) ┘
 //! ```
 //!
-//! **Invariant:** if rules cannot be read, nothing runs, because nobody knows what they forbid.
+//! **Invariant:** if rules cannot be read, nothing runs, because Caretaker cannot tell what they forbid.
 
 use std::fs;
 use std::io;

@@ -124,7 +124,7 @@ fn numbers(text: &str) -> String {
     }
 }
 
-/// `6.1.0` of `6.1.0-18-amd64`. The rest may name whoever built the kernel.
+/// `6.1.0` of `6.1.0-18-amd64`. The rest may name the person who built the kernel.
 fn leading_numbers(release: &str) -> &str {
     let end = release.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(release.len());
     release[..end].trim_end_matches('.')
